@@ -10,7 +10,8 @@ store) is derived from its row.
                    Specification, 2023, table 1)
     f8e5m2         as IEEE 754 makes 8 bits (the same)
     f8...fnuz      a bias larger by 1, no infinity, one NaN, where -0 would be (LLVM, APFloat)
-    i8, i32        integers, two's complement
+    i8 ... i64     integers, two's complement; those below of kernels of users only:
+    u8 ... u64     integers without a sign
 
 The first number in a name is the bits: programs without this table take it from there.
 """
@@ -73,6 +74,16 @@ class DType(Registered):
         return self.exponent > 0
 
     @property
+    def is_signed(self) -> bool:
+        """Whether it has numbers below zero."""
+        return self.is_float or not self.numpy.startswith("uint")
+
+    @property
+    def is_long(self) -> bool:
+        """Whether float64 does not hold all of its whole numbers."""
+        return not self.is_float and self.nbytes > WORD
+
+    @property
     def is_narrow(self) -> bool:
         """Whether several elements share a word."""
         return self.nbytes < WORD
@@ -94,7 +105,7 @@ class DType(Registered):
         """The type that kernels compute in: sums, and all else between loading and storing."""
         if self.is_float and self.nbytes <= WORD:
             return DType.F32
-        return self if self.is_float else DType.I32
+        return self if self.is_float or self.is_long else DType.I32
 
     @property
     def product(self) -> DType:
@@ -184,3 +195,9 @@ F8E5M2FNUZ = _float("f8e5m2fnuz", "float8_e5m2fnuz", 5, 2, 0x80808080, UNSIGNED_
 DType.I32 = DType("i32", 4, "int32", 0x80C0DE5A, native="int")
 DType.I8 = DType("i8", 1, "int8", NAN, native="Whole<0>")
 U8 = DType("u8", 1, "uint8", NAN, native="unsigned char")
+# Of kernels of users. Any bits are a number: whole words tell what nobody has written.
+I16 = DType("i16", 2, "int16", NAN, native="short")
+U16 = DType("u16", 2, "uint16", NAN, native="unsigned short")
+U32 = DType("u32", 4, "uint32", DType.I32.canary, native="unsigned int")
+I64 = DType("i64", 8, "int64", DType.I32.canary, native="long long")
+U64 = DType("u64", 8, "uint64", DType.I32.canary, native="unsigned long long")

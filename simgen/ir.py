@@ -117,7 +117,8 @@ class Fill:
         if dtype.is_float:
             return cls(Distribution.NORMAL, 0.0, deviation)
         end = 2.0**7 if dtype.is_narrow else 2.0**15
-        return cls(Distribution.UNIFORM, -end, end)
+        low, high = (-end, end) if dtype.is_signed else (0.0, 2 * end)
+        return cls(Distribution.UNIFORM, low, high)
 
 
 @dataclass(frozen=True)

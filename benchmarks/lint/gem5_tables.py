@@ -16,6 +16,8 @@ from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
+from gem5_findings import EDGES, NOTES, WRONG
+
 from simgen.compile.legalise.machine_code import FORMATS
 
 DATA = Path(__file__).parents[2] / "data"
@@ -49,80 +51,19 @@ _OVER = re.compile(r"(?s)sdwabHelper.*vcc\.write\(\);\s*\}\s*vcc\.write\(\);\s*\
 # Of gfx9, sums that clamp lets saturate.
 _SATURATING = ("Inst_VOP3__V_ADD_U32", "Inst_VOP3__V_SUB_U32", "Inst_VOP3__V_SUBREV_U32")
 _MODIFIERS = {"abs": r"\.ABS\b", "neg": r"\.NEG\b", "clamp": r"\.CLAMP\b", "omod": r"\.OMOD\b"}
-# What execute() holds where its result is wrong; each was seen in wrong results too.
-WRONG = (
-    ("findFirstOneMsb", "gives the number of the highest bit set, not that of the zeros above it"),
-    ("REG_PI", "multiplies by the bits of pi taken as a number: nearly all results are wrong"),
-    (r"(?s)data\(gpuDynInst, extData\.DATA0\).*bits\(ds_pattern, 15\)",  # assemblers: in ADDR
-     "takes v0 for its source, where it writes a result at all"),
-    (r"(?s)ConstVecOperandU8 data\(.*bits\(data\[lane\], 23, 16\)",
-     "writes zeros: of the source, it reads the lowest byte alone"),
-    (r"rsrcDesc\(gpuDynInst, instData\.SBASE\)",
-     "takes its buffer from registers with half the numbers"),
-    # Of two or three words: initMemWrite<2> and <3> look for those of a lane behind each other.
-    (r"(?s)\A(?!.*data3\b).*rsrcDesc.*\[lane ?\* ?4\]\s*= data0",
-     "stores words of other lanes"),
-    # What was not read by readSrc() is a vector register of the operand's number.
-    (r"(?s)VecOperand\w+ src1\(gpuDynInst, extData\.SRC1\).*\bsrc1\.read\(\)",
-     "takes the number of its second source for that of a vector register: of v6 that is 262"),
-    (r"numeric_limits<ScalarRegI(8|16)>::digits",
-     "takes the bit below the sign for it: 64 becomes -64, and 16384 of 16 bits -16384"),
-    (r"(?s)\A(?!.*src0\.read\(\)).*std::abs\(src0\.rawData\(\) - src1\.rawData\(\)\)",
-     "reads neither source, and gives 0"),
-    (r"= src1\[lane\] - src0\[lane\]\s*- bits\(vcc\.rawData\(\), lane\);\s*"
-     r"sdst\.setBit\(lane, \(src1\[lane\] \+", "has the borrow of the contrary difference"),
-    (r"bits\(src0\[lane\], 7, 0\)\s*- bits\(src1\[lane\], 7, 0\)\)\)\s*<< 16",
-     "adds differences, not their magnitudes"),
-    (r"sext<INBITS>\(dotClampI<INBITS>\(C\[i\], clamp\) & mask\(INBITS\)\)",
-     "cuts each product to the bits of a factor before it adds them"),
-    # It has no last branch, for what is not scaled, and results that nobody set are 0.
-    (r"exp2 <= 53\) \{\s*vdst\[lane\] = std::ldexp\(src0\[lane\], 128\);\s*\}\s*\}\s*\}",
-     "leaves 0 where it scales nothing: of numerators of 2^53 and more, quotients are NaNs"),
-    (r"(?s)ConstVecOperandF64 src\(.*VecElemF32 int_part\(0\.0\);.*std::modf\(",
-     "has negative fractions of negative numbers, and those of the most below 1"),
-    (r"std::modf\(", "has negative fractions of negative numbers"),
-)  # fmt: skip
 # src/arch/amdgpu/common/dtype: exponents have a bias of 7 and 15, which is right for gfx950 alone.
 _OCP = re.compile(r"AMDGPU::mxb?float8\b")
 HAVE_OCP = ("gfx950",)
-FUSED = "does not round the product: results differ in their last place, more where sums cancel"
-EDGES = (
-    ("v_div_fmas", r"//\s*vdst\.write", "writes no result; v_div_fixup then divides anew"),
-    ("v_div_fixup", r"isinf\(src1\[lane\]\)\) \{",
-     "quotients by an infinity are infinities, and so is 0/0"),
-    ("v_add_f64", "FP_SUBNORMAL", "takes subnormals for zeros"),
-    ("v_mul_f64", "FP_SUBNORMAL", "takes subnormals for zeros"),
-    ("v_ldexp_f64", "FP_SUBNORMAL", "takes subnormals for zeros"),
-    ("v_cvt_u32_f", r"exp > 31\) \{\s*vdst\[lane\] = UINT_MAX",
-     "of negative numbers gives the bits in place of 0, of 2^31 and more the largest number"),
-    ("v_cvt_i32_f", r"exp > 30\b", "2^30 and more becomes the largest number, -2^30 the least"),
-    ("v_cvt_flr_i32_f32", r"\(VecElemI32\)std::floor\(src\[lane\]\)",
-     "2^31 and more, and NaN, become the least number"),
-    ("v_rndne_f32", "roundNearestEven", "what rounds to -0 becomes 0"),
-    ("v_rndne_f64", "roundNearestEven",
-     "what rounds to -0 becomes 0; halves from 2^31 on go down, odd numbers from 2^52 on up"),
-    ("v_rcp_f64", r"\+INFINITY", "+infinity is the inverse of -0"),
-    ("v_rsq_f64", r"\+INFINITY", "+infinity is the inverse of the root of -0"),
-    ("v_cvt_f32_f16", r"mxfloat16 tmp\(src",
-     "constants are no halves to it; signs that it changes, of zeros and subnormals, are wrong"),
-    ("v_pk_min_f16", "fplibMin", "a NaN wins over a number"),
-    ("v_pk_max_f16", "fplibMax", "a NaN wins over a number"),
-    ("v_sad_u32", r"(?s)ConstVecOperandI32.*std::abs\(", "takes its sources for signed numbers"),
-    *((f"v_cmpx_{each}_u16_e64", "ConstVecOperandI16", "compares numbers with signs")
-      for each in ("ge", "gt", "le")),
-    *((f"s_bfe_{each}64", r"\(1 << bits\(src1", "knows no fields of 32 bits and more")
-      for each in "ui"),
-    ("s_subb_u32", r"\(src1\.rawData\(\) \+ scc\.rawData\(\)\) > src0",
-     "borrows nothing for 2^32 - 1 and a borrow"),
-    ("v_med3_f32", r"median\(", "gives the greater of two numbers beside a NaN"),
-    ("v_mad_f32", r"std::fma\(", FUSED), ("v_mac_f32", r"std::fma\(", FUSED),
-    ("v_madmk_f32", r"std::fma\(", FUSED), ("v_madak_f32", r"std::fma\(", FUSED),
-    ("v_cmp_lg_f32_e64", r"src0\[lane\] != src1\[lane\]", "is true of NaNs"),
-    ("v_cvt_f16_f32", "mxfloat16 out",
-     "what lies beyond 65504 becomes no infinity, and subnormal halves are wrong"),
-    ("v_cmp", r"bits\(src1\[lane\], 0\) \|\| bits\(src1\[lane\], 1\)",
-     "takes quiet NaNs for signalling ones, and these for quiet ones"),
-)  # fmt: skip
+# Of buffers, calcAddr() tests a lane once, and takes a field for the size of swizzled elements that
+# gfx9 has no more: its elements have four bytes.
+_TESTED_ONCE = re.compile(
+    r"(buffer_offset|buf_off \+ stride \* buf_idx) >=\s+rsrc_desc\.numRecords"
+)
+_ELEMENTS = re.compile(r"elem_size = 2 << rsrc_desc\.elemSize")
+SEVERAL = re.compile(r"buffer_(load|store)_dwordx[234]\Z")
+# A product of two numbers of a type is one of that type.
+_ROUNDED = re.compile(r"result\[i\]\[j\] \+= item_A \* item_B;")
+_HALVES = re.compile(r"v_mfma_f32_\w+x\d+_?(\w+_)?b?f16(_1k)?\Z")
 ALIASES = {  # gem5 calls them otherwise, and does the same
     "v_accvgpr_read_b32", "v_accvgpr_write_b32", "v_mul_lo_i32", "v_pk_ashrrev_i16",
 }  # fmt: skip
@@ -176,6 +117,8 @@ class Sources:
         self.cuts = bool(_CUTS.search(moving))
         shared = "".join(self._show(p) for p in listed if p.endswith("insts/op_encodings.hh"))
         self.narrow_swap = bool(_NARROW_SWAP.search(shared))
+        self.tested_once = bool(_TESTED_ONCE.search(shared))
+        self.elements = bool(_ELEMENTS.search(shared))
         # Of atomics, a functor that all share does the work: these two take no limit.
         self.unlimited = set(_UNLIMITED.findall(self._show("src/base/amo.hh")))
         self.times = {gpu: set(_TIMED.findall(of)) for gpu, of in _TIMES.findall(
@@ -247,8 +190,11 @@ def same(gem5: str, mnemonic: str) -> bool:
     return plain(gem5.partition("__")[2]) == plain(mnemonic)
 
 
-def facts(sources: Sources, arch: str, made: dict[str, set[str]], said: dict[str, str]) -> None:
-    """Add to `made` and `said` what the model does with the instructions of an architecture."""
+def facts(
+    sources: Sources, arch: str, made: dict[str, set[str]], said: dict[str, str],
+    notes: dict[str, list[str]],
+) -> None:  # fmt: skip
+    """Add to `made`, `said` and `notes` what the model does with an architecture's instructions."""
     decoded = classes(sources.decoder, arch)
     encodings = json.loads((DATA / "encodings" / f"{arch}.json").read_text())
     for name, opcodes in encodings.items():
@@ -284,6 +230,30 @@ def facts(sources: Sources, arch: str, made: dict[str, set[str]], said: dict[str
                 if counts and counts[1].title() in sources.unlimited and word not in made["ends"]:
                     made["wrong"].add(word)
                     said[word] = "counts on past its limit"
+                for reason in noted(word, of, sources, arch):
+                    if word not in made["ends"] and reason not in notes[word]:
+                        notes[word].append(reason)
+
+
+def noted(word: str, of: str | None, sources: Sources, arch: str) -> list[str]:
+    """What is named once, of an instruction that does not end the simulation."""
+    body = sources.bodies.get(of or "", "")
+    found = [
+        reason
+        for name, pattern, reason in NOTES
+        if re.match(rf"{name}(_e32|_e64|_sdwa|_dpp)?\Z", word) and re.search(pattern, body)
+    ]
+    if re.match("buffer_(load|store|atomic)_", word):
+        if sources.tested_once and SEVERAL.match(word):
+            found.append(
+                "loads or stores all words of a lane whose first lies in the buffer, "
+                "those behind its end too"
+            )
+        if sources.elements and arch.startswith("gfx9"):
+            found.append("of swizzled buffers, takes two bytes for an element, where gfx9 has four")
+    if word.startswith("v_mfma"):
+        found.append("writes no lanes that EXEC leaves out, where a GPU writes them all")
+    return found
 
 
 def one(
@@ -347,6 +317,9 @@ def matrix(word: str, headers: str, made: dict[str, set[str]], said: dict[str, s
     if word.startswith("v_mfma_f64") and _NARROW.search(headers):
         made["wrong"].add(word)
         said[word] = "adds in float32, to which it rounds the result"
+    if _HALVES.match(word) and _ROUNDED.search(headers):
+        made["edges"].add(word)
+        said[word] = "rounds each product to 16 bits before it adds it"
 
 
 def unread(name: str, body: str) -> list[str]:
@@ -367,13 +340,15 @@ def table_of(sources: Sources, archs: tuple[str, ...]) -> dict[str, Any]:
     """What a version's model does with the instructions of some architectures."""
     made: dict[str, set[str]] = defaultdict(set)
     said: dict[str, str] = {}
+    notes: dict[str, list[str]] = defaultdict(list)
     for arch in archs:
-        facts(sources, arch, made, said)
+        facts(sources, arch, made, said, notes)
     listed = {b for arch in archs for b in ([arch, ALSO[arch]] if arch in ALSO else [arch])}
     return {
         "architectures": sorted(listed & sources.gpus()),
         "ends": sorted(made["ends"]), "no_form": sorted(made["no_form"]),
         **{each: {w: said[w] for w in sorted(made[each])} for each in ("wrong", "edges")},
+        "notes": {word: "; ".join(notes[word]) for word in sorted(notes) if notes[word]},
         "no_scalar": sorted(made["no_scalar"]),
         "cuts": sources.cuts,
         "half_mirror": not _HALF_MIRROR.search(sources.helpers),

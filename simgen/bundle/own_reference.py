@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from simgen.dtypes import DType
     from simgen.frontend.own_kernel import KernelFile
     from simgen.ir import Workload
 
@@ -104,6 +105,14 @@ def _function(path: Path, name: str) -> Any:
     return module[name]
 
 
+def _wide(array: NDArray[Any], dtype: DType) -> NDArray[Any]:
+    """In the type of a port; whole numbers of 64 bits wrap around as in C."""
+    if dtype.is_long and array.dtype.kind == "f":
+        array = np.rint(array)
+    made: NDArray[Any] = array.astype(dtype.array)
+    return made
+
+
 def _expected(
     place: str, found: Any, kernel: KernelFile, workload: Workload
 ) -> dict[str, NDArray[Any]]:
@@ -121,7 +130,7 @@ def _expected(
             array = np.asarray(found[name])
             if array.dtype.kind in "cUSMm":  # complex numbers, texts, dates
                 raise TypeError
-            array = array.astype(np.float64)
+            array = _wide(array, buffer.spec.dtype)
         except (KeyError, ValueError, TypeError):
             raise ConfigError(place, f"it returns no numbers for {name}; return an array for each "
                               "output, or a dict of them") from None  # fmt: skip

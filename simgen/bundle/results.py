@@ -423,11 +423,13 @@ def _outputs(workload: Workload, path: Path) -> dict[str, Output]:
 
 
 def _untouched(values: NDArray[Any], canary: int) -> int:
-    """Elements that are still the canary; of bytes, which may be so by chance, whole words."""
+    """Elements that are still the canary; of bytes and short whole numbers, which may be so by
+    chance, whole words."""
     flat = values.reshape(-1)
-    if flat.itemsize == 1:
-        words = flat[: flat.size // 4 * 4].view("<u4")
-        return 4 * int(np.count_nonzero(words == canary))
+    if flat.itemsize == 1 or (flat.itemsize == 2 and flat.dtype.kind in "iu"):
+        each = 4 // flat.itemsize
+        words = flat[: flat.size // each * each].view("<u4")
+        return each * int(np.count_nonzero(words == canary))
     bits = flat.view(f"<u{flat.itemsize}")
     pattern = np.full(2, canary, "<u4").view(bits.dtype)
     period = max(1, 4 // flat.itemsize)

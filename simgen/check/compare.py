@@ -27,7 +27,7 @@ class WorstPoint:
     """One element of both tensors."""
 
     index: tuple[int, ...]
-    a: float
+    a: float  # whole numbers of 64 bits as int
     b: float
     reference: float
     bound: float
@@ -87,7 +87,8 @@ class Comparison:
     ) -> None:
         """Compare elements [start, start + a.size) of the flattened tensors; those of `mask`.
 
-        `a` and `b` may be of the type or float64; `bound` is absolute. An element whose error is
+        `a` and `b` may be of the type or float64, of 64 bits `reference` too, and are then compared
+        as whole numbers; `bound` is absolute. An element whose error is
         not a number counts as outside, unless both sides are the same NaN or infinity, or one is
         the infinity to which the type rounds the other; so does one whose bound is not a number.
         `spread` is that of a - b about `apart`, what a right a - b is.
@@ -103,6 +104,10 @@ class Comparison:
             error = np.abs(wide_a - wide_b)
         nans = np.isnan(wide_a) & np.isnan(wide_b)
         same = (wide_a == wide_b) | nans
+        columns = wide_a, wide_b
+        if self.dtype.is_long and {a.dtype.kind, b.dtype.kind} <= {"i", "u"}:
+            error, same, columns = _apart(a, b, self.dtype), a == b, (a, b)
+        reference = reference.astype(np.float64)
         if not np.isfinite(wide_a).all() or not np.isfinite(wide_b).all():
             same |= _overflowed(self.dtype, wide_a, wide_b, reference, bound)
             infinite = np.isinf(wide_a) | np.isinf(wide_b)
@@ -122,10 +127,10 @@ class Comparison:
         usable = (bound > 0) & ~special
         ratio = np.divide(error, bound, out=np.where(error > 0, np.inf, 0.0), where=usable)
         self.max_ratio = max(self.max_ratio, float(ratio.max(initial=0.0)))
-        self._add_ulps(a, b, same, special)
+        self._add_ulps(a, b, error, same, special)
         self._add_range((wide_a, wide_b, reference))
         self._add_window(reference, self._limit(bound, spread))
-        self._add_worst(start + numbers, ratio, error, (wide_a, wide_b, reference, bound))
+        self._add_worst(start + numbers, ratio, error, (*columns, reference, bound))
         if spread:
             self._add_spread(wide_a, wide_b, spread, apart)
 
@@ -168,10 +173,14 @@ class Comparison:
         self,
         a: NDArray[Any],
         b: NDArray[Any],
+        error: NDArray[np.float64],
         same: NDArray[np.bool_],
         special: NDArray[np.bool_],
     ) -> None:
-        distance = np.abs(_ordered(a, self.dtype) - _ordered(b, self.dtype))
+        if self.dtype.is_long:
+            distance = np.minimum(error, 2.0**62).astype(np.int64)
+        else:
+            distance = np.abs(_ordered(a, self.dtype) - _ordered(b, self.dtype))
         distance[same | special] = 0  # two NaNs may differ in their bits
         self.max_ulps = max(self.max_ulps, int(distance.max(initial=0)))
         classes = np.searchsorted(ULP_CLASSES, distance)
@@ -217,7 +226,7 @@ class Comparison:
         numbers: NDArray[np.int64],
         ratio: NDArray[np.float64],
         error: NDArray[np.float64],
-        columns: tuple[NDArray[np.float64], ...],
+        columns: tuple[NDArray[Any], ...],
     ) -> None:
         # By ratio to the bound, and by error where the bound is zero.
         wrong = np.flatnonzero(error)
@@ -225,7 +234,7 @@ class Comparison:
             wrong = wrong[np.argpartition(ratio[wrong], wrong.size - WORST)[wrong.size - WORST :]]
         for at in wrong:
             index = tuple(int(i) for i in np.unravel_index(numbers[at], self.shape))
-            self.worst.append(WorstPoint(index, *(float(column[at]) for column in columns)))
+            self.worst.append(WorstPoint(index, *(column[at].item() for column in columns)))
         self.worst.sort(key=lambda point: point.ratio, reverse=True)
         del self.worst[WORST:]
 
@@ -283,6 +292,13 @@ def remarks(comparison: Comparison) -> list[str]:
     if n := comparison.nans:
         found.append(f"{n} {'element is' if n == 1 else 'elements are'} NaN, on both sides")
     return found
+
+
+def _apart(a: NDArray[Any], b: NDArray[Any], dtype: DType) -> NDArray[np.float64]:
+    """How far whole numbers of 64 bits are apart: their difference has room in 64 bits."""
+    bits = [np.ascontiguousarray(each, dtype.array).view("<u8") for each in (a, b)]
+    apart: NDArray[np.uint64] = np.where(a >= b, bits[0] - bits[1], bits[1] - bits[0])
+    return apart.astype(np.float64)
 
 
 def _overflowed(

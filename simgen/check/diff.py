@@ -336,7 +336,7 @@ def _expected(
         if same and all(_same_bits(read[port], other[port]) for port in read):
             return expected
     with np.errstate(all="ignore"):  # what a wrong result holds may be anything
-        tensors = {port: values.astype(np.float64) for port, values in read.items()}
+        tensors = {port: chain.wide(values) for port, values in read.items()}
         tensors |= {port: np.broadcast_to(np.nan, shape)[part] for port, shape in given.items()}
         expected = shares.expected(layer, tensors, step.direction, gpus, specs)
     shared.append((read, gpus, layer, expected))

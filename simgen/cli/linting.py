@@ -49,7 +49,7 @@ def lint(
 
     A finding is `ends` (the simulation ends there), `wrong` (it goes on, with another result than a
     GPU's), or `edges` (wrong for a few special values; shown with -v). Exit code 4: there is one of
-    the first two.
+    the first two. What is so of instructions that nearly all kernels have is a note, told once.
 
     \b
     simgen lint kernel.co --simulator gem5@24.0
@@ -85,6 +85,8 @@ def lint(
         edges = len(findings) - len(refused)
         if edges and not verbose:
             print(f"{edges} more are wrong for a few special values only: -v shows them")
+        for note in linting.notes_of(here):
+            print(f"note: {', '.join(note.mnemonics)} ({note.times} times): {note.reason}")
     # The last line is the error that the command ends with.
     if not as_json:
         for each in unread if refused else unread[1:]:
@@ -169,6 +171,8 @@ def _json(
                      "reason": f.reason, "cure": f.cure}
                     for f in each.findings
                 ],
+                "notes": [{"instructions": list(n.mnemonics), "times": n.times, "reason": n.reason}
+                          for n in each.notes],
             }
             for each in looked
         ],

@@ -375,8 +375,8 @@ def _details(report: Diff, verdict: Verdict) -> None:
         rows = [
             (
                 "[" + ", ".join(str(i) for i in point.index) + "]",
-                f"{point.a:.9g}",
-                f"{point.b:.9g}",
+                _number(point.a),
+                _number(point.b),
                 f"{point.error:.3g}",
                 f"{point.bound:.3g}",
             )
@@ -389,6 +389,10 @@ def _details(report: Diff, verdict: Verdict) -> None:
         )
     pairs = [(name, n) for name, n in zip(ulp_classes(), compared.ulps) if n]
     table(f"ULPs apart, {verdict.tensor}", ("ULPs", "elements"), pairs)
+
+
+def _number(value: float) -> str:
+    return str(value) if isinstance(value, int) else f"{value:.9g}"
 
 
 def many(n: int, one: str, more: str = "") -> str:

@@ -28,7 +28,11 @@ _DYNAMIC_LDS = re.compile(
 _TYPE_FIRST = re.compile(r"extern\s+([\w:<> ]+?)\s+__shared__\s+(\w+)\s*\[\s*\]\s*;")
 _DEFINED = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)", re.M)
 _C_LINKAGE = re.compile(r'extern\s+"C"\s*(\{?)')
-_BEGIN = re.compile(r"^\t\.(?:protected|globl|weak)\t\S+ +; -- Begin function (\S+)\n", re.M)
+# On the first directive of a function, which says who sees it (`.protected`, `.hidden`, ...), or of
+# one that nobody else sees how it lies.
+_BEGIN = re.compile(r"^\t\.\w+\t\S+ +; -- Begin function (\S+)\n", re.M)
+# What lanes of a warp leave each other without a barrier: LDS that is volatile, for the first warp.
+_OF_A_WARP = re.compile(r"<=?\s*(?:31|32|63|64|warpSize|WARP_?SIZE|warp_?size)\b")
 _TAIL = "\t.section\t.AMDGPU.gpr_maximums"
 # Where code is not what a launcher copies: data of the file, and functions that were not inlined.
 _ELSEWHERE = re.compile(r"^\s+\S.*\s([\w.$]+)@(gotpcrel32|rel32)@lo", re.M)
@@ -106,7 +110,17 @@ def nvidia_text(own: OwnSource) -> str:
 
 
 def host_text(own: OwnSource, name: str) -> str:
-    """The same for this CPU, where each kernel has a name space of its own."""
+    """The same for this CPU, where each kernel has a name space of its own.
+
+    Raises:
+        RefusedError: lanes of a warp go together in it.
+    """
+    if "__shared__" in own.text and "volatile" in own.text and _OF_A_WARP.search(own.text):
+        raise RefusedError(
+            f"host: kernel {name}: lanes of a warp seem to read volatile LDS without a barrier and "
+            "go one after the other on this CPU; build with --target mgpusim or gem5-se, or write "
+            "__syncthreads() there"
+        )
     text = _C_LINKAGE.sub(lambda match: "inline namespace simgen_c {" if match[1] else "", own.text)
     text = _TYPE_FIRST.sub(r"extern __shared__ \1 \2[];", text)
     text = _DYNAMIC_LDS.sub(r"SIMGEN_DYNAMIC_LDS(\2, \3);", text)

@@ -66,7 +66,7 @@ def _tensor(key: str, name: str, text: Any, parameters: Mapping[str, int | float
         raise ExpressionError(f"tensor {name}: a workspace holds nothing before; leave {fill} out")
     made = _fill(name, dtype, fill, numbers, parameters) if fill else None
     if key == "inputs" and made is None:
-        made = Fill(Distribution.UNIFORM, 0, 256) if dtype.name == "u8" else Fill.usual(dtype)
+        made = Fill.usual(dtype)
     return OwnTensor(name, spec, made, output=key == "outputs")
 
 
@@ -78,11 +78,17 @@ def _fill(
             f"tensor {name}: no values {printable(fill)}; {did_you_mean(fill, FILLS)}"
         )
     try:
-        given = [float(expression.number(each, parameters)) for each in split(numbers or "")]
+        exact = [expression.number(each, parameters) for each in split(numbers or "")]
+        given = [float(each) for each in exact]
     except OverflowError:
         raise ExpressionError(
             f"tensor {name}: a number of {fill} is too large; correct it"
         ) from None
+    if not dtype.is_float and any(
+        each != number for each, number in zip(given, exact, strict=True)
+    ):
+        fact = f"tensor {name}: a number of {fill} has more than 53 bits"
+        raise ExpressionError(f"{fact}; give such values with --values FILE.npz")
     usual = {
         "normal": [0.0, 1.0],
         "uniform": [0.0, 1.0],
@@ -104,7 +110,7 @@ def _fill(
         return Fill(Distribution.UNIFORM, value, value + 1)
     if fill == "whole":
         if not dtype.is_float:
-            return Fill(Distribution.UNIFORM, -given[0], given[0] + 1)
+            return Fill(Distribution.UNIFORM, -given[0] if dtype.is_signed else 0, given[0] + 1)
         return Fill(Distribution.WHOLE, given[0], 1.0)
     if fill == "normal" and not dtype.is_float:
         raise ExpressionError(f"tensor {name}: normal is of real numbers; write uniform(0, 100)")

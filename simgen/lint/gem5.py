@@ -10,7 +10,16 @@ from simgen.compile.legalise import gem5_rules
 from simgen.compile.legalise.empty_exec import MaskStep, unguarded
 from simgen.compile.legalise.gem5 import HALF
 from simgen.lint.naming import modifiers, name
-from simgen.lint.verdicts import EDGES, ENDS, LEGALISE, NO_CONTROLS, OTHERWISE, WRONG
+from simgen.lint.verdicts import (
+    EDGES,
+    ENDS,
+    KEEP_OUT,
+    LEGALISE,
+    NO_CONTROLS,
+    NOTE,
+    OTHERWISE,
+    WRONG,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -51,6 +60,7 @@ class Gem5:
         self.ignores = {each: frozenset(of) for each, of in table.ignores.items()}
         self.no_scalar, self.half_mirror = frozenset(table.no_scalar), table.half_mirror
         self.wrong, self.edges, self.cuts = table.wrong, table.edges, table.cuts
+        self.notes = table.notes
 
     def judged(self, items: Sequence[Decoded]) -> Iterator[tuple[Decoded, Judged]]:
         """What is to be said of a function's instructions."""
@@ -64,6 +74,8 @@ class Gem5:
                 yield item, found
             elif item.offset in idle:
                 yield item, (ENDS, f"{self.title} {_IDLE}", LEGALISE)
+            if word in self.notes:
+                yield item, (NOTE, self.notes[word], KEEP_OUT)
 
     def _one(self, item: Decoded, following: Decoded | None, word: str) -> Judged | None:
         if not word:
@@ -97,7 +109,7 @@ class Gem5:
         if word == "v_div_fixup_f32" and _corrected(item, following, self.model.arch):
             return None
         if word in self.edges:
-            return EDGES, self.edges[word], self._rule(word) or "keep such values out"
+            return EDGES, self.edges[word], self._rule(word) or KEEP_OUT
         return None
 
     def _rule(self, word: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from pathlib import Path
@@ -14,7 +15,7 @@ from simgen.compile.legalise.simulators import Model
 from simgen.errors import SimgenError, UsageError
 from simgen.lint import containers, functions, mgpusim, naming
 from simgen.lint.gem5 import Gem5
-from simgen.lint.verdicts import REFUSED
+from simgen.lint.verdicts import NOTE, REFUSED
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -45,6 +46,16 @@ class Finding:
 
 
 @dataclass(frozen=True)
+class Note:
+    """What a simulator makes of instructions that nearly all kernels have, for values that hardly
+    any has."""
+
+    reason: str
+    mnemonics: tuple[str, ...]
+    times: int
+
+
+@dataclass(frozen=True)
 class Looked:
     """What was found in a code object."""
 
@@ -53,6 +64,7 @@ class Looked:
     kernels: int
     instructions: int
     findings: tuple[Finding, ...]
+    notes: tuple[Note, ...] = ()
     skipped: str = ""  # why nobody looked: the simulator does not have the processor
 
 
@@ -115,20 +127,38 @@ def _code_object(held: Held, simulator: str, version: str, own: Tables | None) -
     judge = judge_of(Model(simulator, version, arch), own)
     told = replace(held, code=b"")
     if isinstance(judge, str):
-        return Looked(told, arch, 0, 0, (), judge)
+        return Looked(told, arch, 0, 0, (), (), judge)
     _, found, lines = functions.of(held.code, held.place)
     made, count, kernels = list[Finding](), 0, 0
+    noted: dict[str, Counter[str]] = {}
     for function in found:
         kernels += function.is_kernel
         items = naming.decoded(function.code)
         count += len(items)
         for item, judged in judge(items):
+            if judged[0] == NOTE:
+                noted.setdefault(judged[1], Counter())[naming.name(item, arch)] += 1
+                continue
             at = function.address + item.offset
             made.append(
                 Finding(held.path, held.inside, arch, function.name, at, naming.written(item, arch),
                         *judged, line=lines.at(at, function.section))
             )  # fmt: skip
-    return Looked(told, arch, kernels, count, tuple(made))
+    return Looked(told, arch, kernels, count, tuple(made), _notes(noted))
+
+
+def notes_of(looked: Iterable[Looked]) -> tuple[Note, ...]:
+    """What is noted of any of several code objects, once."""
+    noted: dict[str, Counter[str]] = {}
+    for each in looked:
+        for note in each.notes:
+            noted.setdefault(note.reason, Counter()).update(dict.fromkeys(note.mnemonics, 0))
+            noted[note.reason][note.mnemonics[0]] += note.times
+    return _notes(noted)
+
+
+def _notes(noted: dict[str, Counter[str]]) -> tuple[Note, ...]:
+    return tuple(Note(reason, tuple(sorted(of)), of.total()) for reason, of in noted.items())
 
 
 def simulated(held: Held, simulator: str, version: str) -> bool:

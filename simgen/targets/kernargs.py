@@ -8,6 +8,7 @@ Metadata", the value kinds `hidden_*`.
 from __future__ import annotations
 
 import math
+import re
 import struct
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -16,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from simgen.compile import code_object
 from simgen.compile.legalise import private_memory
 from simgen.errors import RefusedError
-from simgen.lint import rewriting
+from simgen.lint import naming, rewriting
 from simgen.lint.elf import opened
 
 if TYPE_CHECKING:
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from simgen.ir import Kernel, Launch, Workload
 
 POINTER = 8
+_SCALAR_LOAD = re.compile(r"s_load_dword(?:x(\d+))?\Z")
 ALIGNMENT = 64  # of the area of a launch
 MOST_PRIVATE = 256 << 20  # bytes of private memory of a launch
 NONE: Mapping[str, Private] = MappingProxyType({})
@@ -32,6 +34,9 @@ LDS_ALIGNMENT = 16
 # Bytes behind the kernel's own arguments, where no runtime leaves anything (LLVM, "Code Object V5
 # Metadata": the last hidden argument is hidden_queue_ptr, at 200 of 256): addresses of variables.
 VARIABLES = 208
+# The upper halves of generic addresses of LDS and private memory, on GPUs without registers of
+# them. Compilers list them for each kernel there that reads any hidden argument.
+BASES = ("hidden_private_base", "hidden_shared_base")
 ZEROS = (
     "hidden_none",
     "hidden_global_offset_x",
@@ -78,7 +83,8 @@ def areas(
         if kernel.name not in known:
             elf = objects[kernel.name]
             info = code_object.kernels(elf)[kernel.symbol]
-            known[kernel.name] = _told(elf, kernel), info.kernarg_nbytes, info.lds_nbytes
+            told = _without_bases(_told(elf, kernel), elf, kernel)
+            known[kernel.name] = told, info.kernarg_nbytes, info.lds_nbytes
         area = _area(workload, kernel, launch, *known[kernel.name])
         if memory := private.get(kernel.name):
             more = memory.place + private_memory.BEHIND_NBYTES - len(area.content)
@@ -120,6 +126,32 @@ def _told(elf: bytes, kernel: Kernel) -> list[dict[str, Any]] | None:
     """The arguments of a kernel by its metadata; None where there is none."""
     told = _metadata(elf, kernel)
     return list(told.get(".args", [])) if told else None
+
+
+def _without_bases(
+    told: list[dict[str, Any]] | None, elf: bytes, kernel: Kernel
+) -> list[dict[str, Any]] | None:
+    """The arguments without the bases of generic addresses, where no load can be of them."""
+    if not told or not any(each.get(".value_kind") in BASES for each in told):
+        return told
+    start = min(int(e[".offset"]) for e in told if str(e[".value_kind"]).startswith("hidden_"))
+    loaded = _loaded(code_object.instructions(elf, kernel.symbol), code_object.machine(elf))
+    return [
+        each for each in told
+        if each[".value_kind"] not in BASES
+        or any(int(each[".offset"]) - base in loaded for base in (0, start))
+    ]  # fmt: skip
+
+
+def _loaded(code: bytes, arch: str) -> set[int]:
+    """The bytes behind any address that scalar loads with a constant read."""
+    found = set[int]()
+    for item in naming.decoded(code):
+        words = _SCALAR_LOAD.match(naming.name(item, arch))
+        if words and item.bits(17, 17):
+            at = item.bits(32, 51)
+            found.update(range(at, at + 4 * int(words[1] or 1)))
+    return found
 
 
 def _metadata(elf: bytes, kernel: Kernel) -> dict[str, Any]:
@@ -223,8 +255,11 @@ def _hidden(kernel: Kernel, launch: Launch, kind: str, size: int) -> bytes:
         number = kernel.lds_nbytes
     if number is None:
         service = kind.removeprefix("hidden_").replace("_", " ")
+        cure = "leave out printf, malloc, asserts and launches from kernels"
+        if kind in BASES:
+            cure = "keep pointers to LDS and to memory apart"
         raise RefusedError(
             f"kernel {kernel.name}: it asks the runtime for its {service}, and there is none here; "
-            "leave out printf, malloc, asserts and launches from kernels"
+            f"{cure}"
         )
     return struct.pack("<Q", number)[:size]

@@ -68,7 +68,7 @@ def fill_values(values: NDArray[Any], start: int, dtype: DType, key: int, fill: 
         sparse_pattern.fill_indices(values, start, key, fill)
         return
     end = start + values.size
-    made = DType.F32 if dtype.is_float else DType.I32
+    made = DType.F32 if dtype.is_float else drawn(dtype)
     scratch = np.empty(0, made.array)
     for index in range(start // BLOCK, -(-end // BLOCK)):
         first = index * BLOCK
@@ -80,6 +80,13 @@ def fill_values(values: NDArray[Any], start: int, dtype: DType, key: int, fill: 
         block = scratch[: min(end - first, BLOCK)]
         fill_block(block, key, index, fill)
         part[:] = _as_type(block, dtype, fill)[max(start - first, 0) :]
+
+
+def drawn(dtype: DType) -> DType:
+    """The type in which whole numbers of a type are drawn."""
+    return (
+        DType.I32 if dtype.nbytes < DType.I32.nbytes or dtype == DType.I32 else DType.table["i64"]
+    )
 
 
 def _as_type(block: NDArray[Any], dtype: DType, fill: Fill) -> NDArray[Any]:
@@ -110,7 +117,8 @@ def block_key(name: str, seed: int) -> int:
 
 
 def fill_block(block: NDArray[Any], key: int, index: int, fill: Fill) -> None:
-    """Set `block`, at most BLOCK float32 or int32 elements, to the first values of block `index`.
+    """Set `block`, at most BLOCK elements of float32, int32 or int64, to the first values of block
+    `index`.
 
     The values of a short block are the first ones of the full block. Releases the interpreter
     lock for nearly all of its time.
@@ -124,7 +132,7 @@ def fill_block(block: NDArray[Any], key: int, index: int, fill: Fill) -> None:
         word_ids.draw(block, philox, fill)
     elif block.dtype.kind == "i":
         stream = np.random.Generator(philox)
-        block[:] = stream.integers(int(fill.a), int(fill.b), block.size, np.int32)
+        block[:] = stream.integers(int(fill.a), int(fill.b), block.size, block.dtype.type)
     elif fill.distribution is Distribution.NORMAL:
         np.random.Generator(philox).standard_normal(out=block, dtype=np.float32)
         block *= np.float32(fill.b)
@@ -225,9 +233,10 @@ def _integer_fault(dtype: DType, fill: Fill) -> str | None:
         return word_ids.fault(fill)
     if fill.distribution is not Distribution.UNIFORM:
         return f"{fill.distribution} is not a distribution of whole numbers"
-    limits = np.iinfo(dtype.array)
+    limits = np.iinfo(drawn(dtype).array if dtype.is_long else dtype.array)
+    least = limits.min if dtype.is_signed else 0
     for value in (fill.a, fill.b - 1, fill.low or 0, fill.high or 0):
-        if value != int(value) or not limits.min <= value <= limits.max:
+        if value != int(value) or not least <= value <= limits.max:
             return f"{value} is not a whole number of {limits.bits} bits"
     return None if fill.a < fill.b else f"no whole number in [{fill.a}, {fill.b})"
 

@@ -54,6 +54,13 @@ def port_shapes(workload: Workload, step: Step, layer: Layer) -> dict[str, tuple
     return {port.name: port.spec.shape for port in ports}
 
 
+def wide(values: NDArray[Any]) -> NDArray[Any]:
+    """Values as float64; those of 64 bits that it does not hold as they are."""
+    return (
+        values if values.dtype.kind in "iu" and values.itemsize == 8 else values.astype(np.float64)
+    )
+
+
 def run(
     workload: Workload, inputs: Mapping[str, NDArray[Any]], change: Change | None = None
 ) -> Iterator[tuple[Step, dict[str, Array]]]:
@@ -68,9 +75,7 @@ def run(
         layer = make_layer(workload.node(step.layer), workload.machine)
         shapes = port_shapes(workload, step, layer)
         tensors = {
-            port: (held[name] if name in held else inputs[name].astype(np.float64)).reshape(
-                shapes[port]
-            )
+            port: (held[name] if name in held else wide(inputs[name])).reshape(shapes[port])
             for port, name in step.reads
         }
         for port, _ in step.writes:

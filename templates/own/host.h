@@ -15,6 +15,17 @@ static inline void *simgen_variable(unsigned at) { return simgen_variables[at]; 
 static inline void __threadfence() { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
 static inline void __threadfence_block() {}
 
+/* What clang calls for fused multiply-adds of halves, and nothing here is linked with: to odd in float32, and then
+   rounded. */
+extern "C" __attribute__((weak, used)) _Float16 __truncdfhf2(double x)
+{
+    const float near = static_cast<float>(x);
+    unsigned bits = __builtin_bit_cast(unsigned, near);
+    if (near != x && x == x && !(bits & 1))
+        bits += __builtin_fabs(x) > __builtin_fabs(static_cast<double>(near)) ? 1 : -1;
+    return static_cast<_Float16>(__builtin_bit_cast(float, bits));
+}
+
 static inline float simgen_exp2(float x) { return fast_exp2(x); }
 static inline float simgen_log2(float x) { return fast_log2(x); }
 /* In double: the argument less a multiple of pi / 2, and Taylor series to 1e-10 within pi / 4. */

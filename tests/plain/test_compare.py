@@ -8,8 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
+from simgen.bundle import results
 from simgen.check.compare import ULP_CLASSES, WORST, Comparison, proves_nothing, remarks, suspicions
 from simgen.check.verdict import ulp_classes
+from simgen.dtypes import DType
 
 INF, NAN = np.inf, np.nan
 SMALLEST = np.float32(2.0**-149)
@@ -245,6 +247,32 @@ RAMP = np.linspace(0.1, 1.0, 100)
 
 def test_a_right_result_is_trusted():
     assert suspected(RAMP, RAMP) == []
+
+
+@pytest.mark.parametrize("kind", ["i64", "u64"])
+def test_whole_numbers_of_64_bits_are_compared_as_such(kind):
+    """Neighbours that float64 takes for the same."""
+    dtype = DType.table[kind]
+    right = np.array([2**62 + 1, 2**53 + 1, 7], dtype.array)
+    given = right - np.array([1, 1, 0], dtype.array)
+    compared = Comparison((3,), dtype)
+    compared.add(0, given, right, right, np.zeros(3))
+    assert (compared.outside, compared.max_error, compared.max_ulps) == (2, 1.0, 1)
+    assert {(p.a, p.b) for p in compared.worst} == {(2**62, 2**62 + 1), (2**53, 2**53 + 1)}
+    ends = np.array([np.iinfo(dtype.array).min, np.iinfo(dtype.array).max], dtype.array)
+    far = Comparison((2,), dtype)
+    far.add(0, ends, ends[::-1].copy(), ends, np.zeros(2))
+    assert (far.outside, far.max_error) == (2, 2.0**64)
+    same = Comparison((2,), dtype)
+    same.add(0, ends, ends, ends, np.zeros(2))
+    assert same.passed
+
+
+def test_short_whole_numbers_look_like_the_canary_by_chance():
+    """So only whole words of it tell that nobody has written them."""
+    halves = np.array([DType.table["u16"].canary], "<u4").view("<u2")
+    values = np.array([halves[0], 5, halves[0], halves[1], halves[0]], "<u2")
+    assert results._untouched(values, DType.table["u16"].canary) == 2
 
 
 def test_untouched_elements_are_counted():

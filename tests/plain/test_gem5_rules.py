@@ -151,6 +151,7 @@ def test_floats_that_gem5_computes_wrongly(name: str):
 
 WHOLE = {
     "v_cvt_i32_f32_e32": 6, "v_cvt_i32_f64_e32": 6, "v_cvt_flr_i32_f32_e32": 7,
+    "v_cvt_rpi_i32_f32_e32": 11, "v_mul_legacy_f32_e32": 5, "v_mad_legacy_f32": 6,
     "v_cvt_u32_f32_e32": 11, "v_cvt_u32_f64_e32": 12, "v_fract_f32_e32": 4, "v_fract_f64_e32": 5,
     "v_rndne_f32_e32": 3, "v_rndne_f64_e32": 10, "v_rcp_f64_e32": 3, "v_rsq_f64_e32": 3,
     "v_add_f64": 1, "v_mul_f64": 1, "v_ldexp_f64": 6,
@@ -389,6 +390,22 @@ def test_a_byte_of_the_upper_half():
     shift, store = replaced("ds_write_b8_d16_hi v14, v4 offset:5")
     assert re.fullmatch(r"v_lshrrev_b32_e32 (v\d+), 16, v4", shift)
     assert store == f"ds_write_b8 v14, {shift.split()[1].rstrip(',')} offset:5"
+
+
+@pytest.mark.parametrize(
+    ("line", "plain"),
+    [
+        ("ds_write_b16_d16_hi v14, v4 offset:6", "ds_write_b16 v14, {} offset:6"),
+        ("global_store_byte_d16_hi v14, v4, s[8:9] offset:-3",
+         "global_store_byte v14, {}, s[8:9] offset:-3"),
+        ("global_store_byte_d16_hi v[14:15], v4, off", "global_store_byte v[14:15], {}, off"),
+        ("flat_store_byte_d16_hi v[14:15], v4 offset:7", "flat_store_byte v[14:15], {} offset:7"),
+    ],
+)  # fmt: skip
+def test_stores_of_the_upper_half(line, plain):
+    shift, store = replaced(line)
+    assert re.fullmatch(r"v_lshrrev_b32_e32 (v\d+), 16, v4", shift)
+    assert store == plain.format(shift.split()[1].rstrip(","))
 
 
 @pytest.mark.parametrize(

@@ -13,9 +13,10 @@ from simgen.compile import cures, lacking, triton
 from simgen.dtypes import DType
 from simgen.errors import ConfigError, MissingError
 from simgen.frontend import kernel_pieces, own_kernel, ptx_text, triton_text
-from simgen.ir import Distribution, Language, TensorSpec, from_json, to_json
+from simgen.ir import Distribution, Fill, Language, TensorSpec, from_json, to_json
 from simgen.layers.own import Definition, expression, inexact, layer
 from simgen.layers.own.expression import ExpressionError
+from simgen.tensors import random_values
 
 EXAMPLES = sorted((ROOT / "examples" / "kernels").glob("*.toml"))
 GOOD = """
@@ -361,6 +362,48 @@ def test_values_of_bytes_are_all_there_are(tmp_path):
     text = GOOD.replace("f32[n, 2*n] uniform(-1, 1)", "u8[n]").replace('y = "x * 2"', 'y = "0"')
     fill = described(tmp_path, text).definition.tensors[0].fill
     assert (fill.a, fill.b) == (0, 256)
+
+
+@pytest.mark.parametrize(
+    ("kind", "usual", "whole"),
+    [
+        ("i8", (-128, 128), (-5, 6)), ("i16", (-128, 128), (-5, 6)),
+        ("i64", (-32768, 32768), (-5, 6)),
+        ("u8", (0, 256), (0, 6)), ("u16", (0, 256), (0, 6)), ("u32", (0, 65536), (0, 6)),
+        ("u64", (0, 65536), (0, 6)),
+    ],
+)  # fmt: skip
+def test_values_of_whole_numbers(tmp_path, kind, usual, whole):
+    zero = GOOD.replace('y = "x * 2"', 'y = "0"')
+    for values, ends in (("", usual), (" whole(5)", whole), (" constant(7)", (7, 8))):
+        text = zero.replace("f32[n, 2*n] uniform(-1, 1)", f"{kind}[n]{values}")
+        fill = described(tmp_path, text).definition.tensors[0].fill
+        assert (fill.a, fill.b) == ends
+        made = random_values.generate("x", TensorSpec((500,), DType.table[kind]), fill, 0)
+        assert ends[0] <= made.min() <= made.max() < ends[1]
+        assert made.dtype == DType.table[kind].array
+
+
+def test_whole_numbers_of_all_their_bits():
+    for kind, low, high in (("u32", 2**31, 2**32), ("i64", -(2**62), 2**62), ("u64", 0, 2**62)):
+        spec = TensorSpec((1000,), DType.table[kind])
+        made = random_values.generate("x", spec, Fill(Distribution.UNIFORM, low, high), 0)
+        assert low <= int(made.min()) < low + (high - low) // 16
+        assert high - (high - low) // 16 < int(made.max()) < high
+
+
+def test_numbers_that_a_float_does_not_hold_are_refused(tmp_path):
+    text = GOOD.replace("f32[n, 2*n] uniform(-1, 1)", "i64[n] constant(2**60 + 1)")
+    with pytest.raises(ConfigError, match=r"more than 53 bits; give such values with --values"):
+        described(tmp_path, text)
+
+
+def test_numbers_with_signs_and_without_do_not_become_floats():
+    large, signed = np.array([2**63 + 1], np.uint64), np.array([-1])
+    known = {"large": large, "signed": signed}
+    assert expression.evaluate("large >> 3", known)[0] == 2**60
+    with pytest.raises(ExpressionError, match="no type for both"):
+        expression.evaluate("large + signed", known)
 
 
 def test_lists_of_values_are_summed():

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from legalise_rows import CDNA3, MASK_BITS, UNTOUCHED, Inputs, Row, f32, first
+from legalise_rows import CDNA3, MASK, MASK_BITS, UNTOUCHED, Inputs, Row, f32, first
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -85,11 +85,24 @@ def _floats() -> list[Row]:
             wide(lambda a, b: 1 + a), floats=True),
         Row("k_from_int_64", f"v_cvt_f64_i32_e32 v[10:11], v2{narrow}",
             lambda w: {0: f32(w.i[0]).view(np.uint32)}, floats=True),
+        Row("k_from_unsigned_64", f"v_cvt_f64_u32_e32 v[10:11], v2{narrow}",
+            lambda w: {0: f32(w.u[0]).view(np.uint32)}, floats=True),
+        Row("k_from_unsigned_64_long", f"v_cvt_f64_u32_e64 v[10:11], s8{narrow}",
+            lambda w: {0: f32(w.u[0][first(w)]).view(np.uint32)}, floats=True),
         Row("k_from_int_64_long", f"v_cvt_f64_i32_e64 v[10:11], s8{narrow}",
             lambda w: {0: f32(w.i[0][first(w)]).view(np.uint32)}, floats=True),
         Row("k_widen_long", "v_cvt_f64_f32_e64 v[10:11], -|v2|; v_cvt_f32_f64_e64 v10, v[10:11]",
             lambda w: {0: (w.u[0] | np.uint32(1 << 31))}, floats=True),
     ]  # fmt: skip
+    for power in ("-4", "30", "0xfffffc02"):
+        n = (int(power, 0) ^ 1 << 31) - (1 << 31) if power[1:2] == "x" else int(power)
+        rows.append(
+            Row(f"k_power_64_{power}",
+                f"{widen} v_mov_b32_e32 v12, {power}; v_mov_b32_e32 v13, 0; "
+                f"v_ldexp_f64 v[10:11], -|v[10:11]|, {power if power[1] != 'x' else 'v12'}; "
+                f"v_mov_b32_e32 v12, 0{narrow}",
+                wide(lambda a, b, n=n: np.ldexp(-abs(a), n)), floats=True)
+        )  # fmt: skip
     for name, of in {"add": np.add, "mul": np.multiply}.items():
         rows.append(
             Row(f"k_{name}_64", f"{widen} v_{name}_f64 v[10:11], v[10:11], v[12:13]{narrow}",
@@ -100,6 +113,122 @@ def _floats() -> list[Row]:
                 wide(lambda a, b, of=of: of(a, -abs(b))), floats=True)
         )  # fmt: skip
     return rows
+
+
+def _doubles() -> list[Row]:
+    """Comparisons of the products of v2 with itself and v3, whose lower halves differ."""
+    products = (
+        "v_cvt_f64_f32_e32 v[10:11], v2; v_cvt_f64_f32_e32 v[12:13], v3; "
+        "v_mul_f64 v[12:13], v[10:11], v[12:13]; v_mul_f64 v[10:11], v[10:11], v[10:11]; "
+    )
+    clear = "".join(f"; v_mov_b32_e32 v{n}, 0" for n in range(10, 14))
+
+    def of_products(of: Callable[[Array, Array], Array], *, signs: bool, half: bool) -> Expected:
+        def expected(w: Inputs) -> dict[int, Array]:
+            a, b = w.f[0].astype(np.float64), w.f[1].astype(np.float64)
+            a, b = (-(a * a), abs(a * b)) if signs else (a * a, a * b)
+            found = np.asarray(of(np.float64(0.5) if half else a, b)).astype(np.uint32)
+            zero = np.zeros_like(found)
+            return {**dict.fromkeys(range(4), zero), MASK: found}
+
+        return expected
+
+    rows = []
+    for c, of in ORDERED.items():
+        masked = "s_mov_b64 s[22:23], vcc; s_mov_b64 vcc, s[24:25]"
+        cases = {
+            "short": (f"v_cmp_{c}_f64_e32 vcc, v[10:11], v[12:13]; {masked}", False, False),
+            "long": (f"v_cmp_{c}_f64_e64 s[22:23], -v[10:11], |v[12:13]|", True, False),
+            "constant": (f"v_cmp_{c}_f64_e64 s[22:23], 0.5, v[12:13]", False, True),
+        }
+        rows += [
+            Row(f"k_{c}_64_{name}", f"{products}{code}{clear}",
+                of_products(of, signs=signs, half=half), floats=True)
+            for name, (code, signs, half) in cases.items()
+        ]  # fmt: skip
+    return rows
+
+
+def _packed() -> list[Row]:
+    """Halves below 2, and all but infinities and NaNs: with these and without large ones."""
+
+    def words(w: Inputs, k: int, mask: int) -> tuple[Array, Array]:
+        found = w.u[k] & np.uint32(mask)
+        low, high = (found & 0xFFFF).astype(np.uint16), (found >> 16).astype(np.uint16)
+        return low.view(np.float16).astype(np.float64), high.view(np.float16).astype(np.float64)
+
+    def joined(low: Array, high: Array) -> Array:
+        with np.errstate(over="ignore"):
+            bits = [
+                each.astype(np.float16).view(np.uint16).astype(np.uint32) for each in (low, high)
+            ]
+        return bits[0] | bits[1] << np.uint32(16)
+
+    def expected(of: Callable[..., Array], mask: int, count: int, *, crossed: bool) -> Expected:
+        def found(w: Inputs) -> dict[int, Array]:
+            lows, highs = zip(*(words(w, k, mask) for k in range(count)), strict=True)
+            if crossed:  # the first source has its halves the other way round, the last a sign
+                lows, highs = (highs[0], *lows[1:]), (lows[0], *highs[1:])
+                lows = (*lows[:-1], -lows[-1])
+            zero = np.zeros_like(w.u[0])
+            return {0: joined(of(*lows), of(*highs)), 1: zero, 2: zero, 3: zero}
+
+        return found
+
+    operations: dict[str, tuple[int, Callable[..., Array]]] = {
+        "add": (2, lambda a, b: a + b), "mul": (2, lambda a, b: a * b),
+        "fma": (3, lambda a, b, c: a * b + c), "max": (2, np.fmax), "min": (2, np.fmin),
+    }  # fmt: skip
+    rows = []
+    for name, (count, of) in operations.items():
+        for mask in (0xBFFFBFFF, 0xFBFFFBFF):
+            clean = "".join(f"v_and_b32_e32 v{11 + k}, {mask:#x}, v{2 + k}; " for k in range(count))
+            sources = ", ".join(f"v{11 + k}" for k in range(count))
+            last = ",".join("0" * (count - 1) + "1")
+            first_upper = ",".join("1" + "0" * (count - 1))
+            others = ",".join("0" + "1" * (count - 1))
+            forms = {
+                "": False,
+                f" op_sel:[{first_upper}] op_sel_hi:[{others}] neg_lo:[{last}]": True,
+            }
+            clear = "; v_mov_b32_e32 v11, 0; v_mov_b32_e32 v12, 0; v_mov_b32_e32 v13, 0"
+            rows += [
+                Row(f"k_pk_{name}_{mask:x}_{crossed}",
+                    f"{clean}v_pk_{name}_f16 v10, {sources}{tail}{clear}",
+                    expected(of, mask, count, crossed=crossed), CDNA3)
+                for tail, crossed in forms.items()
+            ]  # fmt: skip
+    low = "v_and_b32_e32 v11, 0xbfffbfff, v2; v_and_b32_e32 v12, 0xbfffbfff, v3; "
+    clear = "; v_mov_b32_e32 v11, 0; v_mov_b32_e32 v12, 0"
+
+    def of_lower(of: Callable[[Array, Array], Array]) -> Expected:
+        def found(w: Inputs) -> dict[int, Array]:
+            zero = np.zeros_like(w.u[0])
+            a, b = (words(w, k, 0xBFFFBFFF)[0] for k in range(2))
+            return {0: of(a, b), 1: zero, 2: zero}
+
+        return found
+
+    rows += [
+        Row("k_fma_16", f"{low}v_fma_f16 v10, v11, -v12, |v11|{clear}",
+            of_lower(lambda a, b: joined(-a * b + abs(a), np.zeros_like(a)))),
+        Row("k_pack_16", f"{low}v_pack_b32_f16 v10, -v11, |v12|{clear}",
+            of_lower(lambda a, b: joined(-a, abs(b))), CDNA3),
+    ]  # fmt: skip
+    return rows
+
+
+def _unordered(a: Array, b: Array) -> Array:
+    return np.isnan(a) | np.isnan(b)
+
+
+ORDERED: dict[str, Callable[[Array, Array], Array]] = {
+    "lt": np.less, "le": np.less_equal, "eq": np.equal, "gt": np.greater, "ge": np.greater_equal,
+    "lg": lambda a, b: (a < b) | (a > b), "o": lambda a, b: ~_unordered(a, b), "u": _unordered,
+    "nlt": lambda a, b: ~(a < b), "nle": lambda a, b: ~(a <= b), "neq": lambda a, b: ~(a == b),
+    "ngt": lambda a, b: ~(a > b), "nge": lambda a, b: ~(a >= b),
+    "nlg": lambda a, b: ~((a < b) | (a > b)),
+}  # fmt: skip
 
 
 def rounded(b: float, a: float) -> np.float32:
@@ -273,4 +402,4 @@ def _across() -> list[Row]:
 
 def rows() -> list[Row]:
     """All of them."""
-    return [*_floats(), *_single(), *_exchanges(), *_across()]
+    return [*_floats(), *_doubles(), *_packed(), *_single(), *_exchanges(), *_across()]

@@ -158,6 +158,7 @@ PROBED = {
     "^v_(fma|max|add|mul)_f64 .*clamp": 4,
     "^v_(cvt_[iu]32|fract|rndne|rcp|rsq)_f64_e(32|64) (?!.*clamp)": 54,
     "^v_(cvt_[iu]32|cvt_flr_i32|fract|rndne)_f32_e(32|64) (?!.*(clamp|mul:|div:))": 50,
+    "^v_(cvt_rpi_i32_f32_e(32|64)|m(ul|ad)_legacy_f32(_e(32|64))?) (?!.*(clamp|mul:|div:))": 41,
     "^v_(add|mul|ldexp)_f64 (?!.*clamp)": 31,
     "^v_(add|mul|fma|max3?|min|med3|rndne|fract|sin|ldexp|cvt_u16|div_fixup)_f16(_e(32|64))? ": 171,
     "^v_(cmpx?_(lt|lg|nge)_f16_e(32|64)|pack_b32_f16|cvt_f(16_i16|32_f16)_e64) ": 105,
@@ -167,6 +168,7 @@ PROBED = {
     "^v_(ldexp_f32|(add|sub|subrev)_u32_e64) ": 30,
     r"^v_div_fixup_f.. \S+ v\S*20": 2,  # whole divisions
     "^(flat|global)_atomic_(inc|dec) ": 20,
+    "^((flat|global)_store_byte_d16_hi|ds_write_b(8|16)_d16_hi) ": 20,
     "^s_buffer_load_dword(x16)? ": 10,
     "^s_load_dwordx2 .*(-0x40|offset)": 2,
 }

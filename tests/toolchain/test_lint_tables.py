@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from functools import cache
 from itertools import zip_longest
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
 from simgen import resources
+from simgen.cli.main import cli
 from simgen.compile import legalise, render, toolchain
 from simgen.compile.legalise import facts
 from simgen.compile.legalise.machine_code import FORMATS, Decoded
@@ -17,6 +20,7 @@ from simgen.frontend import network, problem
 from simgen.lint import containers, disassembly, functions, linting, naming
 from simgen.lint.containers import Held
 from simgen.lint.gem5 import Gem5
+from simgen.lint.verdicts import NOTE
 from simgen.workload import lowering
 
 WIDE = {each.name for each in FORMATS if each.nbytes == 8}
@@ -93,7 +97,8 @@ def test_products_of_matrices_of_gfx908_are_no_concern_of_gfx90a():
     for version, ends in (("24.1", False), ("25.0", True)):
         for arch, to in (("gfx908", "a[0:3]"), ("gfx90a", "v[4:7]")):
             (item,) = assembled([line.format(to, to)], arch)
-            found = list(linting.judge_of(Model("gem5", version, arch))([item]))
+            judge = linting.judge_of(Model("gem5", version, arch))
+            found = [judged for _, judged in judge([item]) if judged[0] != NOTE]
             assert bool(found) is (ends and arch == "gfx908")
 
 
@@ -121,11 +126,12 @@ def test_each_row_is_found(arch):
             for word in words
             if word in known
         ]
-        found = [item for item, _ in judge(cases)]
+        found = [item for item, judged in judge(cases) if judged[0] != NOTE]
         assert all(a is b for a, b in zip_longest(found, cases)), version
-        right = [w for w in known if w not in {*plain}]
-        assert not [naming.name(i, arch) for i, _ in judge([known[w] for w in right])
-                    if naming.name(i, arch) not in plain]  # fmt: skip
+        others = list(judge([known[w] for w in known if w not in {*plain}]))
+        assert {judged[0] for _, judged in others} <= {NOTE}
+        told = {naming.name(item, arch) for item, _ in [*others, *judge(cases)]}
+        assert {*table.notes} & {*known} <= told
         rows += len(cases)
     assert rows > 1000
 
@@ -245,8 +251,55 @@ def test_products_of_matrices_on_gem5(version):
     table = facts.table("gem5", version, "gfx90a")
     judge = Gem5(Model("gem5", version, "gfx90a"), table, ()).judged
     cases = assembled(list(MATRIX_FORMS), "gfx90a")
-    found = {item.offset for item, _ in judge(cases)}
+    found = {item.offset for item, judged in judge(cases) if judged[0] != NOTE}
     assert [item.offset in found for item in cases] == list(MATRIX_FORMS.values())
+
+
+NOTED = {
+    "v_mul_f32_e32 v1, v2, v3": "a subnormal first factor",
+    "v_mul_f32_e64 v1, -v2, v3": "a subnormal first factor",
+    "v_max_f32_e32 v1, v2, v3": "zeros with both signs",
+    "v_min3_f32 v1, v2, v3, v4": "zeros with both signs",
+    "v_max_f64 v[2:3], v[4:5], v[6:7]": "zeros with both signs",
+    "v_div_scale_f32 v1, vcc, v2, v3, v2": "scales nothing",
+    "buffer_load_dwordx4 v[4:7], v1, s[4:7], 0 offen": "behind its end too; of swizzled",
+    "buffer_load_dword v4, v1, s[4:7], 0 offen": "of swizzled buffers",
+    "v_mfma_f32_16x16x4f32 v[40:43], v4, v6, v[40:43]": "no lanes that EXEC",
+    "v_add_f32_e32 v1, v2, v3": "",
+    "v_fma_f32 v1, v2, v3, v4": "",
+    "v_med3_i32 v1, v2, v3, v4": "",
+    "global_load_dwordx4 v[4:7], v[8:9], off": "",
+}
+
+
+@pytest.mark.parametrize("version", ["24.0", "24.1", "25.0", "25.1"])
+def test_what_nearly_all_kernels_have_is_noted(version):
+    judge = linting.judge_of(Model("gem5", version, "gfx90a"))
+    cases = assembled(list(NOTED), "gfx90a")
+    told = {item.offset: judged for item, judged in judge(cases)}
+    for item, (line, why) in zip(cases, NOTED.items(), strict=True):
+        assert (item.offset in told) == bool(why), line
+        verdict, reason, _ = told.get(item.offset, (NOTE, "", ""))
+        assert verdict == NOTE, line
+        assert why in reason, line
+
+
+def test_elements_of_swizzled_buffers_have_a_field_on_gfx8():
+    """There, gem5's reading of it is right."""
+    judge = linting.judge_of(Model("gem5", "21.0", "gfx803"))
+    (item,) = assembled(["buffer_load_dword v4, v1, s[4:7], 0 offen"], "gfx803")
+    assert not [judged for _, judged in judge([item]) if judged[0] == NOTE]
+
+
+def test_products_of_halves_are_rounded():
+    for version, arch in (("24.1", "gfx90a"), ("25.1", "gfx950")):
+        lines = ["v_mfma_f32_16x16x16f16 v[0:3], v[4:5], v[6:7], v[0:3]",
+                 "v_mfma_f32_16x16x4f32 v[0:3], v4, v5, v[0:3]"]  # fmt: skip
+        judge = linting.judge_of(Model("gem5", version, arch))
+        found = [judged for _, judged in judge(assembled(lines, arch)) if judged[0] != NOTE]
+        assert [(verdict, "rounds each product" in why) for verdict, why, _ in found] == [
+            ("edges", True)
+        ]
 
 
 def test_each_product_that_gem5_has_takes_a_time_that_it_knows():
@@ -311,6 +364,26 @@ def test_what_conform_has_found_in_mgpusim():
     for item, (line, why) in zip(cases, MGPUSIM_FORMS.items(), strict=True):
         assert (item.offset in found) == bool(why), line
         assert why in found.get(item.offset, ""), line
+
+
+def test_notes_are_told_once(tmp_path):
+    path = tmp_path / "kernel.s"
+    lines = ["v_mul_f32_e32 v0, v1, v2", "v_mul_f32_e64 v0, v1, v2", "v_max_f32_e32 v0, v1, v2"]
+    head = '.amdgcn_target "amdgcn-amd-amdhsa--gfx902"\n.globl k\n.type k,@function\nk:\n'
+    path.write_text(head + "\n".join([*lines, lines[0], "s_endpgm"]) + "\n")
+    looked = list(linting.code_objects([*containers.found(path)] * 2, "gem5", "24.1"))
+    assert not [each for of in looked for each in of.findings]
+    notes = [(note.mnemonics, note.times) for note in linting.notes_of(looked)]
+    assert notes == [(("v_mul_f32_e32", "v_mul_f32_e64"), 6), (("v_max_f32_e32",), 2)]
+    assert [note.times for note in looked[0].notes] == [3, 1]
+    shown = CliRunner().invoke(cli, ["lint", str(path), "--simulator", "gem5@24.1"])
+    assert shown.exit_code == 0
+    assert "note: v_mul_f32_e32, v_mul_f32_e64 (3 times): takes a subnormal" in shown.output
+    told = CliRunner().invoke(cli, ["lint", str(path), "-s", "gem5@24.1", "--json"])
+    (held,) = json.loads(told.output)["code_objects"]
+    assert [(n["instructions"], n["times"]) for n in held["notes"]] == [
+        (["v_mul_f32_e32", "v_mul_f32_e64"], 3), (["v_max_f32_e32"], 1),
+    ]  # fmt: skip
 
 
 def test_source_lines_and_forms(tmp_path):

@@ -9,7 +9,7 @@ from click.testing import CliRunner
 
 import simgen
 from simgen.cli.main import cli
-from simgen.errors import RefusedError, UsageError
+from simgen.errors import RefusedError, SimgenError, UsageError
 from simgen.targets.gem5.se import Gem5Se
 from simgen.targets.host import Host
 from simgen.targets.mgpusim.target import MGPUSim
@@ -209,6 +209,74 @@ def test_variables_structures_groups_and_vectors() -> None:
     bundle = simgen.plan("f.toml").build("made", "host")
     bundle.run(timeout=TIMEOUT)
     assert bundle.diff(strict=True)
+
+
+FUNCTIONS = """
+__host__ __device__ {} int larger(int a, int b) {{ return a > b ? a : b; }}
+__global__ void k(const float* x, float* y, int* count, int n, double half)
+{{
+    const int i = blockIdx.x * blockDim.x + threadIdx.x;
+    y[larger(i, 0) % n] = x[i % n];
+}}
+"""
+
+
+@pytest.mark.parametrize("arch", ["gfx803", "gfx942"])
+def test_functions_of_both_sides_are_left_out_where_they_were_inlined(arch: str) -> None:
+    """Clang hides their symbols; what is called in spite of all is refused."""
+    described(hip=FUNCTIONS.format(""))
+    plan = simgen.plan("k.toml")
+    plan.build("made", MGPUSim(arch=arch))
+    described(hip=FUNCTIONS.format("__attribute__((noinline))"))
+    with pytest.raises(RefusedError, match="s_getpc_b64"):
+        simgen.plan("k.toml").build("called", MGPUSim(arch=arch))
+
+
+WARP = """
+__device__ void last(volatile float* s, int at) {{ s[at] += s[at + 16]; s[at] += s[at + 8]; }}
+__global__ void k(const float* x, float* y, int* count, int n, double half)
+{{
+    __shared__ float s[128];
+    s[threadIdx.x] = x[threadIdx.x];
+    __syncthreads();
+    if (threadIdx.x < {})
+        last(s, threadIdx.x);
+    y[threadIdx.x] = s[threadIdx.x];
+}}
+"""
+
+
+@pytest.mark.parametrize("lanes", ["32", "warpSize"])
+def test_lanes_that_go_together_are_refused_on_this_cpu(lanes: str) -> None:
+    described(hip=WARP.format(lanes))
+    with pytest.raises(RefusedError, match="lanes of a warp seem to read volatile LDS"):
+        simgen.plan("k.toml").build("made", "host")
+
+
+GENERIC = """
+__global__ void g(const float* a, float* p, int n)
+{
+    __shared__ float l[64];
+    const int i = blockIdx.x * blockDim.x + threadIdx.x;
+    l[threadIdx.x] = a[i];
+    __syncthreads();
+    const float* from = n > 50 && i % 2 ? a + i : l + threadIdx.x;
+    p[i] = *from + gridDim.x;
+}
+"""
+
+
+def test_pointers_to_lds_or_memory_are_refused_on_gfx803() -> None:
+    """Where nobody asks for them, a base of LDS that compilers list is none that it needs."""
+    Path("g.hip").write_text(GENERIC)
+    Path("g.toml").write_text(
+        'source = "g.hip"\ninputs = { a = "f32[64]" }\noutputs = { p = "f32[64]" }\n'
+        'args = ["a", "p", "i32 64"]\ngrid = 1\nblock = 64\nreference = "a + 1"\n'
+    )
+    with pytest.raises(SimgenError, match=r"shared base.* keep pointers to LDS and to"):
+        simgen.plan("g.toml").build("made", MGPUSim(arch="gfx803"))
+    Path("g.hip").write_text(GENERIC.replace("? a + i", "? l + threadIdx.x"))
+    simgen.plan("g.toml").build("right", MGPUSim(arch="gfx803"))
 
 
 MATHS = {

@@ -21,7 +21,7 @@ _OPPOSITE = {"nle": "le", "neq": "eq", "nge": "ge"}
 @rule("v_cmp_eq_f32_e64 v_cmp_le_f32_e64 v_cmp_ge_f32_e64")
 def ordered(site: Site) -> None:
     result, a, b = site.item.operands
-    _ordered(site, _condition(site), result, a, b)
+    ordered_in(site, _condition(site), result, a, b)
 
 
 @rule("v_cmp_nge_f32* v_cmp_nle_f32* v_cmp_neq_f32*", GFX942)
@@ -29,9 +29,9 @@ def ordered(site: Site) -> None:
 def unordered(site: Site) -> None:
     result, a, b = site.item.operands
     if site.gcn3:
-        _ordered(site, _condition(site), result, a, b)
+        ordered_in(site, _condition(site), result, a, b)
         return
-    _ordered(site, _OPPOSITE[_condition(site)], result, a, b)
+    ordered_in(site, _OPPOSITE[_condition(site)], result, a, b)
     _complement(site, result)
 
 
@@ -65,13 +65,13 @@ def ordered_or_not(site: Site) -> None:
     """a == a and b == b; a NaN is equal to nothing."""
     result, a, b = site.item.operands
     if is_number(b) or a == b:
-        _ordered(site, "eq", result, a, a)
+        ordered_in(site, "eq", result, a, a)
     elif is_number(a):
-        _ordered(site, "eq", result, b, b)
+        ordered_in(site, "eq", result, b, b)
     else:
         mask, _, _ = site.sgpr_pair()
-        _ordered(site, "eq", mask, a, a)
-        _ordered(site, "eq", result, b, b)
+        ordered_in(site, "eq", mask, a, a)
+        ordered_in(site, "eq", result, b, b)
         with site.saving_scc():
             site.put("s_and_b64", result, result, mask)
     if _condition(site) == "u":
@@ -86,7 +86,7 @@ def classify(site: Site) -> None:
     site.put("v_cmp_class_f32_e64", result, site.in_vgpr(a) if literal else a, mask)
 
 
-def _ordered(site: Site, condition: str, result: str, a: str, b: str) -> None:
+def ordered_in(site: Site, condition: str, result: str, a: str, b: str) -> None:
     """Through VCC: MGPUSim has most comparisons in their short form only."""
     a, b = site.plain(a), site.plain(b)
     if not is_vgpr(b) and is_vgpr(a) and condition in _MIRRORED:

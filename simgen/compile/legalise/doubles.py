@@ -72,6 +72,12 @@ def _source(site: Site, operand: str) -> str:
     return f"-{body}" if neg else body
 
 
+def plus_zero(site: Site, operand: str, *, negative: bool = False) -> str:
+    """A source in a pair of vector registers, without modifiers: -0 as 0, or `negative`, as it
+    is."""
+    return put(site, "add", _source(site, operand), constant(site, -0.0 if negative else 0.0))
+
+
 @rule("v_add_f64 v_mul_f64")
 def arithmetic(site: Site) -> None:
     result, a, b = site.item.operands
@@ -85,6 +91,16 @@ def arithmetic(site: Site) -> None:
 def widen(site: Site) -> None:
     result, x = site.item.operands
     site.put(site.item.mnemonic.replace("_e64", "_e32"), result, site.in_vgpr(x))
+
+
+@rule("v_cvt_f64_u32*")
+def widen_unsigned(site: Site) -> None:
+    """The last places of 2^52 and more, less that."""
+    result, x = site.item.operands
+    pair, low, high = site.vgpr_pair()
+    site.put("v_mov_b32_e32", low, site.plain(x))
+    site.put("v_mov_b32_e32", high, "0x43300000")
+    site.put("v_add_f64", result, pair, constant(site, -(2.0**52)))
 
 
 @rule("v_cvt_f32_f64*")

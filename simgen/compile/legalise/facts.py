@@ -14,6 +14,8 @@ simulator's sources:
         ignores         abs, neg, clamp, omod -> mnemonics (VOP3) that do not read it; cbsz, blgp
                         of products of matrices; negative: of scalar loads, the constant's sign
         wrong, edges    mnemonic -> what is wrong for most, or for a few special, values
+        notes           mnemonic -> the same of what nearly all kernels have, for values that hardly
+                        any has
 """
 
 from __future__ import annotations
@@ -52,6 +54,7 @@ class Table:
     ignores: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     wrong: Mapping[str, str] = field(default_factory=dict)
     edges: Mapping[str, str] = field(default_factory=dict)
+    notes: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

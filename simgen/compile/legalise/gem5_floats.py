@@ -133,6 +133,21 @@ def rounded_twice(site: Site) -> None:
         site.put(f"v_{name}_f32_e64", to, first, second)
 
 
+def legacy(site: Site) -> None:
+    """v_mul_legacy_f32, v_mad_legacy_f32: 0 times anything is 0. What the sign of a factor is does
+    not matter to that."""
+    result, *sources = site.item.operands
+    a, b = (site.in_vgpr(each) if _is_literal(each) else each for each in sources[:2])
+    product, zero = site.vgpr(), site.sgpr_pair()[0]
+    site.put("v_fma_f32", product, a, b, "neg(0)")  # subnormal, too
+    for factor in (a, b):
+        site.put("v_cmp_eq_f32_e64", zero, "0", source_modifiers(factor)[2])
+        last = factor is b and len(sources) == 2
+        site.put("v_cndmask_b32_e64", result if last else product, product, "0", zero)
+    if len(sources) > 2:
+        site.put("v_add_f32_e64", result, product, sources[2])
+
+
 def _is_literal(operand: str) -> bool:
     body = source_modifiers(operand)[2]
     return not registers(body) and not is_inline(body)
@@ -192,6 +207,7 @@ RULES: dict[str, Callable[[Site], None]] = {
         ("v_mad_f32", "v_mac_f32_e32", "v_mac_f32_e64", "v_madmk_f32", "v_madak_f32"),
         rounded_twice,
     ),
+    **dict.fromkeys(("v_mul_legacy_f32_e32", "v_mul_legacy_f32_e64", "v_mad_legacy_f32"), legacy),
     "v_div_fmas_f32": multiply_add,
     "v_div_fixup_f32": quotient,
 }

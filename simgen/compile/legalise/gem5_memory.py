@@ -23,12 +23,13 @@ BASE_HIGH = "0xffff"  # of a buffer's second word, what belongs to its address
 STRIDE = "0xe0010"  # of that word: 14 bits from bit 16 on
 
 
-def upper_byte(site: Site) -> None:
-    """ds_write_b8_d16_hi."""
-    address, data = site.item.operands
+def upper_half(site: Site) -> None:
+    """Stores from the upper half of a register, to memory and LDS."""
+    address, data, *base = site.item.operands
     held = site.vgpr()
     site.put("v_lshrrev_b32_e32", held, "16", data)
-    site.put("ds_write_b8", address, held, tail=site.item.tail)
+    plain = site.item.mnemonic.removesuffix("_d16_hi")
+    site.put(plain, address, held, *base, tail=site.item.tail)
 
 
 def scalar_load(site: Site, *, signed: bool) -> None:
@@ -176,7 +177,12 @@ _COUNTING = tuple(
     for wide in ("", "_x2")
 )
 RULES: dict[str, Callable[[Site], None]] = {
-    "ds_write_b8_d16_hi": upper_byte,
+    **{f"ds_write_b{bits}_d16_hi": upper_half for bits in (8, 16)},
+    **{
+        f"{kind}_store_{size}_d16_hi": upper_half
+        for kind in ("flat", "global")
+        for size in ("byte", "short")
+    },
     **{f"s_buffer_load_dword{n}": buffer_load for n in ("", "x2", "x4", "x8", "x16")},
     **{f"{kind}_atomic_{verb}{wide}": counting for kind, verb, wide in _COUNTING},
 }

@@ -27,13 +27,15 @@ TWO_TO_31 = {"f32": "0x4f000000", "f64": "0x41e00000"}  # of 64 bits, the upper 
 
 
 def to_signed(site: Site) -> None:
-    """v_cvt_i32, v_cvt_flr_i32: the magnitude as a number without a sign, held in what the sign
-    leaves room for, and the sign again."""
+    """v_cvt_i32, v_cvt_flr_i32, v_cvt_rpi_i32: the magnitude as a number without a sign, held in
+    what the sign leaves room for, and the sign again."""
     result, x = site.item.operands
     kind = _type(site)
-    if "flr" in site.item.mnemonic:
+    if "flr" in site.item.mnemonic or "rpi" in site.item.mnemonic:
         held, x = site.vgpr(), _beside(site, x)
         site.put("v_floor_f32_e64", held, x)
+        if "rpi" in site.item.mnemonic:
+            _half_up(site, held, x)
         x = held
     x = _beside(site, x)
     sign, made = site.vgpr(), site.vgpr()
@@ -45,6 +47,16 @@ def to_signed(site: Site) -> None:
     site.put("v_min_u32_e32", made, made, most)
     site.put("v_xor_b32_e32", made, made, sign)
     site.subtract(result, made, sign)
+
+
+def _half_up(site: Site, whole: str, x: str) -> None:
+    """Add 1 to the whole number below x where x is a half above it, or more: their difference is
+    exact but where it is next to 1, and x + 1/2 would be rounded. Of infinity it is no number."""
+    more, above = site.vgpr(), site.sgpr_pair()[0]
+    site.put("v_sub_f32_e64", more, x, whole)
+    site.put("v_cmp_le_f32_e64", above, "0.5", more)
+    site.put("v_cndmask_b32_e64", more, "0", "1.0", above)
+    site.put("v_add_f32_e32", whole, whole, more)
 
 
 def to_unsigned(site: Site) -> None:
@@ -163,7 +175,9 @@ def _both(*names: str) -> tuple[str, ...]:
 
 
 RULES: dict[str, Callable[[Site], None]] = {
-    **dict.fromkeys(_both("v_cvt_i32_f32", "v_cvt_i32_f64", "v_cvt_flr_i32_f32"), to_signed),
+    **dict.fromkeys(
+        _both("v_cvt_i32_f32", "v_cvt_i32_f64", "v_cvt_flr_i32_f32", "v_cvt_rpi_i32_f32"), to_signed
+    ),
     **dict.fromkeys(_both("v_cvt_u32_f32", "v_cvt_u32_f64"), to_unsigned),
     **dict.fromkeys(_both("v_fract_f32", "v_fract_f64"), fraction),
     **dict.fromkeys(_both("v_rndne_f64"), nearest),

@@ -26,10 +26,11 @@ SIGN_16 = "0x8000"
 @rule("v_cvt_f32_f16*")
 def widen(site: Site) -> None:
     result, x = site.item.operands
-    site.put("v_mov_b32_e32", result, _widened(site, x))
+    site.put("v_mov_b32_e32", result, as_float(site, x))
 
 
-def _widened(site: Site, operand: str) -> str:
+def as_float(site: Site, operand: str) -> str:
+    """A 16-bit float source as a 32-bit one, in a vector register."""
     return widened(site, operand, _widen_bits)
 
 
@@ -76,10 +77,10 @@ def _widen_bits(site: Site, result: str, x: str) -> None:
 def narrow(site: Site) -> None:
     """To nearest even; MGPUSim's own instruction cuts off, and knows no subnormals."""
     result, x = site.item.operands
-    _narrow(site, result, site.in_vgpr(x))
+    as_half(site, result, site.in_vgpr(x))
 
 
-def _narrow(site: Site, result: str, x: str) -> None:
+def as_half(site: Site, result: str, x: str) -> None:
     """Normal results by adding half of the last place to the bits; a carry may give infinity.
 
     Subnormal ones by adding 0.5, whose last place is theirs: the hardware's addition rounds.
@@ -120,23 +121,23 @@ def _choose(
 def arithmetic(site: Site) -> None:
     result, a, b = site.item.operands
     name = site.item.mnemonic.split("_")[1]
-    a, b, held = _widened(site, a), _widened(site, b), site.vgpr()
+    a, b, held = as_float(site, a), as_float(site, b), site.vgpr()
     site.put(f"v_{name}_f32_e32", held, a, b)
-    _narrow(site, result, held)
+    as_half(site, result, held)
 
 
 @rule("v_max_f16* v_min_f16*")
 def extreme(site: Site) -> None:
     """A NaN loses against a number. What comes out was a 16-bit float before."""
     result, *sources = site.item.operands
-    a, b = (_widened(site, source) for source in sources)
+    a, b = (as_float(site, source) for source in sources)
     held = site.vgpr()
     if "max" in site.item.mnemonic:
         vector_float.larger(site, held, a, b)
     else:
         vector_float.larger(site, held, f"-{a}", f"-{b}")
         site.put("v_xor_b32_e32", held, "0x80000000", held)
-    _narrow(site, result, held)
+    as_half(site, result, held)
 
 
 _ORDERED = ("lt", "eq", "le", "gt", "lg", "ge", "o")
@@ -147,7 +148,7 @@ _NOT = ("nlt", "neq", "nle", "ngt", "nlg", "nge", "u")
 def compare(site: Site) -> None:
     """As 32-bit floats, which keep the order."""
     result, *sources = site.item.operands
-    a, b = (_widened(site, source) for source in sources)
+    a, b = (as_float(site, source) for source in sources)
     name = re.sub(r"_f16_e..$", "_f32_e64", site.item.mnemonic)
     site.become(name, result, a, b)
     if name in RULES[site.arch]:

@@ -23,6 +23,7 @@ from simgen.compile.legalise import (
     bits,
     compare,
     division,
+    double_compare,
     doubles,
     fused,
     half,
@@ -32,6 +33,7 @@ from simgen.compile.legalise import (
     memory,
     one_by_one,
     overlap,
+    packed_halves,
     roles,
     scalar,
     scalar_bits,
@@ -60,8 +62,8 @@ if TYPE_CHECKING:
 TITLE = "MGPUSim"  # in messages
 
 _RULES = (
-    bits, compare, division, doubles, fused, half, lanes, local_bytes, memory, one_by_one, scalar,
-    scalar_bits, trigonometry, vector_float, vector_integer,
+    bits, compare, division, double_compare, doubles, fused, half, lanes, local_bytes, memory,
+    one_by_one, packed_halves, scalar, scalar_bits, trigonometry, vector_float, vector_integer,
 )  # fmt: skip
 _OTHER_FORMS = (
     "gds", "lds", "quad_perm", "row_shl", "row_shr", "row_bcast", "wave_shr", "row_mask", "dst_sel",

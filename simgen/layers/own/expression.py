@@ -213,7 +213,7 @@ class _Evaluator:
             return Decision(_EXACT[kind](a.value, b.value), a.unsure | b.unsure)
         if not any(isinstance(each, (Inexact, Decision)) for each in (a, b)):
             self._check_size(kind, a, b)
-            return _EXACT[kind](a, b)
+            return self._whole(kind, a, b, _EXACT[kind](a, b))
         x, y = inexact.of(a, self.u), inexact.of(b, self.u)
         if kind is ast.MatMult:
             return FUNCTIONS["matmul"](x, y)
@@ -222,6 +222,18 @@ class _Evaluator:
                 f"{printable(ast.unparse(node))}: only of whole numbers; correct it"
             )
         return _ROUNDED[kind](x, y)
+
+    @staticmethod
+    def _whole(kind: type, a: Any, b: Any, found: Any) -> Any:
+        """NumPy makes floats of numbers with signs and such of 64 bits without."""
+        types = [each.dtype.kind for each in (a, b) if isinstance(each, (np.ndarray, np.generic))]
+        made = found.dtype.kind if isinstance(found, (np.ndarray, np.generic)) else ""
+        if kind not in (ast.Div, ast.Pow) and {*types} == {"i", "u"} and made == "f":
+            raise ExpressionError(
+                "numbers with signs and numbers from 2**63 on have no type for both; compute it in "
+                "a Python file: reference = 'FILE.py:FUNCTION'"
+            )
+        return found
 
     @staticmethod
     def _check_size(kind: type, a: Any, b: Any) -> None:

@@ -88,8 +88,9 @@ class OwnKernel(Layer, in_configs=False):
         made = self.definition
         given = [Port(each.initial, each.spec, each.fill) for each in made.tensors if each.fill]
         computed = [
-            Port(f"{EXPECTED}{each.name}", TensorSpec(each.spec.shape, DOUBLE), Fill.usual(DOUBLE))
+            Port(f"{EXPECTED}{each.name}", TensorSpec(each.spec.shape, kind), Fill.usual(kind))
             for each in made.outputs
+            for kind in (each.spec.dtype if each.spec.dtype.is_long else DOUBLE,)
             if not made.references
         ]
         written = [Port(each.name, each.spec) for each in made.outputs]
@@ -124,7 +125,8 @@ class OwnKernel(Layer, in_configs=False):
             return {name: found.bound for name, found in self._evaluated(tensors)}
         found = {}
         for name, values in self.reference(tensors, direction).items():
-            largest = np.max(np.abs(values), initial=0.0, where=np.isfinite(values))
+            whole = values.astype(np.float64)
+            largest = np.max(np.abs(whole), initial=0.0, where=np.isfinite(whole))
             found[name] = np.full(values.shape, made.tolerance * largest)
         return found
 
@@ -140,9 +142,7 @@ class OwnKernel(Layer, in_configs=False):
             if each.fill:
                 values = tensors[each.initial]
                 exact = not each.spec.dtype.is_float
-                known[each.name] = (
-                    values.astype(np.int64) if exact else inexact.of(values, self._roundoff)
-                )
+                known[each.name] = _whole(values) if exact else inexact.of(values, self._roundoff)
         return known
 
     def _evaluated(self, tensors: Tensors) -> Iterator[tuple[str, Inexact]]:
@@ -159,8 +159,16 @@ class OwnKernel(Layer, in_configs=False):
                 raise ConfigError(f"reference of {name}", str(error)) from None
 
 
+def _whole(values: NDArray[Any]) -> NDArray[Any]:
+    """Whole numbers with signs, unless there are some that have no room for it."""
+    if values.dtype.kind == "u" and values.max(initial=0) > np.iinfo(np.int64).max:
+        return values
+    return values.astype(np.int64)
+
+
 def _values(found: Any, spec: TensorSpec, u: float) -> Inexact:
-    """What an expression made; float64 does not hold all whole numbers, so these wrap around first.
+    """What an expression made; float64 does not hold all whole numbers, so these wrap around first,
+    and those of 64 bits stay whole.
 
     Raises:
         ExpressionError: it has no values.
@@ -171,6 +179,8 @@ def _values(found: Any, spec: TensorSpec, u: float) -> Inexact:
         array = np.asarray(found)
         if array.dtype.kind in "iu" and not spec.dtype.is_float:
             array = array.astype(spec.dtype.array)
+            if spec.dtype.is_long:
+                return Inexact(array, np.zeros(array.shape), u)
         return inexact.of(np.asarray(array, np.float64), u)
     except (TypeError, ValueError):
         raise expression.ExpressionError("is no number or array; correct it") from None
@@ -188,11 +198,12 @@ def _shaped(found: Inexact, spec: TensorSpec) -> Inexact:
         )
     made = found.moved(lambda each: (np.broadcast_to(each, spec.shape) if each.size == 1
                                      else each.reshape(spec.shape)))  # fmt: skip
-    if spec.dtype.is_float:
+    if spec.dtype.is_float or made.value.dtype.kind in "iu":
         return made
     limits = np.iinfo(spec.dtype.array)
     span = float(limits.max) - limits.min + 1
-    wrapped = (made.value - limits.min) % span + limits.min
+    inside = (made.value >= limits.min) & (made.value <= limits.max)
+    wrapped = np.where(inside, made.value, (made.value - limits.min) % span + limits.min)
     return Inexact(wrapped, np.where(np.isfinite(made.bound), made.bound, span), made.u)
 
 
