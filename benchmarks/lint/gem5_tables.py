@@ -47,7 +47,8 @@ _HALF = re.compile(r"replaceBits\((\w+)\[lane\]")
 _SCALAR_CACHE = "src/mem/ruby/protocol/GPU_VIPER-SQC.sm"
 _ASSERTED = re.compile(r"assert\([^;]*;")
 # Of comparisons, what a helper has written is written once more, where nothing was set.
-_OVER = re.compile(r"(?s)sdwabHelper.*vcc\.write\(\);\s*\}\s*vcc\.write\(\);\s*\Z")
+_OVER = re.compile(r"(?s)sdwabHelper.*\}\s*vcc\.write\(\);\s*\Z")
+_WIDE = re.compile(r"(?s)VecOperandU32& vdst,.*vdst\[lane\] = src1\[lane\] << bits\(src0\[lane\], 3, 0\)")
 # Of gfx9, sums that clamp lets saturate.
 _SATURATING = ("Inst_VOP3__V_ADD_U32", "Inst_VOP3__V_SUB_U32", "Inst_VOP3__V_SUBREV_U32")
 _MODIFIERS = {"abs": r"\.ABS\b", "neg": r"\.NEG\b", "clamp": r"\.CLAMP\b", "omod": r"\.OMOD\b"}
@@ -291,6 +292,9 @@ def one(
         if form == "SDWA" and _OVER.search(body):
             made["wrong"].add(word)
             said[word] = "writes 0 over its result"
+        if word.startswith("v_lshlrev_b16") and _WIDE.search(body):
+            made["wrong"].add(word)
+            said[word] = "leaves what it shifts out of 16 bits"
         if not helped and not re.search(rf"if \(is{form}Inst\(\)\)", body):
             made["ends" if f"is{form}Inst" in body else "no_form"].add(word)
     elif of.startswith("Inst_VOP3__") and body and _FLOAT.search(of):

@@ -55,8 +55,8 @@ LIBRARIES = {
     ),
 }  # fmt: skip
 PTXAS = """#!/bin/sh
-# In place of NVIDIA's ptxas -v, which is not needed: what simgen knows of the kernels. GPGPU-Sim has
-# the errors of this written to kernels.ptxas.
+# In place of NVIDIA's ptxas -v, which is not needed: what simgen knows of the kernels. GPGPU-Sim
+# has the errors of this written to kernels.ptxas.
 cat resources.txt >&2
 """
 ASSERTED = "ended itself (a failed assertion, or abort)"  # as the program says it
