@@ -48,7 +48,9 @@ _SCALAR_CACHE = "src/mem/ruby/protocol/GPU_VIPER-SQC.sm"
 _ASSERTED = re.compile(r"assert\([^;]*;")
 # Of comparisons, what a helper has written is written once more, where nothing was set.
 _OVER = re.compile(r"(?s)sdwabHelper.*\}\s*vcc\.write\(\);\s*\Z")
-_WIDE = re.compile(r"(?s)VecOperandU32& vdst,.*vdst\[lane\] = src1\[lane\] << bits\(src0\[lane\], 3, 0\)")
+_WIDE = re.compile(
+    r"(?s)VecOperandU32& vdst,.*vdst\[lane\] = src1\[lane\] << bits\(src0\[lane\], 3, 0\)"
+)
 # Of gfx9, sums that clamp lets saturate.
 _SATURATING = ("Inst_VOP3__V_ADD_U32", "Inst_VOP3__V_SUB_U32", "Inst_VOP3__V_SUBREV_U32")
 _MODIFIERS = {"abs": r"\.ABS\b", "neg": r"\.NEG\b", "clamp": r"\.CLAMP\b", "omod": r"\.OMOD\b"}

@@ -5,6 +5,8 @@ One file for each version, `SIMULATOR-VERSION.json`, so that a new version is a 
     simulator, version
     image, dumps         of gem5: the image in which it is built and run; whether apu_se.py dumps
                          the statistics when a kernel ends
+    debug_flags          of gem5: those with which it says that a kernel has ended, if it does not
+                         without them
     lacks                of gem5: mnemonics that its model of gfx9 knows and stops at
     architectures        of each:
         rewritings       names of what is done to assembly text, in order (`legalise.REWRITINGS`)
@@ -63,6 +65,7 @@ class Simulator:
     architectures: Mapping[str, Support]
     image: str = ""
     dumps: bool = False
+    debug_flags: tuple[str, ...] = ()
     lacks: tuple[str, ...] = ()
 
 

@@ -36,6 +36,7 @@ class Version:
     image: str  # Docker image in which it can be built and run
     gpus: tuple[str, ...]  # those that it simulates, in syscall emulation; the first is its default
     dumps: bool  # apu_se.py dumps the statistics when a kernel ends, and at m5_work_*
+    told: tuple[str, ...] = ()  # options of gem5 with which it says that a kernel has ended
 
 
 def _gpus() -> dict[str, Gem5Model]:
@@ -60,7 +61,8 @@ def _versions() -> dict[str, Version]:
     for name, of in versions(SIMULATOR).items():
         gpus = tuple(arch for arch, each in of.architectures.items() if each.syscall_emulation)
         if gpus:
-            found[name] = Version(of.image, gpus, of.dumps)
+            told = tuple(f"--debug-flags={each}" for each in of.debug_flags)
+            found[name] = Version(of.image, gpus, of.dumps, told)
     return found
 
 

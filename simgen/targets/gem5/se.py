@@ -175,6 +175,7 @@ class Gem5Package(Package):
             hardware=apu_se.hardware(built.kernels),
             redirected=REDIRECTED,
             gem5_opt=self.simulated.gem5_opt,
+            told=self.simulated.version.told,
             apu_se=APU_SE,
             gem5_version=self.simulated.gem5_version,
             image=self.simulated.version.image,
