@@ -59,7 +59,10 @@ def stop(made: Bundle, target: str, steps: int, how: signal.Signals, *options: s
     else:
         process.send_signal(how)
     _, told = process.communicate(timeout=LIMIT)
-    assert process.returncode == (5 if how is signal.SIGKILL else 128 + how), told
+    assert process.returncode == (5 if how is signal.SIGKILL else 128 + how), (
+        process.returncode,
+        told,
+    )
     return told
 
 
