@@ -121,6 +121,9 @@ def _one_line_errors() -> Iterator[None]:
                 cure = did_you_mean(error.option_name, error.possibilities)
         _fail(f"{place}{message}; {cure}", 2)
     except (KeyboardInterrupt, click.Abort):
+        # Python ends `-m simgen` by the signal all the same where it met text that was executed, as
+        # dataclasses are made of. Text that is executed after that has it forget.
+        exec("")  # noqa: S102
         _fail("interrupted", INTERRUPTED)
     except BrokenPipeError:
         _stop_printing()

@@ -214,6 +214,22 @@ def test_an_interruption_is_one_line_and_its_own_code(ran, number, code, words):
     assert done.returncode == code
 
 
+def test_an_interruption_of_text_that_is_executed_has_the_same_code(tmp_path):
+    """As Python executes text to make a dataclass, while simgen loads a module."""
+    (tmp_path / "interrupted.py").write_text(
+        "from simgen.cli import main\n"
+        "main.cli.main = lambda **_: exec('raise KeyboardInterrupt')\n"
+        "main.main()\n"
+    )
+    path = os.pathsep.join((str(tmp_path), str(ROOT)))
+    done = subprocess.run(
+        [sys.executable, "-m", "interrupted"], env={**os.environ, "PYTHONPATH": path},
+        text=True, capture_output=True,
+    )  # fmt: skip
+    assert done.stderr == "simgen: error: interrupted\n"
+    assert done.returncode == 130
+
+
 def has_open(process, path):
     """Of each file that a process has open, whether it is this one."""
     for link in Path(f"/proc/{process}/fd").glob("*"):
