@@ -235,10 +235,6 @@ static __device__ __forceinline__ unsigned place_of(unsigned n)
             + COLUMNS_STEP * (pixel % COLUMNS_COUNT);
 }
 
-/* Whether a result and what is stored beside it are a word. */
-constexpr bool IS_WORD = sizeof(Element) == 2 && TIMES * RUN == 1 && COLUMNS_FILL == 2 && COLUMNS_STEP == 2 && COLUMNS_FIRST % 2 == 0
-    && COLUMNS_EXTENT % 2 == 0;
-
 /* A warp's 8 rows, from `row` and `column` on; behind each lies what is stored where no tap meets, below and beside. */
 static __device__ __forceinline__ void store_rows(Element* to, unsigned row, unsigned column, const Element* lds)
 {
@@ -259,14 +255,6 @@ static __device__ __forceinline__ void store_rows(Element* to, unsigned row, uns
             if (COUNT % TILE_N != 0 && n >= COUNT)
                 continue;
             Element* const place = to + (first_row * TARGET_SIZE + place_of(n) + across % TIMES) + down * TARGET_SIZE;
-            if constexpr (IS_WORD) {
-                const unsigned result = *reinterpret_cast<const unsigned short*>(from + across);
-                const unsigned none = *reinterpret_cast<const unsigned short*>(from + PART);
-#pragma unroll
-                for (unsigned below = 0; below < ROWS_FILL; below++)
-                    *reinterpret_cast<unsigned*>(place + below * COLUMNS_EXTENT) = (below == 0 ? result : none) | none << 16;
-                continue;
-            }
             copy_run<RUN>(place, from + across);
 #pragma unroll
             for (unsigned below = 0; below < ROWS_FILL; below++)
