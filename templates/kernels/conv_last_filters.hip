@@ -14,6 +14,7 @@ constexpr unsigned PIXELS = RESULT_H * RESULT_W;
 constexpr unsigned OF_SAMPLE = PLANES ? (PIXELS + TILE_K - 1) / TILE_K * TILE_K : PIXELS; /* k of a sample: pixels, and zeros */
 constexpr unsigned COUNT = BATCH * OF_SAMPLE; /* K */
 constexpr unsigned SIZE = GROUP_FILTERS * TAPS * GROUP_CHANNELS;
+constexpr bool LEFT_ONCE = COLUMNS <= TILE_N, RIGHT_ONCE = GROUP_FILTERS <= TILE_M; /* whether one work-group alone reads each part */
 
 #if STAGES
 /* Channels as they are stored, EXTENT of them, of which each has its pixels side by side. */
@@ -141,11 +142,11 @@ extern "C" __global__ __launch_bounds__(BLOCK + MOVERS, LAUNCH_GROUPS) void KERN
     const bool multiplies = Tiled::multiply_moved(
         [&](unsigned k, unsigned a, unsigned b, unsigned barrier) {
             if constexpr (PLANES) {
-                Tiled::move_all<Tiled::A, TILE_M>(a, maps, row, k % OF_SAMPLE, k / OF_SAMPLE, barrier);
-                Tiled::move_all<Tiled::B, TILE_N>(b, maps + 128, column, k % OF_SAMPLE, k / OF_SAMPLE, barrier);
+                Tiled::move_all<Tiled::A, TILE_M, LEFT_ONCE>(a, maps, row, k % OF_SAMPLE, k / OF_SAMPLE, barrier);
+                Tiled::move_all<Tiled::B, TILE_N, RIGHT_ONCE>(b, maps + 128, column, k % OF_SAMPLE, k / OF_SAMPLE, barrier);
                 return;
             }
-            Tiled::move_all<Tiled::A, TILE_M>(a, maps, row, k, 0, barrier);
+            Tiled::move_all<Tiled::A, TILE_M, LEFT_ONCE>(a, maps, row, k, 0, barrier);
             const unsigned sample = k / PIXELS, pixel = k % PIXELS;
             const int y = static_cast<int>(pixel / RESULT_W * STRIDE_H) - PAD_H;
             const int x = static_cast<int>(pixel % RESULT_W * STRIDE_W) - PAD_W;

@@ -59,8 +59,10 @@
         WGMMA(N, bf16, REGISTERS, A, B, TURNED_A, TURNED_B, D("+f"))
 
 /* COUNT stages of work-groups of which a unit holds AT_ONCE. There may be MOVERS, a warpgroup behind the work-items of the tile, which
- * moves what the others multiply: so none of these waits for the others. */
-template <class Tile, class Left, class Right, unsigned COUNT, unsigned AT_ONCE, unsigned MOVERS, bool SETTLED = true>
+ * moves what the others multiply: so none of these waits for the others. With PAIRS, two work-groups side by side, a cluster, have the same
+ * rows of A: but for the first COUNT steps, each of them has every other step of A moved, for both. */
+template <
+    class Tile, class Left, class Right, unsigned COUNT, unsigned AT_ONCE, unsigned MOVERS, bool SETTLED = true, bool PAIRS = false>
 struct WarpgroupProduct {
     using Stored = typename Left::Element;
     using Fragment = StagedMma<Tile, Stored, SETTLED>; /* which says where results lie */
@@ -82,6 +84,7 @@ struct WarpgroupProduct {
     static constexpr unsigned ITEM_REGISTERS = FREE < 240 ? FREE : 240;
     static_assert(Tile::ITEM_M == 2 && Tile::M * 2 == Tile::ITEMS && Tile::ITEM_N * 4 == Tile::N && COUNT > 1);
     static_assert((A::ALONG_K && B::ALONG_K) || sizeof(Stored) == 2, "wgmma turns elements of 16 bits");
+    static_assert(!PAIRS || (APART && MOVERS > 0), "movers leave when all stages are given back, the last ones too");
 
     static __device__ __forceinline__ unsigned row(unsigned i) { return Fragment::row(i); }
     static __device__ __forceinline__ unsigned column(unsigned j) { return Fragment::column(j); }
@@ -168,6 +171,22 @@ struct WarpgroupProduct {
     {
         asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(barrier) : "memory");
     }
+    /* A warpgroup has multiplied what was in a stage; of PAIRS, what the other work-group has moved there, too. */
+    static __device__ __forceinline__ void give_back(unsigned barrier)
+    {
+        arrive(barrier);
+        if constexpr (PAIRS)
+            asm volatile("{\n.reg .b32 there;\nmapa.shared::cluster.u32 there, %0, %1;\nmbarrier.arrive.shared::cluster.b64 _, [there];\n}" ::"r"(
+                             barrier),
+                         "r"(rank() ^ 1)
+                         : "memory");
+    }
+    static __device__ __forceinline__ unsigned rank()
+    {
+        unsigned own;
+        asm("mov.u32 %0, %%cluster_ctarank;" : "=r"(own));
+        return own;
+    }
     static __device__ __forceinline__ void wait(unsigned barrier, unsigned phase)
     {
         asm volatile("{\n.reg .pred done;\nAGAIN: mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1;\n@done bra DONE;\n"
@@ -175,11 +194,34 @@ struct WarpgroupProduct {
                      "r"(phase)
                      : "memory");
     }
-    /* Elements x and on of rows y and on of matrix z, as many as the map says. */
+    /* Elements x and on of rows y and on of matrix z, as many as the map says. What PASSES is the first to leave the L2 cache, since all who
+     * read it do so now: what follows takes its place, and not that of what others have written, which would go to memory meanwhile. */
+    template <bool PASSES>
     static __device__ __forceinline__ void move(unsigned to, const char* map, unsigned x, unsigned y, unsigned z, unsigned barrier)
     {
+        if constexpr (PASSES) {
+            asm volatile("cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.L2::cache_hint [%0], [%1, {%2, %3, %4}], "
+                         "[%5], %6;" ::"r"(to),
+                         "l"(map), "r"(x), "r"(y), "r"(z), "r"(barrier), "l"(first_to_leave())
+                         : "memory");
+            return;
+        }
         asm volatile("cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3, %4}], [%5];" ::"r"(to),
                      "l"(map), "r"(x), "r"(y), "r"(z), "r"(barrier)
+                     : "memory");
+    }
+    static __device__ __forceinline__ unsigned long long first_to_leave()
+    {
+        unsigned long long policy;
+        asm("createpolicy.fractional.L2::evict_first.b64 %0;" : "=l"(policy));
+        return policy;
+    }
+    /* The same to that place of both work-groups of a pair, and of the barriers there. */
+    static __device__ __forceinline__ void move_to_both(unsigned to, const char* map, unsigned x, unsigned y, unsigned z, unsigned barrier)
+    {
+        asm volatile("cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.multicast::cluster.L2::cache_hint [%0], "
+                     "[%1, {%2, %3, %4}], [%5], %6, %7;" ::"r"(to),
+                     "l"(map), "r"(x), "r"(y), "r"(z), "r"(barrier), "h"(static_cast<unsigned short>(3)), "l"(first_to_leave())
                      : "memory");
     }
     /* The same of a window of images with channels last: channels c and on of as many pixels as the map says, of which the first one
@@ -194,33 +236,47 @@ struct WarpgroupProduct {
                      : "memory");
     }
     /* A step of an operand, of EXTENT m or n, from `at` and k on. */
-    template <class Operand, unsigned EXTENT>
+    template <class Operand, unsigned EXTENT, bool PASSES = false>
     static __device__ __forceinline__ void move_all(unsigned to, const char* map, unsigned at, unsigned k, unsigned item, unsigned barrier)
     {
         if constexpr (Operand::ALONG_K) {
-            move(to, map, k, at, item, barrier);
+            move<PASSES>(to, map, k, at, item, barrier);
         } else {
 #pragma unroll
             for (unsigned panel = 0; panel < EXTENT / 64; panel++)
-                move(to + panel * (Tile::K * 128), map, at + panel * 64, k, item, barrier);
+                move<PASSES>(to + panel * (Tile::K * 128), map, at + panel * 64, k, item, barrier);
         }
     }
 
     /* A step of both factors, of a tile and of k; `maps` are of A and of B, `item` is the number of the product. */
+    template <bool PASSES = false>
     static __device__ __forceinline__ void bring_both(
         const char* maps, unsigned item, unsigned row, unsigned column, unsigned k, unsigned a, unsigned b, unsigned barrier)
     {
-        move_all<A, Tile::M>(a, maps, row, k, item, barrier);
-        move_all<B, Tile::N>(b, maps + 128, column, k, item, barrier);
+        move_all<A, Tile::M, PASSES>(a, maps, row, k, item, barrier);
+        move_all<B, Tile::N, PASSES>(b, maps + 128, column, k, item, barrier);
     }
-    /* Adds the products with k in [first, last) to sum; whether this work-item has any. */
+    /* Adds the products with k in [first, last) to sum; whether this work-item has any. Work-groups that share factors run at once. */
     static __device__ __forceinline__ bool multiply(
         const char* maps, unsigned item, unsigned row, unsigned column, unsigned first, unsigned last, unsigned char* store,
         typename Tile::Sum& sum)
     {
         return multiply_moved(
-            [&](unsigned k, unsigned a, unsigned b, unsigned barrier) { bring_both(maps, item, row, column, k, a, b, barrier); }, first,
-            last, store, sum);
+            [&](unsigned k, unsigned a, unsigned b, unsigned barrier) {
+                if (!PAIRS || k - first < COUNT * Tile::K)
+                    bring_both<true>(maps, item, row, column, k, a, b, barrier);
+                else
+                    bring_shared(maps, item, row, column, k, a, b, barrier);
+            },
+            first, last, store, sum);
+    }
+    /* A step of B, and of A where it is this work-group's turn. */
+    static __device__ __forceinline__ void bring_shared(
+        const char* maps, unsigned item, unsigned row, unsigned column, unsigned k, unsigned a, unsigned b, unsigned barrier)
+    {
+        if (k / Tile::K % 2 == rank())
+            move_to_both(a, maps, k, row, item, barrier);
+        move_all<B, Tile::N, true>(b, maps + 128, column, k, item, barrier);
     }
     /* The same, where bring(k, a, b, barrier) has the steps of both factors moved that begin at k, to those places in LDS. */
     template <class Move>
@@ -267,13 +323,19 @@ struct WarpgroupProduct {
             if (threadIdx.x == (MOVERS > 0 ? Tile::ITEMS : 0)) {
                 for (unsigned of = 0; of < COUNT; of++) {
                     WarpgroupProduct::begin(full(of), 1);
-                    WarpgroupProduct::begin(empty(of), Tile::ITEMS / 128);
+                    WarpgroupProduct::begin(empty(of), (PAIRS ? 2 : 1) * Tile::ITEMS / 128);
                 }
                 asm volatile("fence.mbarrier_init.release.cluster;\nfence.proxy.async;" ::: "memory");
                 for (unsigned of = 0; of < COUNT && of < count; of++)
                     fill(bring, of, of);
             }
+            if constexpr (PAIRS) {
+                __syncwarp();
+                asm volatile("barrier.cluster.arrive.relaxed.aligned;" ::: "memory");
+            }
             __syncthreads();
+            if constexpr (PAIRS) /* the other one's barriers are there, too */
+                asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
         }
         /* Moves all that is multiplied behind what begin() did; whether this work-item is for that alone. */
         template <class Move>
@@ -301,6 +363,12 @@ struct WarpgroupProduct {
                 to = to + 1 == COUNT ? 0 : to + 1;
                 round ^= to == 0;
             }
+            if constexpr (PAIRS) /* the other one gives stages back to this, which is to be there as long */
+                for (unsigned of = 0; of < COUNT && of < count; of++) {
+                    wait(empty(to), round);
+                    to = to + 1 == COUNT ? 0 : to + 1;
+                    round ^= to == 0;
+                }
         }
         /* The step before is multiplied: its stage gets what comes next. */
         template <class Move>
@@ -309,7 +377,7 @@ struct WarpgroupProduct {
             if (step == 0)
                 return;
             if (threadIdx.x % 128 == 0)
-                arrive(empty(done));
+                give_back(empty(done));
             if (MOVERS == 0 && threadIdx.x == 0 && step - 1 + COUNT < count) {
                 wait(empty(done), done_phase);
                 fill(bring, step - 1 + COUNT, done);
@@ -364,7 +432,7 @@ struct WarpgroupProduct {
                     next(bring, count);
                 multiplied<0>();
                 if (part + 1 == PARTS && MOVERS > 0 && threadIdx.x % 128 == 0)
-                    arrive(barrier + COUNT * 8);
+                    give_back(barrier + COUNT * 8);
                 hold(apart);
 #pragma unroll
                 for (unsigned i = 0; i < Tile::ITEM_M; i++)

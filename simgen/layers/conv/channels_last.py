@@ -59,6 +59,12 @@ class GatherPart:
         """Whether this is all: no phase."""
         return self.fill == (1, 1) and not self.twins
 
+    @property
+    def written(self) -> int:
+        """Places that it writes for each result: that, and zeros."""
+        lone = self.twins and not (self.twin and self.twin.taps)
+        return prod(self.fill) * (2 if lone else 1)
+
 
 def fits(g: Geometry, of_filters: bool, gathers: Sequence[Gather]) -> bool:
     """Whether there are kernels for this; without gathers, of the gradient of the filters."""
@@ -248,7 +254,8 @@ def _cut(g: Geometry, gathers: tuple[Gather, ...]) -> TapCut:
 
     options = _options(g, tiles, one.group_in, mapped)
     most, twins = tile.SPLITS if alone else 1, parts[0].twins
-    return best(g.machine, options, sides, most, twins=twins, streams=True)
+    written = max(each.written for each in parts)
+    return best(g.machine, options, sides, most, twins=twins, streams=True, filled=written)
 
 
 @lru_cache(maxsize=256)

@@ -27,7 +27,9 @@ LEAST_STREAMED = 3  # steps that wait in LDS, of work-groups that compute severa
 MOST_HELD = 4  # work-groups in a unit
 OTHER_REGISTERS = {True: 56, False: 112}  # of a work-item, beside its results: by wgmma, or not
 PARTIAL_NBYTES = 16  # of a partial sum: it takes as long to store as so many of results
+APART_NBYTES = 4  # the same of a result among zeros, and of each of these
 MOVED = 1.3  # times longer than it takes by itself, what comes from memory
+NARROW, NARROW_GAIN = 64, 1.4  # columns of tiles, and times that these are faster in long sums
 SUMS = 8.0  # times longer than its bytes take, a kernel that adds partial sums
 SHARES = 16  # numbers of chunks that are compared
 LEAST = 4  # steps of a work-group that shares a sum
@@ -104,25 +106,33 @@ def _streamed(found: TapCut, tiles: int, machine: Machine) -> TapCut | None:
     return replace(found, cut=cut, streams=held)
 
 
-def _cycles(of_tap: TapCut, sides: Sides, machine: Machine, moved: int) -> float:
+def _cycles(
+    of_tap: TapCut, sides: Sides, machine: Machine, moved: int, filled: int, *, crowded: bool
+) -> float:
     """Estimate of the time. One work-group by itself waits for its first step, multiplies, and
-    stores; several in a unit do so meanwhile, and what computes several tiles waits once."""
+    stores; several in a unit do so meanwhile, and what computes several tiles waits once. Where
+    movers bring the steps, there are some to multiply as soon as a tile is stored."""
     m, n, k, batch = sides
     found, of = of_tap.cut, of_tap.tile
     across, down = of.grid(m, n)
     waves = across * down * batch * found.splits / (machine.units * of.at_once)
     each = of.rows * of.columns * ceil(min(found.chunk, k) / of.depth) * of.depth
     multiplied = each / (machine.fmas * of.rate) * max(1.0, FULL / (of.stages * of.at_once))
-    nbytes = PARTIAL_NBYTES if found.splits > 1 else 2
+    nbytes = PARTIAL_NBYTES if found.splits > 1 else 2 if filled == 1 else APART_NBYTES * filled
     stored = of.rows * of.columns * nbytes * machine.units / machine.l2_rate
     if of_tap.streams:
-        together = of.at_once * max(multiplied, stored) if of.at_once > 1 else multiplied + stored
+        meanwhile = of.at_once > 1 or of.movers
+        together = of.at_once * max(multiplied, stored) if meanwhile else multiplied + stored
         return LATENCY + ceil(waves) * together
+    waits = MOVED * moved * machine.clock / machine.dram_rate  # for memory, however it is cut
     one = max(LATENCY + multiplied + stored, of.at_once * max(multiplied, stored))
+    if not crowded:  # they wait for memory together, and not for each other
+        fast = NARROW_GAIN if of.by_warpgroups and of.columns == NARROW else 1.0
+        one = max(of.at_once * multiplied / fast, waits / max(1.0, waves))
+        one += LATENCY + of.at_once * stored
     if waves > 1:
         one *= ROUNDS
-    total = one * (ceil(waves) if waves < MANY else waves)
-    total = max(total, MOVED * moved * machine.clock / machine.dram_rate)
+    total = max(one * (ceil(waves) if waves < MANY else waves), waits)
     if found.splits > 1:
         nbytes = (4 * found.splits + 2) * batch * m * n
         total += machine.launch_cycles + SUMS * nbytes / machine.l2_rate
@@ -139,11 +149,13 @@ def best(
     crowded: bool = True,
     streams: bool = False,
     moved: int = 0,
+    filled: int = 1,
 ) -> TapCut:
     """Of tiles, work-groups in a unit, and chunks up to `most`, what takes the least time; `sides`
     are those of a product that has so much for each tap. `crowded` says that chunks may be as many
     as units hold, and not one for each; `streams`, that a work-group may compute several tiles.
-    `moved` are the bytes that come from memory, however it is cut."""
+    `moved` are the bytes that come from memory, however it is cut; of so many that are `filled`, a
+    result is one, and zeros the others."""
     made: list[tuple[float, TapCut]] = []
     for tiles, of_tap in options:
         m, n, k, batch = sides(of_tap)
@@ -163,5 +175,9 @@ def best(
                 found = TapCut(tile.Cut(each, chunk if splits > 1 else k, splits), of_tap)
                 several = _streamed(found, groups, machine) if streams and not twins else None
                 both = (one for one in (found, several) if one is not None)
-                made += ((_cycles(one, (m, n, k, batch), machine, moved), one) for one in both)
+                of_sides = m, n, k, batch
+                made += (
+                    (_cycles(one, of_sides, machine, moved, filled, crowded=crowded), one)
+                    for one in both
+                )
     return min(made, key=lambda one: one[0])[1]
