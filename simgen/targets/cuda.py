@@ -58,8 +58,9 @@ class Cuda(Target):
         ),
         "l2": RunOption(
             "SIMGEN_L2",
-            "what L2 holds before a layer: left by the one before, nothing, its own",
-            choices=("left", "cold", "warm"),
+            "what L2 holds before a layer: left by the one before, other data that was written, "
+            "or that was read, its own",
+            choices=("left", "cold", "clean", "warm"),
         ),
         "counters": RunOption(
             "SIMGEN_COUNTERS",

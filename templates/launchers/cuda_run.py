@@ -11,8 +11,8 @@ Environment:
     SIMGEN_NOISE    more rounds, until the standard deviation of a round's time is at most so many
                     per cent of the mean, or LONGEST seconds have passed (no more)
     SIMGEN_L2       what the L2 cache holds before the timed launches of a step: `left`, what the
-                    step before has left (the default); `cold`, nothing; `warm`, what it leaves
-                    itself
+                    step before has left (the default); `cold`, other data, written: it goes to
+                    memory meanwhile; `clean`, other data, read; `warm`, what it leaves itself
 
     SIMGEN_COUNTERS `yes`: count what the hardware does, too: all launches run once more under
                     Nsight Compute, each alone and from cold caches
@@ -43,6 +43,8 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
+from functools import lru_cache
 from pathlib import Path
 
 import cupy
@@ -72,7 +74,21 @@ ENQUEUE = 40_000  # nanoseconds that the CPU is given for each launch
 CLOCKED = 50_000  # nanoseconds in which the clock is counted after a round
 SLOWEST = 0.75  # of the highest clock
 LONGEST = 15.0  # seconds that rounds are added for
-L2 = ("left", "cold", "warm")
+L2 = ("left", "cold", "clean", "warm")
+# Reads zeros, which are to be in the L2 cache.
+READ = """
+extern "C" __global__ void read(const uint4* from, unsigned long long count, unsigned* found)
+{
+    unsigned seen = 0;
+    unsigned long long i = blockIdx.x * blockDim.x + threadIdx.x;
+    for (; i < count; i += gridDim.x * blockDim.x) {
+        const uint4 four = from[i];
+        seen |= four.x | four.y | four.z | four.w;
+    }
+    if (seen)
+        *found = seen;
+}
+"""
 CHAIN = "CHAIN"  # what the text of a kernel has launches for that are one
 OPTIONS = ("--std=c++20", "--fmad=false")  # fused multiply-adds only where the kernel says so
 # What Nsight Compute is asked for (targets/ncu.py has what it means).
@@ -550,7 +566,8 @@ def run_round(
     launches = sum(map(len, calls))
     events = [cupy.cuda.Event() for _ in range(2 * launches)]
     counted = cupy.zeros(2, np.uint64)
-    flushed = cupy.empty(2 * device.attributes["L2CacheSize"] if l2 == "cold" else 0, np.uint8)
+    others = cupy.empty(2 * device.attributes["L2CacheSize"] if l2 == "cold" else 0, np.uint8)
+    clean = reading(2 * device.attributes["L2CacheSize"]) if l2 == "clean" else None
     turns = turns or [(0, [])] * len(calls)
     more = max(queue for queue, _ in turns)
     streams = [cupy.cuda.Stream.null, *(cupy.cuda.Stream(non_blocking=True) for _ in range(more))]
@@ -563,7 +580,9 @@ def run_round(
             for each in after:
                 stream.wait_event(ended[each])
             if l2 == "cold":
-                flushed.data.memset_async(0, flushed.nbytes)
+                others.data.memset_async(0, others.nbytes)
+            elif clean:
+                clean()
             for call in step if l2 == "warm" else ():
                 start(call)
             for call in step:
@@ -588,6 +607,14 @@ def run_round(
         for part in range(count)
     ]
     return spans, cycles / nanoseconds * 1e9
+
+
+@lru_cache
+def reading(nbytes: int) -> Callable[[], None]:
+    """What reads so many bytes of its own: then L2 holds some of them, and nothing else."""
+    zeros, found = cupy.zeros(nbytes // 16 * 16, np.uint8), cupy.zeros(1, np.uint32)
+    read = cupy.RawModule(code=READ).get_function("read")
+    return lambda: read((1024,), (256,), (zeros, np.uint64(nbytes // 16), found))
 
 
 def meet(these: list, those: list) -> object:

@@ -229,7 +229,7 @@ def test_repeats_are_timed_and_recorded(tmp_path: Path) -> None:
 
 def test_rounds_are_added_and_caches_prepared(tmp_path: Path) -> None:
     outputs = []
-    for l2 in ("cold", "warm"):
+    for l2 in ("cold", "clean", "warm"):
         bundle = tmp_path / l2
         simgen("build", "softmax_fwd", "--target", "cuda", "-o", bundle)
         done = simgen("run", bundle, "--repeats", "4", "--noise", "5", "--l2", l2)
@@ -240,7 +240,7 @@ def test_rounds_are_added_and_caches_prepared(tmp_path: Path) -> None:
         (row,) = csv.DictReader((bundle / "results/cuda/launches.csv").read_text().splitlines())
         assert int(row["rounds"]) >= 4
         outputs.append((bundle / "results/cuda/outputs.bin").read_bytes())
-    assert outputs[0] == outputs[1]
+    assert outputs[0] == outputs[1] == outputs[2]
 
 
 def test_loads_past_l1_give_the_same_values(tmp_path: Path) -> None:
