@@ -43,14 +43,13 @@ def main() -> None:
             if sys.argv[1:] and not any(word in words for word in sys.argv[1:]):
                 continue
             for dtype in ("bf16", "f16"):
-                checked = ran(
-                    Path(folder) / "checked", name, dtype, (ROWS, columns), {"repeats": 1}
-                )
+                checked = built(Path(folder) / "checked", name, dtype, (ROWS, columns))
+                checked.run("cuda")
                 right = checked.diff().reports[0].passed
                 told = [f"| {words} {dtype}", "right" if right else "WRONG"]
+                timed = built(Path(folder) / "timed", name, dtype, (rows, columns))
                 for l2 in ("cold", "clean"):
-                    rounds = {**native.ROUNDS, "l2": l2}
-                    timed = ran(Path(folder) / "timed", name, dtype, (rows, columns), rounds)
+                    timed.run("cuda", options={**native.ROUNDS, "l2": l2})
                     seconds = sum(each["seconds"] for each in timed.result("cuda").launches)
                     rate = TENSORS[name] * rows * columns * 2 / seconds
                     told.append(
@@ -59,16 +58,12 @@ def main() -> None:
                 print(" | ".join(told), "|", flush=True)
 
 
-def ran(
-    folder: Path, name: str, dtype: str, shape: tuple[int, int], rounds: dict[str, str | int]
-) -> simgen.BuiltBundle:
+def built(folder: Path, name: str, dtype: str, shape: tuple[int, int]) -> simgen.BuiltBundle:
     rows, columns = shape
     extents = {"n": rows, "c": columns, "h": 1, "w": 1}
     given = {"shape": f"{rows}x{columns}"} if "norm" in name else extents
     plan = simgen.plan(name, type=dtype, plan_for="h200", set=given)
-    bundle = plan.build(folder, "cuda", replace=True)
-    bundle.run("cuda", options=rounds)
-    return bundle
+    return plan.build(folder, "cuda", replace=True)
 
 
 if __name__ == "__main__":

@@ -29,12 +29,22 @@ OTHER_REGISTERS = {True: 56, False: 112}  # of a work-item, beside its results: 
 PARTIAL_NBYTES = 16  # of a partial sum: it takes as long to store as so many of results
 APART_NBYTES = 4  # the same of a result among zeros, and of each of these
 MOVED = 1.3  # times longer than it takes by itself, what comes from memory
-NARROW, NARROW_GAIN = 64, 1.4  # columns of tiles, and times that these are faster in long sums
+NARROW = 64  # columns of tiles
 SUMS = 8.0  # times longer than its bytes take, a kernel that adds partial sums
 SHARES = 16  # numbers of chunks that are compared
 LEAST = 4  # steps of a work-group that shares a sum
 TWINS = 2  # phases of columns that one work-group computes, and the results of a work-item, then
 MOST_TWIN_RESULTS = 64
+
+
+@dataclass(frozen=True)
+class Kind:
+    """What is known of a product beside its sides."""
+
+    crowded: bool = True  # whether chunks may be as many as units hold, and not one for each
+    moved: int = 0  # bytes that come from memory, however it is cut
+    narrow: float = 1.0  # times that tiles of NARROW columns are faster than in other products
+    filled: int = 1  # results and zeros beside them, for each result
 
 
 @dataclass(frozen=True)
@@ -106,9 +116,7 @@ def _streamed(found: TapCut, tiles: int, machine: Machine) -> TapCut | None:
     return replace(found, cut=cut, streams=held)
 
 
-def _cycles(
-    of_tap: TapCut, sides: Sides, machine: Machine, moved: int, filled: int, *, crowded: bool
-) -> float:
+def _cycles(of_tap: TapCut, sides: Sides, machine: Machine, kind: Kind) -> float:
     """Estimate of the time. One work-group by itself waits for its first step, multiplies, and
     stores; several in a unit do so meanwhile, and what computes several tiles waits once. Where
     movers bring the steps, there are some to multiply as soon as a tile is stored."""
@@ -118,16 +126,17 @@ def _cycles(
     waves = across * down * batch * found.splits / (machine.units * of.at_once)
     each = of.rows * of.columns * ceil(min(found.chunk, k) / of.depth) * of.depth
     multiplied = each / (machine.fmas * of.rate) * max(1.0, FULL / (of.stages * of.at_once))
-    nbytes = PARTIAL_NBYTES if found.splits > 1 else 2 if filled == 1 else APART_NBYTES * filled
+    nbytes = 2 if kind.filled == 1 else APART_NBYTES * kind.filled
+    nbytes = PARTIAL_NBYTES if found.splits > 1 else nbytes
     stored = of.rows * of.columns * nbytes * machine.units / machine.l2_rate
     if of_tap.streams:
         meanwhile = of.at_once > 1 or of.movers
         together = of.at_once * max(multiplied, stored) if meanwhile else multiplied + stored
         return LATENCY + ceil(waves) * together
-    waits = MOVED * moved * machine.clock / machine.dram_rate  # for memory, however it is cut
+    waits = MOVED * kind.moved * machine.clock / machine.dram_rate  # for memory, however it is cut
     one = max(LATENCY + multiplied + stored, of.at_once * max(multiplied, stored))
-    if not crowded:  # they wait for memory together, and not for each other
-        fast = NARROW_GAIN if of.by_warpgroups and of.columns == NARROW else 1.0
+    if not kind.crowded:  # they wait for memory together, and not for each other
+        fast = kind.narrow if of.by_warpgroups and of.columns == NARROW else 1.0
         one = max(of.at_once * multiplied / fast, waits / max(1.0, waves))
         one += LATENCY + of.at_once * stored
     if waves > 1:
@@ -145,17 +154,13 @@ def best(
     sides: Callable[[int], Sides],
     most: int,
     *,
+    kind: Kind,
     twins: bool = False,
-    crowded: bool = True,
     streams: bool = False,
-    moved: int = 0,
-    filled: int = 1,
 ) -> TapCut:
     """Of tiles, work-groups in a unit, and chunks up to `most`, what takes the least time; `sides`
-    are those of a product that has so much for each tap. `crowded` says that chunks may be as many
-    as units hold, and not one for each; `streams`, that a work-group may compute several tiles.
-    `moved` are the bytes that come from memory, however it is cut; of so many that are `filled`, a
-    result is one, and zeros the others."""
+    are those of a product that has so much for each tap. `streams` says that a work-group may
+    compute several tiles."""
     made: list[tuple[float, TapCut]] = []
     for tiles, of_tap in options:
         m, n, k, batch = sides(of_tap)
@@ -164,7 +169,7 @@ def best(
             groups = prod(each.grid(m, n)) * batch
             full = max(
                 1,
-                (each.at_once if crowded else 1) * machine.units // groups,
+                (each.at_once if kind.crowded else 1) * machine.units // groups,
             )
             shares = {1, *(ceil(full * part / SHARES) for part in range(1, SHARES + 1))}
             for wanted in sorted(shares):
@@ -176,8 +181,5 @@ def best(
                 several = _streamed(found, groups, machine) if streams and not twins else None
                 both = (one for one in (found, several) if one is not None)
                 of_sides = m, n, k, batch
-                made += (
-                    (_cycles(one, of_sides, machine, moved, filled, crowded=crowded), one)
-                    for one in both
-                )
+                made += ((_cycles(one, of_sides, machine, kind), one) for one in both)
     return min(made, key=lambda one: one[0])[1]
