@@ -181,16 +181,31 @@ static __device__ __forceinline__ void spectrum_of(float (&re)[T], float (&im)[T
         separate(re, im);
 }
 
-/* The column that was put so, imaginary parts OF_PART behind real ones. */
-template <unsigned OF_PLACE, unsigned OF_PART>
+/* What PASSES is read once, and is the first to leave NVIDIA's caches. */
+template <bool PASSES>
+static __device__ __forceinline__ float element(const float* at)
+{
+#ifdef __CUDACC_RTC__
+    if constexpr (PASSES) {
+        float value;
+        asm("ld.global.cs.f32 %0, [%1];" : "=f"(value) : "l"(at));
+        return value;
+    }
+#endif
+    return *at;
+}
+
+/* The column that was put so, imaginary parts OF_PART behind real ones. With PASSES, rows are read whole, and once. */
+template <unsigned OF_PLACE, unsigned OF_PART, bool PASSES = false>
 static __device__ __forceinline__ void take_places(float (&re)[T], float (&im)[T], const float* spectrum)
 {
     const unsigned item = threadIdx.x / LINES;
     const float* first = spectrum + item * OF_PLACE;
 #pragma unroll
     for (unsigned u = 0; u < T; u++) {
-        re[u] = first[u * (HALF * OF_PLACE)];
-        im[u] = u % HALF == 0 && item == 0 ? spectrum[(SECOND + u / HALF) * OF_PLACE] : first[u * (HALF * OF_PLACE) + OF_PART];
+        re[u] = element<PASSES>(first + u * (HALF * OF_PLACE));
+        im[u] = u % HALF == 0 && item == 0 ? element<PASSES>(spectrum + (SECOND + u / HALF) * OF_PLACE)
+                                           : element<PASSES>(first + (u * (HALF * OF_PLACE) + OF_PART));
     }
 }
 

@@ -23,7 +23,7 @@ extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(const float* __restri
     const unsigned at = TOTAL % LINES == 0 || line < TOTAL ? line : TOTAL - 1; /* not stored */
     float re[T];
     float im[T];
-    take_places<2 * TOTAL, GROUP_CHANNELS>(
+    take_places<2 * TOTAL, GROUP_CHANNELS, true>(
         re, im, products + at / GROUP_CHANNELS * (2 * GROUP_CHANNELS) + at % GROUP_CHANNELS);
     __shared__ float lds[TILE_LDS];
     tile_of(re, im, lds);
