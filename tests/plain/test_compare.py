@@ -11,7 +11,7 @@ from hypothesis.extra import numpy as arrays
 from simgen.bundle import results
 from simgen.check.compare import ULP_CLASSES, WORST, Comparison, proves_nothing, remarks, suspicions
 from simgen.check.verdict import ulp_classes
-from simgen.dtypes import DType
+from simgen.dtypes import F8E4M3FN, DType
 
 INF, NAN = np.inf, np.nan
 SMALLEST = np.float32(2.0**-149)
@@ -101,6 +101,36 @@ def test_what_overflows_float32_must_be_the_infinity_of_its_sign(a, reference, b
     made.add(0, np.array([a], np.float32), wide, wide, np.array([bound]))
     assert made.passed is passed
     assert made.overflowed == (passed and abs(a) == INF)
+
+
+@pytest.mark.parametrize(
+    ("a", "reference", "bound", "passed"),
+    [
+        (NAN, 1408.0, 64.0, True),
+        (NAN, -1408.0, 64.0, True),
+        (NAN, INF, 0.0, True),
+        (NAN, 448.0, 15.5, False),
+        (NAN, 448.0, 32.0, True),
+        (448.0, 465.0, 17.0, True),  # its bound lets it round down
+        (448.0, 1408.0, 64.0, False),
+        (NAN, 1.0, 0.5, False),
+        (NAN, 1408.0, NAN, False),
+    ],
+)
+def test_what_overflows_a_type_without_infinity_must_be_nan(a, reference, bound, passed):
+    made = Comparison((1,), F8E4M3FN)
+    wide = np.array([reference])
+    made.add(0, np.array([a], F8E4M3FN.array), wide, wide, np.array([bound]))
+    assert made.passed is passed
+    assert made.overflowed == (passed and a != a)
+
+
+@pytest.mark.parametrize(("b", "passed"), [(NAN, True), (448.0, True), (1.0, False)])
+def test_two_results_may_overflow_a_type_without_infinity_on_one_side(b, passed):
+    made = Comparison((1,), F8E4M3FN)
+    made.add(0, np.array([NAN]), np.array([b]), np.array([1408.0]), np.array([64.0]))
+    assert made.passed is passed
+    assert made.overflowed == passed
 
 
 @pytest.mark.parametrize(("b", "passed"), [(INF, True), (LARGEST, True), (1.0, False)])

@@ -89,6 +89,21 @@ def test_show_says_where_elements_are_converted() -> None:
 
 
 REFUSED = {
+    "type is 'float16'; did you mean 'f16'?": ("softmax_fwd", "float16", ()),
+    "type is 'half'; did you mean 'f16'?": ("softmax_fwd", "half", ()),
+    "type is 'fp8'; known: f8e4m3fn, f8e4m3fnuz, f8e5m2, f8e5m2fnuz": ("softmax_fwd", "fp8", ()),
+    "type is 'int4'; weights alone have 4 bits: w_type=i4 of [FullyConnected], b_type=i4 of "
+    "[Gemm]": ("fc_fwd", "int4", ()),
+    "type is 'tf32'; tensors have f32, of which --matrix tf32 makes factors of TF32": (
+        "gemm_fwd", "tf32", ()
+    ),
+    "layer 'sgd': [SGD] has type f32 alone, and its input is f16; leave it out; gradients have "
+    "gradient_type, and working copies copy_type": ("sgd_fwd", "f16", ()),
+    "x_scale is 0.0; it must be at least 1e-37": ("fc_fwd", "i8", (("x_scale", "0"),)),
+    "layer 'fc': rows of w have 136 elements, which is not a multiple of group_size 128; let "
+    "group_size be 8, for example": (
+        "fc_fwd", "f16", (("w_type", "i4"), ("w_scale", ".1"), ("c", "136"))
+    ),
     "--type 'f17': type is 'f17'; did you mean 'f16'?": ("softmax_fwd", "f17", ()),
     "--type 'f64': layer 'softmax': [Softmax] has floating-point types up to 32 bits, and its "
     "input is f64; choose another type": ("softmax_fwd", "f64", ()),
