@@ -195,7 +195,10 @@ class Comparison:
             zero = np.abs(values) < self.dtype.vanishing if at == 2 else values == 0
             self.zeros[at] += int(np.count_nonzero(zero))
             self.lows[at] = min(self.lows[at], float(np.fmin.reduce(values, initial=np.inf)))
-            self.highs[at] = max(self.highs[at], float(np.fmax.reduce(values, initial=-np.inf)))
+            high = float(np.fmax.reduce(values, initial=-np.inf))
+            if at < 2 and np.isnan(values).any():  # what overflows is no constant, as infinity
+                high = np.inf
+            self.highs[at] = max(self.highs[at], high)
 
     def _limit(self, bound: NDArray[np.float64], spread: Spread | None) -> NDArray[np.float64]:
         """What the error of an element may be, for itself and as the peak of the tensor."""

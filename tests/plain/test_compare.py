@@ -125,6 +125,15 @@ def test_what_overflows_a_type_without_infinity_must_be_nan(a, reference, bound,
     assert made.overflowed == (passed and a != a)
 
 
+def test_zeros_beside_what_overflows_are_not_all_that_was_written():
+    made = Comparison((16,), F8E4M3FN)
+    reference = np.array([0.0] * 13 + [1408.0, 1e5, -1e4])
+    found = np.where(reference == 0, 0.0, NAN)
+    made.add(0, found, reference, reference, np.zeros(16))
+    assert made.passed
+    assert suspicions(made, 0, 0, guard_intact=True) == []
+
+
 @pytest.mark.parametrize(("b", "passed"), [(NAN, True), (448.0, True), (1.0, False)])
 def test_two_results_may_overflow_a_type_without_infinity_on_one_side(b, passed):
     made = Comparison((1,), F8E4M3FN)
