@@ -248,10 +248,14 @@ def suspicions(comparison: Comparison, which: int, untouched: int, guard_intact:
     """Why a tensor (0: a, 1: b) is wrong, whatever its errors say.
 
     A kernel that never ran leaves the canary, zeros or one constant; each of them is within
-    tolerance of some reference.
+    tolerance of some reference. Where a type has one NaN of a sign, the canary is what overflows
+    leave too: where all that are NaN must be, it says nothing.
     """
     found = []
     size = comparison.elements
+    if comparison.dtype.special in (Special.FINITE, Special.UNSIGNED_ZERO):
+        right = comparison.outside == 0 and untouched <= comparison.overflowed + comparison.nans
+        untouched = 0 if right else untouched
     zeros, reference_zeros = comparison.zeros[which], comparison.zeros[2]
     if untouched:
         found.append(f"{untouched} of {size} elements were never written")

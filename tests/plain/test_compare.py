@@ -11,7 +11,7 @@ from hypothesis.extra import numpy as arrays
 from simgen.bundle import results
 from simgen.check.compare import ULP_CLASSES, WORST, Comparison, proves_nothing, remarks, suspicions
 from simgen.check.verdict import ulp_classes
-from simgen.dtypes import F8E4M3FN, DType
+from simgen.dtypes import F8E4M3FN, F8E4M3FNUZ, DType
 
 INF, NAN = np.inf, np.nan
 SMALLEST = np.float32(2.0**-149)
@@ -132,6 +132,19 @@ def test_zeros_beside_what_overflows_are_not_all_that_was_written():
     made.add(0, found, reference, reference, np.zeros(16))
     assert made.passed
     assert suspicions(made, 0, 0, guard_intact=True) == []
+
+
+@pytest.mark.parametrize("dtype", [F8E4M3FN, F8E4M3FNUZ])
+def test_what_overflows_may_look_like_what_nobody_wrote(dtype):
+    """Of a type with one NaN of a sign: canaries where a number has to be are none of these."""
+    reference = np.array([1e4, -1e4, 1e4, 1e4, 1.0, 0.5, 0.25, 2.0])
+    for numbers, words in ((slice(4), []), (slice(8), ["8 of 8 elements were never written"])):
+        found = reference.copy()
+        found[numbers] = NAN
+        made = Comparison((8,), dtype)
+        made.add(0, found, reference, reference, np.zeros(8))
+        untouched = int(np.isnan(found).sum())
+        assert suspicions(made, 0, untouched, guard_intact=True) == words
 
 
 @pytest.mark.parametrize(("b", "passed"), [(NAN, True), (448.0, True), (1.0, False)])
