@@ -34,6 +34,13 @@ def between(low: float, x: Array, high: float) -> Array:
     return made
 
 
+def lifted(exponent: Array) -> Array:
+    """The same with a finite number in place of -infinity: what bounds of an exponential multiply,
+    which is 0 there."""
+    made: Array = np.maximum(exponent, -DType.F32.largest)
+    return made
+
+
 def log2(argument: Array) -> Array:
     """Absolute error of fast_log2, in units of the result."""
     value: Array = np.log2(argument)
