@@ -225,7 +225,7 @@ SUMS = (
     "sum.x = fused(factor, of.x, sum.x);",
     "sum[set][i][k] = fused(pixel[set][at], weight[k], sum[set][i][k]);",
 )
-NARROWED = f"{BF16.c}::widen({BF16.c}::narrow("
+NARROWED = "{0}::widen({0}::narrow("
 PRODUCT_MISTAKES = {
     "truncation": {HALF: "0"},
     "two roundings": dict([MISTAKES["two roundings"]]),
@@ -240,16 +240,20 @@ PRODUCT_MISTAKES = {
 }
 
 
+@pytest.mark.parametrize("dtype", [BF16, F16, F8E4M3FN, F8E5M2], ids=str)
 @pytest.mark.parametrize("mistake", PRODUCT_MISTAKES)
-def test_mistakes_in_products_are_seen(tmp_path: Path, builder: Builder, mistake: str) -> None:
+def test_mistakes_in_products_are_seen(
+    tmp_path: Path, builder: Builder, mistake: str, dtype: DType
+) -> None:
     """In tiles, with a short side, and of a convolution."""
     config = tmp_path / "products.dnnmark"
     config.write_text(PRODUCTS)
-    work = narrow.planned("bf16", config, (Pass.FORWARD,))
+    work = narrow.planned(dtype.name, config, (Pass.FORWARD,))
     sources = render.kernels(work)
     for right, wrong_text in PRODUCT_MISTAKES[mistake].items():
         assert any(right in text for text in sources.values()), right
-        sources = {name: text.replace(right, wrong_text) for name, text in sources.items()}
+        by = wrong_text.replace("{0}", dtype.c)
+        sources = {name: text.replace(right, by) for name, text in sources.items()}
     made = make(tmp_path, work, builder, sources=sources, optimise=False)
     seen = {line.split(":")[0] for line in wrong(made)}
     assert seen == {"tiled.y", "short.y", "direct.y"}
