@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
@@ -17,6 +18,7 @@ from simgen.errors import ConfigError, UnsupportedError
 from simgen.frontend import network, problem
 from simgen.ir import Distribution, Fill, Pass, TensorSpec
 from simgen.layers.requantisation import Requantisation
+from simgen.machine import find
 from simgen.numerics import storing
 from simgen.numerics.integers import wrapped
 from simgen.numerics.spread import Spread
@@ -225,6 +227,26 @@ def test_types_that_cannot_be_are_one_line(message: str) -> None:
     with pytest.raises(ConfigError) as caught:
         network.resolve(found.config, found.settings, dtype=dtype)
     assert str(caught.value).endswith(message)
+
+
+@pytest.mark.parametrize(
+    ("word", "dtype", "machine", "settings", "place"),
+    [
+        ("add_fwd", "i8", "", (("n", "1"), ("w", "3")), "--type 'i8'"),
+        ("gemm_fwd", "i8", "", (("alpha", "2"), ("k", "8")), "--set alpha=2"),
+        ("fc_fwd", "bf16", "", (("w_type", "i8"), ("c", "16")), "--set w_type=i8"),
+        ("pool_fwd", None, "", (("kernel_size", "900"), ("n", "1")), "--set n=1"),
+        ("gemm_fwd", None, "h100,matrix=yes", (("k", "8"),), "built-in gemm"),
+    ],
+)
+def test_the_place_of_a_mistake_is_what_the_message_names(
+    word: str, dtype: str | None, machine: str, settings: tuple[tuple[str, str], ...], place: str
+) -> None:
+    """Else the last thing that the command line says of the layer."""
+    found = problem.find(word, settings, None)
+    planned_for = find(machine, "test") if machine else None
+    with pytest.raises(ConfigError, match=rf"^{re.escape(place)}: layer "):
+        network.resolve(found.config, found.settings, dtype=dtype, machine=planned_for)
 
 
 def test_scaled_floats_have_no_backward_pass() -> None:
