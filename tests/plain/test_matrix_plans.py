@@ -173,6 +173,17 @@ def test_products_that_gem5_rounds_are_within_their_bound(
     assert fragment.lost(np.ones((1, 1)), np.ones((1, 1)), dtype, named("mi300a")) == 0
 
 
+@pytest.mark.parametrize("version", ["24.0", "24.1", "25.0", "25.1", "develop"])
+def test_builds_for_the_full_system_say_how_products_are_rounded(version: str) -> None:
+    planned = simgen.plan("gemm_fwd", plan_for="gem5-gfx942", type="bf16").workload
+    given = {"arch": "gfx942", "gem5_version": version}
+    (target,) = planning.chosen_targets(["gem5-fs"], given)
+    (note,) = matrix.notes(target, planned)
+    assert note.startswith(f"gem5-fs: gem5 {version} rounds each product of bf16 ")
+    (rounds,) = matrix.rounds_products(target, planned, "25.1.0.1")
+    assert (rounds.relative, rounds.absolute) == (0.5, 1.0)
+
+
 def cut_off(x: float, at: int) -> float:
     """Down to a multiple of 2^at."""
     return floor(x * 2.0**-at) * 2.0**at
