@@ -18,12 +18,14 @@ The first number in a name is the bits: programs without this table take it from
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
 from math import frexp, inf, nextafter
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from simgen.errors import LONGEST_WORD, did_you_mean
 from simgen.storage.schema import Registered
 
 if TYPE_CHECKING:
@@ -201,3 +203,26 @@ U16 = DType("u16", 2, "uint16", NAN, native="unsigned short")
 U32 = DType("u32", 4, "uint32", DType.I32.canary, native="unsigned int")
 I64 = DType("i64", 8, "int64", DType.I32.canary, native="long long")
 U64 = DType("u64", 8, "uint64", DType.I32.canary, native="unsigned long long")
+
+# What is no element type of a tensor, and how it is had.
+ELSEWHERE = {
+    "i4": "weights alone have 4 bits: w_type=i4 of [FullyConnected], b_type=i4 of [Gemm]",
+    "tf32": "tensors have f32, of which --matrix tf32 makes factors of TF32",
+}
+WORDS = {"half": "f16", "float": "f32", "double": "f64", "char": "i8", "short": "i16", "int": "i32"}
+_OTHERS = re.compile(r"(fp|float|bfloat|int|uint)(\d.*)")  # as others spell what begins f, bf, i, u
+
+
+def cure(word: str) -> str:
+    """What to write in place of a word that is the name of no type."""
+    lower = word.lower() if len(word) <= LONGEST_WORD else word
+    names = {each.numpy: each.name for each in DType.table.values()} | WORDS
+    other = _OTHERS.fullmatch(lower)
+    short = other[1].replace("int", "i").replace("float", "f").replace("fp", "f") if other else ""
+    spelt = names.get(lower) or (short + other[2] if other else lower)
+    if spelt in ELSEWHERE:
+        return ELSEWHERE[spelt]
+    if spelt in DType.table:
+        return f"did you mean {spelt!r}?"
+    same = [each for each in DType.table if each.startswith(spelt)]
+    return did_you_mean(word, same if len(same) > 1 and other else DType.table)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from simgen.dtypes import DType
+from simgen.dtypes import DType, Special
 from simgen.numerics.spread import Spread, peak_limit, statistic_limit
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ class Comparison:
     max_ulps: int = 0
     ulps: list[int] = field(default_factory=lambda: [0] * (len(ULP_CLASSES) + 1))
     special: int = 0  # NaN or infinity on one side only
-    overflowed: int = 0  # infinite, as they must be
+    overflowed: int = 0  # infinite, as they must be, or NaN in a type that has no infinity
     nans: int = 0  # NaN on both sides
     finite: int = 0  # of the reference, in the type
     zeros: list[int] = field(default_factory=lambda: [0, 0, 0])  # of a, b, reference
@@ -90,7 +90,8 @@ class Comparison:
         `a` and `b` may be of the type or float64, of 64 bits `reference` too, and are then compared
         as whole numbers; `bound` is absolute. An element whose error is
         not a number counts as outside, unless both sides are the same NaN or infinity, or one is
-        the infinity to which the type rounds the other; so does one whose bound is not a number.
+        the infinity, or NaN, to which the type rounds the other; so does one whose bound is not a
+        number.
         `spread` is that of a - b about `apart`, what a right a - b is.
         """
         a, b, reference, bound = (np.asarray(t).reshape(-1) for t in (a, b, reference, bound))
@@ -109,10 +110,11 @@ class Comparison:
             error, same, columns = _apart(a, b, self.dtype), a == b, (a, b)
         reference = reference.astype(np.float64)
         if not np.isfinite(wide_a).all() or not np.isfinite(wide_b).all():
-            same |= _overflowed(self.dtype, wide_a, wide_b, reference, bound)
+            over = _overflowed(self.dtype, wide_a, wide_b, reference, bound)
+            same |= over
             infinite = np.isinf(wide_a) | np.isinf(wide_b)
-            self.overflowed += int(np.count_nonzero(same & infinite))
-            self.nans += int(np.count_nonzero(nans))
+            self.overflowed += int(np.count_nonzero(over | same & infinite))
+            self.nans += int(np.count_nonzero(nans & ~over))
         error[same] = 0.0
         special = ~same & ~np.isfinite(error)
         error[special] = np.inf
@@ -193,7 +195,10 @@ class Comparison:
             zero = np.abs(values) < self.dtype.vanishing if at == 2 else values == 0
             self.zeros[at] += int(np.count_nonzero(zero))
             self.lows[at] = min(self.lows[at], float(np.fmin.reduce(values, initial=np.inf)))
-            self.highs[at] = max(self.highs[at], float(np.fmax.reduce(values, initial=-np.inf)))
+            high = float(np.fmax.reduce(values, initial=-np.inf))
+            if at < 2 and np.isnan(values).any():  # what overflows is no constant, as infinity
+                high = np.inf
+            self.highs[at] = max(self.highs[at], high)
 
     def _limit(self, bound: NDArray[np.float64], spread: Spread | None) -> NDArray[np.float64]:
         """What the error of an element may be, for itself and as the peak of the tensor."""
@@ -243,10 +248,14 @@ def suspicions(comparison: Comparison, which: int, untouched: int, guard_intact:
     """Why a tensor (0: a, 1: b) is wrong, whatever its errors say.
 
     A kernel that never ran leaves the canary, zeros or one constant; each of them is within
-    tolerance of some reference.
+    tolerance of some reference. Where a type has one NaN of a sign, the canary is what overflows
+    leave too: where all that are NaN must be, it says nothing.
     """
     found = []
     size = comparison.elements
+    if comparison.dtype.special in (Special.FINITE, Special.UNSIGNED_ZERO):
+        right = comparison.outside == 0 and untouched <= comparison.overflowed + comparison.nans
+        untouched = 0 if right else untouched
     zeros, reference_zeros = comparison.zeros[which], comparison.zeros[2]
     if untouched:
         found.append(f"{untouched} of {size} elements were never written")
@@ -308,11 +317,16 @@ def _overflowed(
     reference: NDArray[np.float64],
     bound: NDArray[np.float64],
 ) -> NDArray[np.bool_]:
-    """Where a machine may, or must, write an infinity of the reference's sign, and one side is."""
-    right = (np.isinf(a) | np.isinf(b)) & np.isfinite(bound)
-    right &= (np.sign(a) == np.sign(reference)) & (np.sign(b) == np.sign(reference))
-    for values in (a, b, reference):
-        right &= np.abs(values) + bound >= dtype.overflow
+    """Where a machine may, or must, write an infinity of the reference's sign, and one side is.
+
+    A NaN stands for both where the type has no infinity.
+    """
+    beyond = np.isinf if dtype.special is Special.IEEE else np.isnan
+    right = (beyond(a) | beyond(b)) & np.isfinite(bound)
+    right &= np.abs(reference) + bound >= dtype.overflow
+    for values in (a, b):
+        large = (np.sign(values) == np.sign(reference)) & (np.abs(values) + bound >= dtype.overflow)
+        right &= large | np.isnan(values) & beyond(values)
     return right
 
 

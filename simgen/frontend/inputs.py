@@ -100,7 +100,7 @@ def _dtype(
         takes = "floating-point types up to 32 bits" if layer.any_float else "type f32 alone"
         takes += "".join(f", {each}" for each in layer.integers)
         fact = f"layer {name!r}: [{section.name}] has {takes}, and its input is {asked}"
-        cure = "choose another type"
+        cure = layer.type_cure
         if given and not said:
             cure = "insert [Cast] with type=f32 before it"
             if not asked.is_float:

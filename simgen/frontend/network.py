@@ -353,6 +353,18 @@ def _order(named: Mapping[str, Section], previous: Mapping[str, tuple[str, ...]]
     return order
 
 
+def _guilty(section: Section, message: str, usual: Entry | None) -> Place:
+    """The place of what is most likely wrong: what the command line says of the layer rather than
+    the file, and of that what a message names: a key, or the type of all inputs."""
+    if message.startswith("--"):  # an option, which it names itself
+        return section.where
+    words = set(re.findall(r"\w+", message))
+    given = [entry for entry in reversed(section.entries) if not entry.where.line]
+    named = [entry for entry in given if entry.key in words]
+    of_type = [usual] if usual and usual.value in words else []
+    return next((entry.where for entry in (*named, *of_type, *given)), section.where)
+
+
 def _place(
     name: str,
     section: Section,
@@ -371,10 +383,7 @@ def _place(
     try:
         outputs = layer.outputs(inputs)
     except ValueError as error:
-        # What the command line says of the layer is more likely wrong than the file.
-        given_there = (e.where for e in reversed(section.entries) if not e.where.line)
-        where = next(given_there, section.where)
-        raise ConfigError(where, f"layer {name!r}: {error}") from None
+        raise ConfigError(_guilty(section, str(error), usual), f"layer {name!r}: {error}") from None
     for output in outputs.values():
         check_size(name, section, output, "output")
     parameters = tuple((key, value) for key, value, _ in own)

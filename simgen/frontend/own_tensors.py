@@ -6,6 +6,7 @@ import re
 from math import prod
 from typing import TYPE_CHECKING, Any
 
+from simgen import dtypes
 from simgen.dtypes import DType
 from simgen.errors import did_you_mean, printable
 from simgen.ir import Distribution, Fill, TensorSpec
@@ -52,9 +53,7 @@ def _tensor(key: str, name: str, text: Any, parameters: Mapping[str, int | float
         raise ExpressionError(f"tensor {name}: {printable(str(text))}: write it like f32[n, 64]")
     kind, extents, fill, numbers = match.groups()
     if kind not in DType.table:
-        raise ExpressionError(
-            f"tensor {name}: no type {printable(kind)}; {did_you_mean(kind, DType.table)}"
-        )
+        raise ExpressionError(f"tensor {name}: no type {printable(kind)}; {dtypes.cure(kind)}")
     dtype = DType.table[kind]
     shape = tuple(whole(f"tensor {name}", each, parameters) for each in split(extents))
     if not 0 < len(shape) <= MAX_RANK or prod(shape) > MAX_INT:

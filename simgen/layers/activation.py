@@ -213,9 +213,9 @@ class Activation(Layer):
     def _forward(self, x: Array) -> Array:
         match self.mode:
             case ActivationMode.RELU:
-                return np.maximum(x, float(self.zero_point))
+                return rounding.between(float(self.zero_point), x, np.inf)
             case ActivationMode.CLIPPED_RELU:
-                return np.clip(x, 0.0, float32(self.ceiling))
+                return rounding.between(0.0, x, float32(self.ceiling))
             case ActivationMode.ELU:
                 return np.where(x > 0, x, float32(self.alpha) * np.expm1(np.minimum(x, 0.0)))
             case ActivationMode.SIGMOID:

@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     import numpy as np
+    from numpy.typing import NDArray
 
     from simgen.layers.base import Tensors
     from simgen.layers.written import Values
@@ -184,16 +185,29 @@ class AttentionSum(Layer):
 
     # ---- Reference and bounds ----
 
-    def _meets(self, tensors: Tensors) -> Array:
-        """1 where a candidate stands at a place, else 0: (samples, candidates, places)."""
-        same = tensors["candidates"][:, :, np.newaxis] == tensors["ids"][:, np.newaxis, :]
-        meets: Array = same.astype(np.float64)
+    def _of_candidates(self, tensors: Tensors, x: Array) -> Array:
+        """Sums of what stands at the places of each candidate: (samples, candidates).
+
+        What stands elsewhere is not read: no NaN or infinity there is in a sum."""
+        made: Array = np.where(self._meets(tensors), x[:, np.newaxis, :], 0.0).sum(axis=2)
+        return made
+
+    def _of_places(self, tensors: Tensors, each: Array) -> Array:
+        """Sums of what the candidates at each place have: (samples, places)."""
+        made: Array = np.where(self._meets(tensors), each[:, :, np.newaxis], 0.0).sum(axis=1)
+        return made
+
+    def _meets(self, tensors: Tensors) -> NDArray[np.bool_]:
+        """Whether a candidate stands at a place: (samples, candidates, places)."""
+        meets: NDArray[np.bool_] = (
+            tensors["candidates"][:, :, np.newaxis] == tensors["ids"][:, np.newaxis, :]
+        )
         return meets
 
     def _total(self, tensors: Tensors) -> Array:
         epsilon = float32(self.epsilon) if self.log else 0.0
         x = tensors["x"].reshape(tensors["ids"].shape)
-        made: Array = epsilon + np.einsum("ncd,nd->nc", self._meets(tensors), x)
+        made: Array = epsilon + self._of_candidates(tensors, x)
         return made
 
     def _gradient(self, tensors: Tensors) -> Array:
@@ -204,7 +218,7 @@ class AttentionSum(Layer):
         if direction is F:
             total = self._total(tensors)
             return {"y": np.log(total), "total": total} if self.log else {"y": total}
-        dx = np.einsum("ncd,nc->nd", self._meets(tensors), self._gradient(tensors))
+        dx = self._of_places(tensors, self._gradient(tensors))
         return {"dx": dx.reshape(tensors["dx"].shape)}
 
     def tolerance(self, tensors: Tensors, direction: Pass) -> Tensors:
@@ -217,7 +231,7 @@ class AttentionSum(Layer):
             x = np.abs(tensors["x"]).reshape(tensors["ids"].shape)
             added = np.maximum(meets.sum(axis=2) - (0 if self.log else 1), 0)
             epsilon = float32(self.epsilon) if self.log else 0.0
-            magnitude = np.einsum("ncd,nd->nc", meets, x) + epsilon
+            magnitude = self._of_candidates(tensors, x) + epsilon
             summed = added * (U * magnitude + TINY) * SECOND_ORDER
             if not self.log:
                 return {"y": summed}
@@ -227,8 +241,8 @@ class AttentionSum(Layer):
         terms = np.abs(self._gradient(tensors))
         added = np.maximum(meets.sum(axis=1) - 1, 0)
         each = (RCP + U) * terms + TINY if self.log else np.zeros_like(terms)
-        bound = added * (U * np.einsum("ncd,nc->nd", meets, terms) + TINY)
-        bound = (bound + np.einsum("ncd,nc->nd", meets, each)) * SECOND_ORDER
+        bound = added * (U * self._of_places(tensors, terms) + TINY)
+        bound = (bound + self._of_places(tensors, each)) * SECOND_ORDER
         return {"dx": bound.reshape(tensors["dx"].shape)}
 
 

@@ -11,6 +11,7 @@ from functools import cache
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, ClassVar, Self, get_type_hints
 
+from simgen import dtypes
 from simgen.errors import ConfigError, UnsupportedError, did_you_mean, printable
 from simgen.ir import DType, Pass
 from simgen.layers.contract import Contract
@@ -163,6 +164,7 @@ class Layer(ABC):
     any_float: ClassVar[bool] = False  # its tensors may have every float type up to 32 bits
     integers: ClassVar[tuple[DType, ...]] = ()  # that they may have too, in forward passes
     type_key: ClassVar[str] = TYPE  # of the input's elements, in its section
+    type_cure: ClassVar[str] = "choose another type"  # of an input that its section gives
     # Input ports of indices: int32, without gradients. An [Input] that they read has such values as
     # the layer wants. What no layer gives comes from the data file.
     indices: ClassVar[tuple[str, ...]] = ()
@@ -439,8 +441,7 @@ def parse_value(kind: Any, name: str, text: str, where: object) -> Any:
         return kind(text)
     if isinstance(kind, type) and issubclass(kind, DType):
         if text not in kind.table:
-            fact = f"{name} is {printable(text)}"
-            raise ConfigError(where, f"{fact}; {did_you_mean(text, list(kind.table))}")
+            raise ConfigError(where, f"{name} is {printable(text)}; {dtypes.cure(text)}")
         return kind.table[text]
     if kind is bool:
         if text not in ("true", "false"):

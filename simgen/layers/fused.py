@@ -213,7 +213,8 @@ class Fused(Layer):
         found = self._sums.exact(tensors, direction)
         if not self.activation or not found:
             return found
-        return self._activate.reference({"x": found["y"]}, direction)  # it leaves a NaN
+        activated = self._activate.reference({"x": found["y"]}, direction)["y"]
+        return {"y": np.where(np.isnan(found["y"]), np.nan, activated)}  # NaN: it is not known
 
     def _own(self, x: Array, error: Array) -> Array:
         """The activation's own bound at x, or at an end: it may be another formula there."""

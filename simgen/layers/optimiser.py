@@ -38,6 +38,7 @@ class Optimiser(Layer):
     per_sample = True  # of whatever its first axis is
     rank = None
     sample: ClassVar[Mapping[str, str]] = {"n": "1000", "c": "4096", "h": "1", "w": "1"}
+    type_cure = "leave it out; gradients have gradient_type, and working copies copy_type"
 
     rate: float = key("rate", default=0.01, least=0.0, most=1e6, text="learning rate")
     loss_scale: float = key(

@@ -25,7 +25,7 @@ from simgen.layers.base import Layer, Lowering, Port, key
 from simgen.layers.contract import Contract
 from simgen.layers.elementwise import BLOCK, VECTOR
 from simgen.layers.written import Writes, dense, writes
-from simgen.numerics.rounding import SECOND_ORDER, TINY, U, float32, identifier
+from simgen.numerics.rounding import SECOND_ORDER, TINY, U, between, float32, identifier
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -131,11 +131,11 @@ class Piecewise(Layer):
             case PiecewiseMode.LEAKY_RELU:
                 return {"y": np.where(x > 0, x, float32(self.slope) * x)}
             case PiecewiseMode.CLIP:
-                return {"y": np.clip(x, float32(self.low), float32(self.high))}
+                return {"y": between(float32(self.low), x, float32(self.high))}
             case PiecewiseMode.HARD_SIGMOID:
-                return {"y": np.clip(self._line(x), 0.0, 1.0)}
+                return {"y": between(0.0, self._line(x), 1.0)}
             case PiecewiseMode.HARD_SWISH:
-                return {"y": x * np.clip(self._line(x), 0.0, 1.0)}
+                return {"y": x * between(0.0, self._line(x), 1.0)}
 
     def tolerance(self, tensors: Tensors, direction: Pass) -> Tensors:
         """The line is a multiply-add, which rounds its product too where it is not fused (MGPUSim);

@@ -105,7 +105,8 @@ def requantised(scaled: NDArray[Any], zero_point: int) -> Array:
 def scale_key(of: str) -> Any:
     """The key of the scale of a tensor."""
     text = f"scale of {of}, where elements have 8 bits"
-    return key(f"{of}_scale", default=0.0, least=0.0, most=1e6, of_integers=True, text=text)
+    # The default says that there is none; a scale that is given is none of 0.
+    return key(f"{of}_scale", default=0.0, least=1e-37, most=1e6, of_integers=True, text=text)
 
 
 def zero_key(of: str) -> Any:

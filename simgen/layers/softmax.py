@@ -319,6 +319,7 @@ class Softmax(Layer):
 
     def _forward_bound(self, x: Array, summed: float) -> Array:
         d, log_sum = self._forward(x)
+        d = rounding.lifted(d)
         # Each exponential: the rounded subtraction moves its argument by U |d|.
         each = rounding.exp(d) + U * np.abs(d)
         share: Array = np.exp(d - log_sum)

@@ -28,6 +28,19 @@ TINY = FLUSHED  # absolute
 SECOND_ORDER = 1 + 2.0**-10  # products of errors, which the first-order bounds leave out
 
 
+def between(low: float, x: Array, high: float) -> Array:
+    """min(max(x, low), high) as all machines have it: of a NaN and a number, that is the number."""
+    made: Array = np.fmin(np.fmax(x, low), high)
+    return made
+
+
+def lifted(exponent: Array) -> Array:
+    """The same with a finite number in place of -infinity: what bounds of an exponential multiply,
+    which is 0 there."""
+    made: Array = np.maximum(exponent, -DType.F32.largest)
+    return made
+
+
 def log2(argument: Array) -> Array:
     """Absolute error of fast_log2, in units of the result."""
     value: Array = np.log2(argument)

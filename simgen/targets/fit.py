@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from simgen.compile import code_object
 from simgen.errors import RefusedError
-from simgen.machine import named
+from simgen.machine import architectures, named
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -60,13 +60,14 @@ def check_asked(target: Target, workload: Workload) -> None:
 
 
 def check_all(target: str, arch: str, workload: Workload, objects: Mapping[str, bytes]) -> None:
-    """The same of the kernels of a workload, by name: of code objects.
+    """The same of the kernels of a workload, by name: of code objects, where they can be read.
 
     Raises:
         RefusedError: a kernel does not fit.
         DamagedError: what has to be looked at is no code object, or does not hold its kernel.
     """
-    if workload.machine.arch == arch:
+    # Of RDNA, whose code no simulator runs, nobody here reads descriptors; plans know its LDS.
+    if workload.machine.arch == arch and architectures()[arch].elf_machine is not None:
         for name, elf in objects.items():
             check(
                 target, arch, workload, name, code_object.kernels(elf)[workload.kernel(name).symbol]

@@ -210,6 +210,8 @@ class _Draft:
             if fill and fill.like in names:
                 fill = replace(fill, like=names[fill.like])
             if fill and self.loss_scale != 1 and layer.role(port.name) is PortRole.GRADIENT:
+                if names[port.name] not in self.tensors:  # no step has written it
+                    _check_scale(self.loss_scale, names[port.name], port.spec.dtype)
                 fill = replace(fill, every=1, times=self.loss_scale)
             spec = replace(port.spec, shape=self.shapes.get(first[port.name], port.spec.shape))
             self.tensors.setdefault(names[port.name], replace(port, spec=spec, fill=fill))
@@ -453,6 +455,20 @@ def _packed(
         for step in steps:
             taken[step].append((at, at + nbytes))
     return sorted(placed, key=lambda buffer: buffer.offset)
+
+
+def _check_scale(loss_scale: float, name: str, dtype: DType) -> None:
+    """Refuse a scale of the loss that the type of a gradient, which is multiplied by it, lacks.
+
+    Raises:
+        UsageError: it does.
+    """
+    if loss_scale > dtype.largest:
+        raise UsageError(
+            f"--loss-scale {loss_scale:.15g}: the backward pass begins with {name}, which is "
+            f"multiplied by it, and {dtype} ends at {dtype.largest:g}; choose a smaller one, or "
+            f"another --type"
+        )
 
 
 def _check_grid(launch: Launch, kernel: Kernel, where: str) -> None:

@@ -11,7 +11,7 @@ from hypothesis.extra import numpy as arrays
 from simgen.bundle import results
 from simgen.check.compare import ULP_CLASSES, WORST, Comparison, proves_nothing, remarks, suspicions
 from simgen.check.verdict import ulp_classes
-from simgen.dtypes import DType
+from simgen.dtypes import F8E4M3FN, F8E4M3FNUZ, DType
 
 INF, NAN = np.inf, np.nan
 SMALLEST = np.float32(2.0**-149)
@@ -101,6 +101,58 @@ def test_what_overflows_float32_must_be_the_infinity_of_its_sign(a, reference, b
     made.add(0, np.array([a], np.float32), wide, wide, np.array([bound]))
     assert made.passed is passed
     assert made.overflowed == (passed and abs(a) == INF)
+
+
+@pytest.mark.parametrize(
+    ("a", "reference", "bound", "passed"),
+    [
+        (NAN, 1408.0, 64.0, True),
+        (NAN, -1408.0, 64.0, True),
+        (NAN, INF, 0.0, True),
+        (NAN, 448.0, 15.5, False),
+        (NAN, 448.0, 32.0, True),
+        (448.0, 465.0, 17.0, True),  # its bound lets it round down
+        (448.0, 1408.0, 64.0, False),
+        (NAN, 1.0, 0.5, False),
+        (NAN, 1408.0, NAN, False),
+    ],
+)
+def test_what_overflows_a_type_without_infinity_must_be_nan(a, reference, bound, passed):
+    made = Comparison((1,), F8E4M3FN)
+    wide = np.array([reference])
+    made.add(0, np.array([a], F8E4M3FN.array), wide, wide, np.array([bound]))
+    assert made.passed is passed
+    assert made.overflowed == (passed and a != a)
+
+
+def test_zeros_beside_what_overflows_are_not_all_that_was_written():
+    made = Comparison((16,), F8E4M3FN)
+    reference = np.array([0.0] * 13 + [1408.0, 1e5, -1e4])
+    found = np.where(reference == 0, 0.0, NAN)
+    made.add(0, found, reference, reference, np.zeros(16))
+    assert made.passed
+    assert suspicions(made, 0, 0, guard_intact=True) == []
+
+
+@pytest.mark.parametrize("dtype", [F8E4M3FN, F8E4M3FNUZ])
+def test_what_overflows_may_look_like_what_nobody_wrote(dtype):
+    """Of a type with one NaN of a sign: canaries where a number has to be are none of these."""
+    reference = np.array([1e4, -1e4, 1e4, 1e4, 1.0, 0.5, 0.25, 2.0])
+    for numbers, words in ((slice(4), []), (slice(8), ["8 of 8 elements were never written"])):
+        found = reference.copy()
+        found[numbers] = NAN
+        made = Comparison((8,), dtype)
+        made.add(0, found, reference, reference, np.zeros(8))
+        untouched = int(np.isnan(found).sum())
+        assert suspicions(made, 0, untouched, guard_intact=True) == words
+
+
+@pytest.mark.parametrize(("b", "passed"), [(NAN, True), (448.0, True), (1.0, False)])
+def test_two_results_may_overflow_a_type_without_infinity_on_one_side(b, passed):
+    made = Comparison((1,), F8E4M3FN)
+    made.add(0, np.array([NAN]), np.array([b]), np.array([1408.0]), np.array([64.0]))
+    assert made.passed is passed
+    assert made.overflowed == passed
 
 
 @pytest.mark.parametrize(("b", "passed"), [(INF, True), (LARGEST, True), (1.0, False)])

@@ -59,6 +59,8 @@ def test_nvidia_has_warpgroups_and_tf32_where_it_is_asked_for() -> None:
     assert forms(plan_for="h200", set=f8, matrix="yes") == {"64x128x32 f8e4m3fn"}
     with pytest.raises(UsageError, match=r"--matrix yes: a100 has no matrix instruction for f8"):
         simgen.plan("gemm_fwd", plan_for="a100", set=f8, matrix="yes")
+    assert forms(plan_for="rtx4090", set=f8, matrix="yes") == {"16x8x32 f8e4m3fn"}
+    assert forms(plan_for="rtx4090", set={**along_k, "type": "bf16"}) == {"16x8x16 bf16"}
     assert forms(plan_for="h200", set=along_k) == set()
     assert forms(plan_for="h200", set=along_k, matrix="tf32") == {"64x256x8 tf32"}
     assert forms(plan_for="a100", set=along_k, matrix="tf32") == {"16x8x8 tf32"}
@@ -119,7 +121,8 @@ def rounded(product: float, dtype: DType, version: str) -> float:
     mantissa = bits & 0x7FFFFF | (1 << 23 if exponent else 0)
     exponent += dtype.bias - 127
     more = 1 - exponent if exponent < 1 else 0
-    kept = mantissa >> dropped >> more % 32 & (1 << dtype.mantissa) - 1
+    shift = 0 if version == "25.1" and not bits >> 23 else more  # of what is subnormal in float32
+    kept = mantissa >> dropped >> shift % 32 & (1 << dtype.mantissa) - 1
     test = mantissa >> dropped - 3 >> more % 32
     sticky = int(mantissa & (1 << dropped - 2) - 1 != 0)
     made = max(exponent, 0) << dtype.mantissa | kept
@@ -127,7 +130,7 @@ def rounded(product: float, dtype: DType, version: str) -> float:
         made += rounds_up_24_0(bits & 0x7FFFFF, exponent, kept, dtype)
     elif (test & 7) + sticky > 4:
         made += 1
-    elif (test & 7) + sticky == 4 and test & 8:
+    elif version != "25.1" and (test & 7) + sticky == 4 and test & 8:
         made -= 1
     found = int(made & (1 << dtype.exponent + dtype.mantissa) - 1)
     step = 2.0 ** (dtype.least_exponent - dtype.mantissa)
@@ -147,13 +150,16 @@ def rounds_up_24_0(mantissa: int, exponent: int, kept: int, dtype: DType) -> boo
     return bool(up and (kept & 1 or mantissa & (1 << dropped) - 1))
 
 
-@pytest.mark.parametrize("version", ["24.0", "24.1"])
-@pytest.mark.parametrize("name", ["f16", "bf16"])
-def test_products_that_gem5_rounds_are_within_their_bound(name: str, version: str) -> None:
+@pytest.mark.parametrize("version", ["24.0", "24.1", "25.0", "25.1"])
+@pytest.mark.parametrize(("name", "about"), [("f16", 0), ("bf16", 0), ("bf16", -58)])
+def test_products_that_gem5_rounds_are_within_their_bound(
+    name: str, about: int, version: str
+) -> None:
+    """Of bf16, whose exponents are those of float32, numbers whose products are subnormal too."""
     dtype = DType.table[name]
     of_version = support(Model("gem5", version, "gfx942")).rounds_products
     draw = np.random.default_rng(0)
-    factors = draw.standard_normal((2, 4000)) * 2.0 ** draw.integers(-20, 6, (2, 4000))
+    factors = draw.standard_normal((2, 4000)) * 2.0 ** (about + draw.integers(-20, 6, (2, 4000)))
     a, b = np.abs(factors.astype(dtype.array).astype(np.float64))
     machine = replace(named("gem5-se-gfx942"), rounds_products=of_version)
     worst = 0.0
@@ -165,6 +171,17 @@ def test_products_that_gem5_rounds_are_within_their_bound(name: str, version: st
     said = as_it_says(Model("gem5", "24.0", "gfx942"), f"DEVELOP-FOR-{version}")
     assert support(said).rounds_products == of_version
     assert fragment.lost(np.ones((1, 1)), np.ones((1, 1)), dtype, named("mi300a")) == 0
+
+
+@pytest.mark.parametrize("version", ["24.0", "24.1", "25.0", "25.1", "develop"])
+def test_builds_for_the_full_system_say_how_products_are_rounded(version: str) -> None:
+    planned = simgen.plan("gemm_fwd", plan_for="gem5-gfx942", type="bf16").workload
+    given = {"arch": "gfx942", "gem5_version": version}
+    (target,) = planning.chosen_targets(["gem5-fs"], given)
+    (note,) = matrix.notes(target, planned)
+    assert note.startswith(f"gem5-fs: gem5 {version} rounds each product of bf16 ")
+    (rounds,) = matrix.rounds_products(target, planned, "25.1.0.1")
+    assert (rounds.relative, rounds.absolute) == (0.5, 1.0)
 
 
 def cut_off(x: float, at: int) -> float:

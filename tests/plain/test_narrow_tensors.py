@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
@@ -17,6 +18,7 @@ from simgen.errors import ConfigError, UnsupportedError
 from simgen.frontend import network, problem
 from simgen.ir import Distribution, Fill, Pass, TensorSpec
 from simgen.layers.requantisation import Requantisation
+from simgen.machine import find
 from simgen.numerics import storing
 from simgen.numerics.integers import wrapped
 from simgen.numerics.spread import Spread
@@ -89,6 +91,21 @@ def test_show_says_where_elements_are_converted() -> None:
 
 
 REFUSED = {
+    "type is 'float16'; did you mean 'f16'?": ("softmax_fwd", "float16", ()),
+    "type is 'half'; did you mean 'f16'?": ("softmax_fwd", "half", ()),
+    "type is 'fp8'; known: f8e4m3fn, f8e4m3fnuz, f8e5m2, f8e5m2fnuz": ("softmax_fwd", "fp8", ()),
+    "type is 'int4'; weights alone have 4 bits: w_type=i4 of [FullyConnected], b_type=i4 of "
+    "[Gemm]": ("fc_fwd", "int4", ()),
+    "type is 'tf32'; tensors have f32, of which --matrix tf32 makes factors of TF32": (
+        "gemm_fwd", "tf32", ()
+    ),
+    "layer 'sgd': [SGD] has type f32 alone, and its input is f16; leave it out; gradients have "
+    "gradient_type, and working copies copy_type": ("sgd_fwd", "f16", ()),
+    "x_scale is 0.0; it must be at least 1e-37": ("fc_fwd", "i8", (("x_scale", "0"),)),
+    "layer 'fc': rows of w have 136 elements, which is not a multiple of group_size 128; let "
+    "group_size be 8, for example": (
+        "fc_fwd", "f16", (("w_type", "i4"), ("w_scale", ".1"), ("c", "136"))
+    ),
     "--type 'f17': type is 'f17'; did you mean 'f16'?": ("softmax_fwd", "f17", ()),
     "--type 'f64': layer 'softmax': [Softmax] has floating-point types up to 32 bits, and its "
     "input is f64; choose another type": ("softmax_fwd", "f64", ()),
@@ -210,6 +227,26 @@ def test_types_that_cannot_be_are_one_line(message: str) -> None:
     with pytest.raises(ConfigError) as caught:
         network.resolve(found.config, found.settings, dtype=dtype)
     assert str(caught.value).endswith(message)
+
+
+@pytest.mark.parametrize(
+    ("word", "dtype", "machine", "settings", "place"),
+    [
+        ("add_fwd", "i8", "", (("n", "1"), ("w", "3")), "--type 'i8'"),
+        ("gemm_fwd", "i8", "", (("alpha", "2"), ("k", "8")), "--set alpha=2"),
+        ("fc_fwd", "bf16", "", (("w_type", "i8"), ("c", "16")), "--set w_type=i8"),
+        ("pool_fwd", None, "", (("kernel_size", "900"), ("n", "1")), "--set n=1"),
+        ("gemm_fwd", None, "h100,matrix=yes", (("k", "8"),), "built-in gemm"),
+    ],
+)
+def test_the_place_of_a_mistake_is_what_the_message_names(
+    word: str, dtype: str | None, machine: str, settings: tuple[tuple[str, str], ...], place: str
+) -> None:
+    """Else the last thing that the command line says of the layer."""
+    found = problem.find(word, settings, None)
+    planned_for = find(machine, "test") if machine else None
+    with pytest.raises(ConfigError, match=rf"^{re.escape(place)}: layer "):
+        network.resolve(found.config, found.settings, dtype=dtype, machine=planned_for)
 
 
 def test_scaled_floats_have_no_backward_pass() -> None:

@@ -109,6 +109,18 @@ def test_masters_and_running_statistics_are_carried() -> None:
     assert read["bn", "running_mean"] == "bn.new_running_mean"
 
 
+def test_a_scale_that_the_first_gradient_has_no_room_for_is_refused() -> None:
+    text = "[Convolution]\nname=conv\nn=2\nc=3\nh=4\nw=4\nnum_output=4\nkernel_size=3\ntype=f16\n"
+    fact = (
+        r"--loss-scale 131072: the backward pass begins with conv\.dy, which is multiplied by it, "
+        r"and f16 ends at 65504; choose a smaller one, or another --type"
+    )
+    with pytest.raises(UsageError, match=f"^{fact}$"):
+        lowered(text, 1, "sgd", 0.1, loss_scale=2.0**17)
+    cast = "[Cast]\nname=wide\nprevious_layer=conv\ntype=f32\n"
+    lowered(text + cast, 1, "sgd", 0.1, loss_scale=2.0**17)
+
+
 def ended(text: str, loss: str | None, *, training: bool = True) -> list[str]:
     found = losses.ended(config.parse(text, "test"), loss, training=training)
     return [each.node.kind for each in network.resolve(found).layers]

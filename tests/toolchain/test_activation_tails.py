@@ -74,9 +74,15 @@ def launched(
     place: Path, builder: Builder, mode: str, direction: Pass, **values: NDArray[np.float32]
 ) -> Array:
     """What the host target gives for these inputs; it must pass `simgen diff`."""
+    variant = Variant("activation", (("activation_mode", mode),))
+    return of_layer(place, builder, variant, direction, **values)
+
+
+def of_layer(
+    place: Path, builder: Builder, variant: Variant, direction: Pass, **values: NDArray[np.float32]
+) -> Array:
     size = next(iter(values.values())).size
-    problem = Problem(Variant("activation", (("activation_mode", mode),)), (1, 1, 1, size))
-    made = make(place, plan({"a": problem}, direction), builder)
+    made = make(place, plan({"a": Problem(variant, (1, 1, 1, size))}, direction), builder)
     for port, given in values.items():
         made.rewrite(f"a.{port}", _setter(given))
     assert not failures(made.good())
@@ -133,3 +139,24 @@ def test_backward_from_x(tmp_path: Path, builder: Builder, mode: str) -> None:
     allowed = np.abs(dy) * (terms * (40 + 5 * np.minimum(exponent, 110)) * U + 300 * TINY)
     worst = int(np.argmax(error / allowed))
     assert (error <= allowed).all(), (x[worst], found[worst], error[worst] / allowed[worst])
+
+
+@pytest.mark.parametrize(
+    ("kind", "mode", "of_nan"),
+    [
+        ("activation", "relu", 0.0),
+        ("activation", "clipped_relu", 0.0),
+        ("piecewise", "clip", -1.0),
+        ("piecewise", "hard_sigmoid", 0.0),
+        ("piecewise", "hard_swish", np.nan),
+        ("piecewise", "leaky_relu", np.nan),
+    ],
+)
+def test_minima_and_maxima_leave_a_nan_out(
+    tmp_path: Path, builder: Builder, kind: str, mode: str, of_nan: float
+) -> None:
+    """As what overflowed in a step of training may leave it to the next one."""
+    x = np.array([np.nan, 0.5, -np.nan, -0.5, np.inf, 2.0, -2.0, 0.0], np.float32)
+    variant = Variant(kind, ((f"{kind}_mode", mode),))
+    found = of_layer(tmp_path, builder, variant, Pass.FORWARD, x=np.tile(x, 8))
+    assert np.array_equal(found[[0, 2]], [of_nan, of_nan], equal_nan=True)

@@ -12,6 +12,7 @@ import re
 import shutil
 import subprocess
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -26,6 +27,7 @@ from simgen.compile.cache import Cache
 from simgen.compile.legalise import Model, cache_policy, code_object_version
 from simgen.errors import SimgenError, UsageError
 from simgen.ir import DType
+from simgen.machine import named
 from simgen.targets.gem5.se import Gem5Se
 from simgen.targets.untested import hip
 from simgen.targets.untested.gem5_fs import Gem5Fs
@@ -150,6 +152,12 @@ class TestProgram:
     def test_code_objects_are_of_version_4(self, builder: Builder, arch: str):
         made = Program(Model.gpu(arch), HipPlace.GPU).code_objects(job(workload()), builder)
         assert {elf[8] for elf in made} == {2}
+
+    @pytest.mark.parametrize("arch", toolchain.AMD_ARCHS)
+    def test_is_built_for_the_machine_that_was_planned_for(self, builder: Builder, arch: str):
+        target = Hip(arch=arch)
+        planned = replace(workload(), machine=named(target.machine or "mi210"))
+        assert target.package.folder(job(planned), builder)["binary"].executable
 
     def test_text_of_another_version_is_an_error(self):
         with pytest.raises(SimgenError, match="does not write code objects of version 5"):

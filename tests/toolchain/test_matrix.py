@@ -168,16 +168,26 @@ MUTANTS = (
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("dtype", ["f32", "f16"])
+# Of each type a machine that has it, and a tile.
+MUTATED = {
+    "f32": ("gfx90a", SOME[0][1]),
+    "f16": ("gfx90a", SOME[2][1]),
+    "bf16": ("gfx90a", SOME[3][1]),
+    **{of: (arch, tile) for arch, of, tile, _ in MORE if arch == "gfx942"},
+}
+
+
+@pytest.mark.parametrize("dtype", MUTATED)
 @pytest.mark.parametrize("mutant", MUTANTS, ids=str)
 def test_a_mutant_is_caught(
     tmp_path: Path, builder: Builder, monkeypatch: pytest.MonkeyPatch, mutant: Mutant, dtype: str
 ) -> None:
     """By the bounds, where the result is wrong; another order by its bits, of float32."""
-    wanted = TILES[SOME[0 if dtype == "f32" else 2]]
+    arch, tile = MUTATED[dtype]
+    wanted = TILES[dtype, tile]
     forced(monkeypatch, wanted, splits=False)
-    given = {"gemm": problems()["rests"]}
-    planned = plan(given, Pass.FORWARD, dtype=DType.table[dtype], machine=MACHINE)
+    given = {"gemm": problems("1" if dtype == "i8" else "0.5")["rests"]}
+    planned = plan(given, Pass.FORWARD, dtype=DType.table[dtype], machine=MACHINES[arch])
     name, text = next(iter(render.kernels(planned).items()))
     assert mutant.old in text
     made = make(

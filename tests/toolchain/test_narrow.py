@@ -12,7 +12,7 @@ from layer_bundles import make
 
 from simgen.bundle import results
 from simgen.compile import render
-from simgen.dtypes import BF16, F8E4M3FN, F8E4M3FNUZ, F8E5M2, F16, DType, Special
+from simgen.dtypes import BF16, F8E4M3FN, F8E4M3FNUZ, F8E5M2, F8E5M2FNUZ, F16, DType, Special
 from simgen.ir import Pass
 from simgen.targets.host import Host
 
@@ -88,7 +88,7 @@ def with_hard_inputs(made: Made, dtypes: list[DType]) -> Made:
 
 def test_every_kind_of_number_is_rounded_right(tmp_path: Path, builder: Builder) -> None:
     """A cast has no tolerance: the bits are those of the package that NumPy has the types from."""
-    dtypes = [F16, BF16, F8E4M3FN, F8E5M2, F8E4M3FNUZ]
+    dtypes = [F16, BF16, F8E4M3FN, F8E5M2, F8E4M3FNUZ, F8E5M2FNUZ]
     made = with_hard_inputs(make(tmp_path, casts(tmp_path, dtypes), builder), dtypes)
     assert made.run().returncode == 0
     outputs = made.outputs()
@@ -117,14 +117,31 @@ MISTAKES = {
     "swapped halves": ("opaque(x) | opaque(y) << 16", "opaque(y) | opaque(x) << 16"),
     "upper half not shifted": ("T::widen(x >> 16)", "T::widen(x)"),
 }
+OVERFLOW = "SPECIAL == Special::IEEE ? {} : SPECIAL == Special::FINITE ? {} : {}"
+MISTAKES_OF_BYTES = {
+    **{what: MISTAKES[what] for what in ("truncation", "ties away from zero", "two roundings")},
+    "swapped bytes": ("opaque(x) | opaque(y) << 8", "opaque(y) | opaque(x) << 8"),
+    "second byte not shifted": ("T::widen(word >> 8)", "T::widen(word)"),
+    "the largest number in place of infinity or NaN": (
+        OVERFLOW.format("INFINITE", "SIGN - 1", "SIGN"),
+        OVERFLOW.format("INFINITE - 1", "SIGN - 2", "SIGN - 1"),
+    ),
+}
 
 
-@pytest.mark.parametrize("dtypes", [[F16, BF16]], ids=["f16, bf16"])
+@pytest.mark.parametrize(
+    ("dtypes", "mistakes"),
+    [
+        ([F16, BF16], MISTAKES),
+        ([F8E4M3FN, F8E5M2, F8E4M3FNUZ, F8E5M2FNUZ], MISTAKES_OF_BYTES),
+    ],
+    ids=["16 bits", "8 bits"],
+)
 def test_mistakes_in_moving_and_rounding_are_seen(
-    tmp_path: Path, builder: Builder, dtypes: list[DType]
+    tmp_path: Path, builder: Builder, dtypes: list[DType], mistakes: dict[str, tuple[str, str]]
 ) -> None:
     work = casts(tmp_path, dtypes)
-    for number, (right, mistaken) in zip(count(), MISTAKES.values()):
+    for number, (right, mistaken) in zip(count(), mistakes.values()):
         sources = {
             name: text.replace(right, mistaken) for name, text in render.kernels(work).items()
         }
@@ -208,7 +225,7 @@ SUMS = (
     "sum.x = fused(factor, of.x, sum.x);",
     "sum[set][i][k] = fused(pixel[set][at], weight[k], sum[set][i][k]);",
 )
-NARROWED = f"{BF16.c}::widen({BF16.c}::narrow("
+NARROWED = "{0}::widen({0}::narrow("
 PRODUCT_MISTAKES = {
     "truncation": {HALF: "0"},
     "two roundings": dict([MISTAKES["two roundings"]]),
@@ -223,16 +240,20 @@ PRODUCT_MISTAKES = {
 }
 
 
+@pytest.mark.parametrize("dtype", [BF16, F16, F8E4M3FN, F8E5M2], ids=str)
 @pytest.mark.parametrize("mistake", PRODUCT_MISTAKES)
-def test_mistakes_in_products_are_seen(tmp_path: Path, builder: Builder, mistake: str) -> None:
+def test_mistakes_in_products_are_seen(
+    tmp_path: Path, builder: Builder, mistake: str, dtype: DType
+) -> None:
     """In tiles, with a short side, and of a convolution."""
     config = tmp_path / "products.dnnmark"
     config.write_text(PRODUCTS)
-    work = narrow.planned("bf16", config, (Pass.FORWARD,))
+    work = narrow.planned(dtype.name, config, (Pass.FORWARD,))
     sources = render.kernels(work)
     for right, wrong_text in PRODUCT_MISTAKES[mistake].items():
         assert any(right in text for text in sources.values()), right
-        sources = {name: text.replace(right, wrong_text) for name, text in sources.items()}
+        by = wrong_text.replace("{0}", dtype.c)
+        sources = {name: text.replace(right, by) for name, text in sources.items()}
     made = make(tmp_path, work, builder, sources=sources, optimise=False)
     seen = {line.split(":")[0] for line in wrong(made)}
     assert seen == {"tiled.y", "short.y", "direct.y"}

@@ -216,7 +216,7 @@ class CrossEntropy(Loss):
         if direction is Pass.BACKWARD:
             return self._backward_bound(x, known, tensors, made["dx"])
         peak, log_sum = (made[name].reshape(-1) for name in KEPT)
-        d = x - peak[:, None]
+        d = rounding.lifted(x - peak[:, None])
         terms = np.exp(d)
         # Each exponential: the rounded subtraction moves its argument by U |d|. The sum has terms
         # of one sign.
@@ -244,11 +244,12 @@ class CrossEntropy(Loss):
 
     def _backward_bound(self, x: Array, known: Tensors, tensors: Tensors, dx: Array) -> Tensors:
         peak, log_sum = known["peak"][:, None], known["log_sum"][:, None]
-        t = x - peak - log_sum
+        d = rounding.lifted(x - peak)
+        t = rounding.lifted(d - log_sum)
         p = np.exp(t)
         factor = np.abs(tensors["dy"] * tensors["share"])
         # Two subtractions move the exponent; then 1 is taken from p, and two products are rounded.
-        moved = U * (np.abs(x - peak) + np.abs(t)) + rounding.exp(t)
+        moved = U * (np.abs(d) + np.abs(t)) + rounding.exp(t)
         bound = factor * (p * moved + U * (p + 1) + TINY)
         bound[~self._counted(tensors)] = 0
         back = self._back(bound * SECOND_ORDER, dx.shape)
@@ -256,7 +257,7 @@ class CrossEntropy(Loss):
 
     def _sums(self, x: Array) -> tuple[Array, Array]:
         """Maximum of each row, and the logarithm of the sum of its exponentials by that."""
-        peak = x.max(axis=1)
+        peak = np.fmax.reduce(x, axis=1, initial=-np.inf)  # of a NaN and a number: the number
         return peak, np.log(np.exp(x - peak[:, None]).sum(axis=1))
 
     def _flat(self, tensors: Tensors, direction: Pass) -> dict[str, Array]:

@@ -221,7 +221,7 @@ class SampledSoftmax(Loss):
             }
         z = np.einsum("re,rje->rj", x, w) + float32(self.zipf * LN2) * np.log2(words + 1.0)
         z[self._hits(words)] = HIT
-        peak = z.max(axis=1)
+        peak = np.fmax.reduce(z, axis=1, initial=-np.inf)  # of a NaN and a number: the number
         log_sum = np.log(np.exp(z - peak[:, None]).sum(axis=1))
         losses = log_sum - (z[:, 0] - peak)
         shape = tensors["labels"].shape

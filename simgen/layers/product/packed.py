@@ -21,6 +21,7 @@ Language Models", 2024), round to 16 bits what they load.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from math import gcd
 from typing import TYPE_CHECKING, Any
 
 from simgen.dtypes import F16, DType
@@ -86,8 +87,9 @@ class Weights:
             raise ValueError(f"group_size is {group}; let it be a multiple of {WORD}")
         if group and k % group:
             fact = f"rows of {name} have {k} elements, which is not a multiple of group_size"
-            cure = f"let rows have a multiple of {WORD}" if k % WORD else "choose another"
-            raise ValueError(f"{fact} {group}; {cure}{'' if k % WORD else ' group_size'}")
+            if k % WORD:
+                raise ValueError(f"{fact} {group}; let rows have a multiple of {WORD}")
+            raise ValueError(f"{fact} {group}; let group_size be {gcd(k, group)}, for example")
         if group:
             self._check_scale(scale_of(beside))
 
