@@ -59,6 +59,8 @@ def test_nvidia_has_warpgroups_and_tf32_where_it_is_asked_for() -> None:
     assert forms(plan_for="h200", set=f8, matrix="yes") == {"64x128x32 f8e4m3fn"}
     with pytest.raises(UsageError, match=r"--matrix yes: a100 has no matrix instruction for f8"):
         simgen.plan("gemm_fwd", plan_for="a100", set=f8, matrix="yes")
+    with pytest.raises(UsageError, match=r"a100 multiplies i8 where .* set transb=true"):
+        simgen.plan("gemm_fwd", plan_for="a100", set={"type": "i8"}, matrix="yes")
     assert forms(plan_for="rtx4090", set=f8, matrix="yes") == {"16x8x32 f8e4m3fn"}
     assert forms(plan_for="rtx4090", set={**along_k, "type": "bf16"}) == {"16x8x16 bf16"}
     assert forms(plan_for="h200", set=along_k) == set()

@@ -185,8 +185,14 @@ def tiles(machine: Machine, factors: str = "f32") -> tuple[Tile, ...]:
     if _asked(machine) and not found:
         if factors in F8 and machine.arch.startswith("sm_") and _has(machine, factors):
             return ()  # there are some of what lies along k: other passes have scalars
+        if _along_k(machine, factors):
+            raise NoRoomError(
+                f"--matrix yes: {machine.name} multiplies {factors} where both factors lie along k "
+                "and their rows are multiples of 16 bytes; of [Gemm] set transb=true, or choose "
+                "--matrix auto"
+            )
         named = {each.factors for each in machine.matrix}
-        having = sorted(each for each in named if instructions(machine, each))
+        having = sorted(e for e in named if instructions(machine, e) or _along_k(machine, e))
         types = f"; it has some for {', '.join(having)}" if having else ""
         raise NoRoomError(
             f"--matrix yes: {machine.name} has no matrix instruction for {factors} that kernels "
@@ -263,8 +269,7 @@ def staged(
     if factors in F8 and not _asked(machine):  # they lose bits
         return ()
     if left[1] and right[1]:
-        along_k = (each for each in machine.matrix if each.factors == factors)
-        found += tuple(each for each in along_k if (factors, each.m, each.n, each.k) in MMA_ALONG_K)
+        found += _along_k(machine, factors)
     if not found:
         return ()
     if left[0] % run or right[0] % run:
@@ -435,11 +440,12 @@ def _rounded_products(a: Array, b: Array, dtype: DType, by: ProductRounding) -> 
     Below the least normal number, that bit is not seen where it is the implicit one: a place of
     that number at most.
 
-    24.1 rounds by three bits and a sticky one: ties go to the even number below, so that an odd one
-    loses one place more: 1.5 places at most. Numbers below the least normal one have the places
-    of that, and what is up to an eighth of a place above a tie may be taken for one.
+    24.1 and 25.0 round by three bits and a sticky one: ties go to the even number below, so that an
+    odd one loses one place more: 1.5 places at most. Numbers below the least normal one have the
+    places of that, and what is up to an eighth of a place above a tie may be taken for one. In 25.1
+    ties go down: half a place at most; below the least normal number 0.625 of f16, 1 of bf16.
 
-    In both, where a shift of 32 bits and more would be needed, below 2^-31 of the least normal
+    In all, where a shift of 32 bits and more would be needed, below 2^-31 of the least normal
     number, x86 shifts by the rest modulo 32, and leaves anything that is subnormal. What is too
     large for the type gets a smaller exponent: then the sum is anything. Subnormal factors of
     bf16, whose exponents are those of float32, are off by what they are.
@@ -498,6 +504,12 @@ def biased(dtype: DType, machine: Machine) -> bool:
 def _loses_bits(dtype: DType, machine: Machine) -> bool:
     """Whether the machine's matrix instructions have fewer bits for sums than float32 has."""
     return dtype.name in F8 and machine.arch.startswith("sm_") and _asked(machine)
+
+
+def _along_k(machine: Machine, factors: str) -> tuple[Matrix, ...]:
+    """Those of an NVIDIA GPU that multiply only what lies along k."""
+    of_type = (each for each in machine.matrix if each.factors == factors)
+    return tuple(each for each in of_type if (factors, each.m, each.n, each.k) in MMA_ALONG_K)
 
 
 def _has(machine: Machine, factors: str) -> bool:
