@@ -24,7 +24,7 @@ from simgen.ir import Kernel, Launch, TensorMap, TensorSpec, Windows
 from simgen.layers.base import CHUNKS, Choice, Lowering
 from simgen.layers.conv import channels_last_copies as copies
 from simgen.layers.conv.channels_last_copies import BLOCK, RUN, WIDEST, filled, has_planes
-from simgen.layers.conv.channels_last_cut import TWINS, Kind, Sides, TapCut, best
+from simgen.layers.conv.channels_last_cut import TWINS, Circumstances, Sides, TapCut, best
 from simgen.layers.conv.geometry import PHASES, Gather, GatherAxis, Split, phase_axis, phase_taps
 from simgen.layers.product import fragment, tile
 from simgen.layers.product.elements import constant
@@ -255,7 +255,7 @@ def _cut(g: Geometry, gathers: tuple[Gather, ...]) -> TapCut:
 
     options = _options(g, tiles, one.group_in, mapped)
     most, twins = tile.SPLITS if alone else 1, parts[0].twins
-    kind = Kind(filled=max(each.written for each in parts))
+    kind = Circumstances(filled=max(each.written for each in parts))
     return best(g.machine, options, sides, most, kind=kind, twins=twins, streams=True)
 
 
@@ -273,7 +273,7 @@ def _filter_cut(g: Geometry) -> TapCut:
     most = g.batch * g.pixels
     moved = 2 * g.batch * (g.channels * prod(g.image) + g.filters * g.pixels)
     narrow = NARROW_GAIN if g.taps == 1 else 1.0
-    kind = Kind(crowded=g.channels < WIDEST, moved=moved, narrow=narrow)
+    kind = Circumstances(crowded=g.channels < WIDEST, moved=moved, narrow=narrow)
     return best(g.machine, options, sides, most, kind=kind)
 
 

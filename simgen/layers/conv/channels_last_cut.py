@@ -38,7 +38,7 @@ MOST_TWIN_RESULTS = 64
 
 
 @dataclass(frozen=True)
-class Kind:
+class Circumstances:
     """What is known of a product beside its sides."""
 
     crowded: bool = True  # whether chunks may be as many as units hold, and not one for each
@@ -116,7 +116,7 @@ def _streamed(found: TapCut, tiles: int, machine: Machine) -> TapCut | None:
     return replace(found, cut=cut, streams=held)
 
 
-def _cycles(of_tap: TapCut, sides: Sides, machine: Machine, kind: Kind) -> float:
+def _cycles(of_tap: TapCut, sides: Sides, machine: Machine, kind: Circumstances) -> float:
     """Estimate of the time. One work-group by itself waits for its first step, multiplies, and
     stores; several in a unit do so meanwhile, and what computes several tiles waits once. Where
     movers bring the steps, there are some to multiply as soon as a tile is stored."""
@@ -154,7 +154,7 @@ def best(
     sides: Callable[[int], Sides],
     most: int,
     *,
-    kind: Kind,
+    kind: Circumstances,
     twins: bool = False,
     streams: bool = False,
 ) -> TapCut:
