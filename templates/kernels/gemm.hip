@@ -78,7 +78,7 @@ using Right = Either<
     Matrix<RightElement, Multiplied::Held<RightElement>, N, TILE_N, RIGHT_ALONG, RIGHT_WIDTH>>;
 #if TENSOR_MAPS && (defined(__CUDACC__) || defined(__CUDACC_RTC__))
 #define BY_WARPGROUPS 1
-using Tiled = WarpgroupProduct<Cut, Left, Right, STAGES, LAUNCH_GROUPS, MOVERS, !BY_RUNS, PAIRS>;
+using Tiled = WarpgroupProduct<Cut, Left, Right, STAGES, LAUNCH_GROUPS, MOVERS, !BY_RUNS, PAIRED>;
 #elif STAGES
 using Tiled = StagedProduct<Cut, Left, Right, Multiplied, STAGES>;
 #else
@@ -95,13 +95,13 @@ static __device__ __forceinline__ Total element_of(const Stored* tensor, unsigne
         return fetched<Total, 1>(tensor + at);
 }
 
-#if PAIRS && defined(BY_WARPGROUPS)
-#define TOGETHER __cluster_dims__(2, 1, 1)
+#if PAIRED && defined(BY_WARPGROUPS)
+#define IN_CLUSTERS __cluster_dims__(2, 1, 1)
 #else
-#define TOGETHER
+#define IN_CLUSTERS
 #endif
 
-extern "C" __global__ TOGETHER __launch_bounds__(BLOCK + MOVERS, LAUNCH_GROUPS) void KERNEL(
+extern "C" __global__ IN_CLUSTERS __launch_bounds__(BLOCK + MOVERS, LAUNCH_GROUPS) void KERNEL(
     const LeftElement* __restrict__ a, const RightElement* __restrict__ b,
 #if WITH_GROUPS
     const ScaleElement* __restrict__ group_scales,
@@ -169,8 +169,8 @@ extern "C" __global__ TOGETHER __launch_bounds__(BLOCK + MOVERS, LAUNCH_GROUPS) 
         constexpr unsigned first = 0, last = K;
 #else
 #if STAGES
-        const unsigned row = (PAIRS ? blockIdx.y : banded<ACROSS, DOWN>(blockIdx.x, blockIdx.y, true)) * TILE_M;
-        const unsigned column = (PAIRS ? blockIdx.x : banded<ACROSS, DOWN>(blockIdx.x, blockIdx.y, false)) * TILE_N;
+        const unsigned row = (PAIRED ? blockIdx.y : banded<ACROSS, DOWN>(blockIdx.x, blockIdx.y, true)) * TILE_M;
+        const unsigned column = (PAIRED ? blockIdx.x : banded<ACROSS, DOWN>(blockIdx.x, blockIdx.y, false)) * TILE_N;
 #else
         const unsigned row = blockIdx.y * TILE_M;
         const unsigned column = blockIdx.x * TILE_N;

@@ -145,7 +145,7 @@ def test_factors_along_k_agree_with_the_reference(tmp_path: Path, dtype: str, ma
     workload = plan(problems, Pass.FORWARD, dtype=DType.table[dtype], machine=planned)
     multiply = [dict(kernel.constants).get("multiply") for kernel in workload.kernels]
     assert multiply.count("mma") == len(sides)
-    assert any(dict(kernel.constants).get("pairs") for kernel in workload.kernels) is paired
+    assert any(dict(kernel.constants).get("paired") for kernel in workload.kernels) is paired
     builder = Builder(Cache(tmp_path / "cache"))
     bundle = bundles.write(tmp_path / "b", workload, [Cuda()], builder, PROVENANCE)
 

@@ -55,7 +55,7 @@ GROUPS_OF_UNIT = 2  # work-groups for each compute unit, that fill a GPU
 STRIDE = 64  # products between the sums that a bound is made of
 PANEL = 2**20  # results that a bound is computed for at a time: they stay in the CPU's cache
 UNALIGNED = tuple(each for each in tile.TILES if each.rows * each.columns < 128 * 128)
-PAIRED = 48  # steps from which on work-groups in pairs are faster: to meet takes time
+PAIRED_STEPS = 48  # steps from which on work-groups in pairs are faster: to meet takes time
 LARGEST = 2**30  # elements of a matrix: offsets in a tile are bytes in 32 bits
 MOST_PRODUCTS = 0xFFFF // tile.SPLITS  # of a batch: they and their chunks are the z of a launch
 
@@ -457,7 +457,7 @@ class Product:
             ("stages", found.tile.stages),
             ("tensor_maps", int(found.tile.by_warpgroups)),
             ("groups", self._groups),
-            ("pairs", int(self._in_pairs)),
+            ("paired", int(self._in_pairs)),
             *found.tile.constants,
             *(self.epilogue if alone else NOTHING).constants,
             *self._leaves.constants,
@@ -491,7 +491,7 @@ class Product:
         across, _ = found.tile.grid(self.m, self.n)
         narrow = found.tile.by_warpgroups and self._factors in fragment.F8 and found.tile.movers
         alone = not groups and found.splits == 1 and across % 2 == 0
-        return bool(narrow and alone and ceil(self.k / found.tile.depth) >= PAIRED)
+        return bool(narrow and alone and ceil(self.k / found.tile.depth) >= PAIRED_STEPS)
 
     def _maps(self, tiles: tile.Tile) -> tuple[TensorMap, ...]:
         """Of both factors: a step of what lies along k is one box, and of others one for each run
