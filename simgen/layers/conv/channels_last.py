@@ -273,7 +273,9 @@ def _filter_cut(g: Geometry) -> TapCut:
     most = g.batch * g.pixels
     moved = 2 * g.batch * (g.channels * prod(g.image) + g.filters * g.pixels)
     narrow = NARROW_GAIN if g.taps == 1 else 1.0
-    kind = Circumstances(crowded=g.channels < WIDEST, moved=moved, narrow=narrow)
+    crowded = g.channels < WIDEST
+    streaming = not crowded and any(each.by_warpgroups for tiles, _ in options for each in tiles)
+    kind = Circumstances(crowded, moved, streaming, narrow)
     return best(g.machine, options, sides, most, kind=kind)
 
 

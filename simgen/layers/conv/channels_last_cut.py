@@ -43,6 +43,7 @@ class Circumstances:
 
     crowded: bool = True  # whether chunks may be as many as units hold, and not one for each
     moved: int = 0  # bytes that come from memory, however it is cut
+    streaming: bool = False  # whether work-groups wait for these together, and not for each other
     narrow: float = 1.0  # times that tiles of NARROW columns are faster than in other products
     filled: int = 1  # results and zeros beside them, for each result
 
@@ -135,7 +136,7 @@ def _cycles(of_tap: TapCut, sides: Sides, machine: Machine, kind: Circumstances)
         return LATENCY + ceil(waves) * together
     waits = MOVED * kind.moved * machine.clock / machine.dram_rate  # for memory, however it is cut
     one = max(LATENCY + multiplied + stored, of.at_once * max(multiplied, stored))
-    if not kind.crowded:  # they wait for memory together, and not for each other
+    if kind.streaming:
         fast = kind.narrow if of.by_warpgroups and of.columns == NARROW else 1.0
         one = max(of.at_once * multiplied / fast, waits / max(1.0, waves))
         one += LATENCY + of.at_once * stored
