@@ -275,7 +275,7 @@ def _filter_cut(g: Geometry) -> TapCut:
     narrow = NARROW_GAIN if g.taps == 1 else 1.0
     crowded = g.channels < WIDEST
     streaming = not crowded and any(each.by_warpgroups for tiles, _ in options for each in tiles)
-    kind = Circumstances(crowded, moved, streaming, narrow)
+    kind = Circumstances(crowded=crowded, moved=moved, streaming=streaming, narrow=narrow)
     return best(g.machine, options, sides, most, kind=kind)
 
 
