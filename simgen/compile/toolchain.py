@@ -9,17 +9,17 @@ from __future__ import annotations
 import importlib.util
 import os
 import re
-import subprocess
 import tempfile
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from simgen import machine
-from simgen.compile import lacking
+from simgen.compile import child, lacking
 from simgen.errors import MissingError, SimgenError, UsageError
 
 if TYPE_CHECKING:
+    import subprocess
     from collections.abc import Mapping, Sequence
 
 PINNED = "0.17.0"  # of ziglang: clang 22.1.8. pyproject.toml pins the same
@@ -235,16 +235,25 @@ def own_assembly(source: str | bytes, flags: Sequence[str], file: str, place: st
         # relaxed atomic accesses happen each time too, and it finds out what they access.
         if _VOLATILE.search(text):
             ahead = ("-emit-llvm", "-Xclang", "-disable-llvm-passes")
-            done = _started(folder, "clang", *flags, *ahead, "-S", file, "-o", "kernel.ll")
+            done = _started(
+                folder, "clang", *flags, *ahead, "-S", file, "-o", "kernel.ll", place=place
+            )
             if not done.returncode:
                 made = folder / "kernel.ll"
                 made.write_text(_VOLATILE_ACCESS.sub(VOLATILE_AS, made.read_text()))
                 (arch,) = [f.partition("=")[2] for f in flags if f.startswith(_ARCHES)]
                 done = _started(
-                    folder, "clang", *_text_flags(arch), "-S", "kernel.ll", "-o", "kernel.s"
+                    folder,
+                    "clang",
+                    *_text_flags(arch),
+                    "-S",
+                    "kernel.ll",
+                    "-o",
+                    "kernel.s",
+                    place=place,
                 )
         else:
-            done = _started(folder, "clang", *flags, "-S", file, "-o", "kernel.s")
+            done = _started(folder, "clang", *flags, "-S", file, "-o", "kernel.s", place=place)
         if done.returncode:
             raise UsageError(_own_error(done, file, place, text))
         return (folder / "kernel.s").read_text()
@@ -277,11 +286,11 @@ def assemble_foreign(text: str, arch: str, place: str) -> bytes:
     with _Folder({"input.s": text.encode()}) as folder:
         done = _started(
             folder, "clang", f"--target={AMD_TARGET}", f"-mcpu={arch}", *lines, "-c", "input.s",
-            "-o", "input.o",
+            "-o", "input.o", place=place,
         )  # fmt: skip
         if done.returncode:
             raise UsageError(_first_error(done, "input.s", place))
-        linked = _started(folder, "ld.lld", "-shared", "input.o", "-o", "input.co")
+        linked = _started(folder, "ld.lld", "-shared", "input.o", "-o", "input.co", place=place)
         if linked.returncode:
             raise UsageError(_first_error(linked, "input.o", place))
         return (folder / "input.co").read_bytes()
@@ -359,12 +368,12 @@ class _Folder(tempfile.TemporaryDirectory[str]):
         return Path(super().__enter__())
 
 
-def _started(folder: Path, *command: str) -> subprocess.CompletedProcess[str]:
+def _started(
+    folder: Path, *command: str, place: str = "compiler"
+) -> subprocess.CompletedProcess[str]:
     # Nothing of the caller's environment: CPATH and the like would change the output unseen.
     environment = {"PATH": os.defpath, "LC_ALL": "C", "TMPDIR": str(folder)}
-    return subprocess.run(
-        [str(zig()), *command], cwd=folder, env=environment, capture_output=True, text=True
-    )
+    return child.run([str(zig()), *command], place, cwd=folder, env=environment)
 
 
 def _run(folder: Path, *command: str) -> None:

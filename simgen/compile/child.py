@@ -1,0 +1,101 @@
+"""Compilers as children: each has a limit of time, memory and output, and ends with its parent.
+
+A few lines of assembly (`.rept 2000000000`) or of macros keep a compiler busy for ever, and what it
+prints about them fills any memory.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import resource
+import shutil
+import signal
+import subprocess
+import tempfile
+from functools import cache
+from typing import TYPE_CHECKING
+
+from simgen.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+SECONDS = 300  # of a processor; the slowest kernel of simgen takes about 10
+WALL_SECONDS = 12 * SECONDS  # a machine may do other work
+MEMORY_NBYTES = 8 << 30  # of address space
+FILE_NBYTES = 1 << 30  # of each file that it writes, its messages among them
+READ_NBYTES = 1 << 20  # of its messages
+
+
+class LimitError(UsageError):
+    """A compiler exceeds a limit; the message tells which."""
+
+
+def run(
+    words: Sequence[str], place: str, *, cwd: Path | str, env: Mapping[str, str]
+) -> subprocess.CompletedProcess[str]:
+    """Run a compiler to its end; what it prints, up to READ_NBYTES of each stream.
+
+    `place` begins the message of an error.
+
+    Raises:
+        LimitError: it takes more time or memory than the limits, or writes more.
+        OSError: there is no such program.
+    """
+    with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
+        process = subprocess.Popen(
+            [*_until_parent_ends(), *words], cwd=cwd, env=env, stdin=subprocess.DEVNULL,
+            stdout=out, stderr=err, start_new_session=True,
+        )  # fmt: skip
+        try:
+            _limit(process.pid)
+            code = process.wait(timeout=WALL_SECONDS)
+        except BaseException as error:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+            if isinstance(error, subprocess.TimeoutExpired):
+                raise LimitError(_fact(place, f"{WALL_SECONDS} s")) from None
+            raise
+        texts = []
+        for file in (out, err):
+            file.seek(0)
+            texts.append(file.read(READ_NBYTES).decode(errors="replace"))
+    if code in (-signal.SIGXCPU, -signal.SIGKILL):
+        raise LimitError(_fact(place, f"{SECONDS} s of a processor"))
+    if code == -signal.SIGXFSZ:
+        raise LimitError(_fact(place, f"{FILE_NBYTES >> 20} MiB for a file"))
+    if code and any(said in texts[1] for said in NO_MEMORY):
+        raise LimitError(_fact(place, f"{MEMORY_NBYTES >> 30} GiB of memory"))
+    return subprocess.CompletedProcess(list(words), code, *texts)
+
+
+# What LLVM and the C++ library print where memory cannot be had.
+NO_MEMORY = ("out of memory", "std::bad_alloc", "Allocation failed", "Cannot allocate memory")
+
+
+def _fact(place: str, limit: str) -> str:
+    return f"{place}: the compiler takes more than {limit}; make the source smaller"
+
+
+def _limit(pid: int) -> None:
+    limits = {
+        resource.RLIMIT_CPU: SECONDS,
+        resource.RLIMIT_AS: MEMORY_NBYTES,
+        resource.RLIMIT_FSIZE: FILE_NBYTES,
+        resource.RLIMIT_CORE: 0,
+    }
+    with contextlib.suppress(ProcessLookupError):  # it has ended
+        for which, most in limits.items():
+            _, hard = resource.prlimit(pid, which)
+            held = most if hard == resource.RLIM_INFINITY else min(most, hard)
+            resource.prlimit(pid, which, (held, held))
+
+
+@cache
+def _until_parent_ends() -> tuple[str, ...]:
+    """Words ahead of a command, so that it is killed when its parent is, where util-linux is."""
+    program = shutil.which("setpriv")
+    return (program, "--pdeathsig", "KILL", "--") if program else ()

@@ -1,0 +1,61 @@
+"""Compilers have limits, whatever they are given, and end with their parent."""
+
+import os
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from simgen.compile import child, toolchain
+from simgen.errors import UsageError
+
+ENDLESS = ".rept 2000000000\ns_nop 0\n.endr\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "limit", "value", "fact"),
+    [
+        (ENDLESS, "SECONDS", 1, "1 s of a processor"),
+        (ENDLESS, "WALL_SECONDS", 1, "1 s;"),
+        (".macro m\nm\nm\n.endm\nm\n", "FILE_NBYTES", 1 << 20, "1 MiB for a file"),
+        (ENDLESS, "MEMORY_NBYTES", 1 << 30, "1 GiB of memory"),
+    ],
+)
+def test_a_compiler_that_does_not_end_is_refused_in_one_line(monkeypatch, text, limit, value, fact):
+    monkeypatch.setattr(child, limit, value)
+    with pytest.raises(UsageError, match=f"^mine.s: the compiler takes more than {fact}") as caught:
+        toolchain.assemble_foreign(text, "gfx942", "mine.s")
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.skipif(not shutil.which("setpriv"), reason="util-linux is not here")
+def test_a_compiler_ends_when_its_parent_is_killed(tmp_path):
+    program = (
+        "from simgen.compile import toolchain\n"
+        f"toolchain.assemble_foreign({ENDLESS!r}, 'gfx942', 'mine.s')\n"
+    )
+    env = {**os.environ, "TMPDIR": str(tmp_path)}
+    parent = subprocess.Popen([sys.executable, "-c", program], env=env)
+
+    def compilers() -> list[Path]:
+        found = []
+        for each in Path("/proc").glob("[0-9]*"):
+            try:
+                if str(tmp_path) in os.readlink(each / "cwd"):
+                    found.append(each)
+            except OSError:
+                continue
+        return found
+
+    end = time.monotonic() + 60
+    while not compilers() and time.monotonic() < end:
+        time.sleep(0.05)
+    assert compilers()
+    parent.kill()
+    parent.wait()
+    while compilers() and time.monotonic() < end:
+        time.sleep(0.05)
+    assert not compilers()
