@@ -46,7 +46,7 @@ from simgen.machine import ProductRounding
 from simgen.storage import hdf5, locks, seal
 from simgen.storage.files import NotRegularError, atomic_file, open_regular
 from simgen.storage.schema import SchemaError, from_json, to_json
-from simgen.targets import matrix
+from simgen.targets import machine_file, matrix
 from simgen.tensors import element_types
 from simgen.workload.samples import Sample
 
@@ -139,7 +139,7 @@ def collect(
             f"{folder}: metrics of {len(launches)} launches, but the workload has "
             f"{len(bundle.workload.launches)}; run it again"
         )
-    machine = target.reader.machine(folder)
+    machine = {**target.reader.machine(folder), **machine_file.programs(folder)}
     said = machine.get(f"{machine.get('simulator', '')}_version", "")
     rounded = matrix.rounds_products(target, bundle.workload, said)
     provenance = {
@@ -214,7 +214,9 @@ def _simulator(part: Result) -> str:
     """What ran a piece, whichever computer it was on."""
     told = part.provenance
     machine = told.get("machine", {})
-    named = {k: v for k, v in machine.items() if k in SIMULATOR or k.endswith("_version")}
+    named = {
+        k: v for k, v in machine.items() if k in SIMULATOR or k.endswith(("_version", "_sha256"))
+    }
     return json.dumps([named, told.get("settings")], sort_keys=True)
 
 

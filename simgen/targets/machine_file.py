@@ -1,7 +1,11 @@
-"""`machine.json`, in which a run writes down what ran it: a GPU, a simulator, and how many."""
+"""`machine.json`, in which a run writes down what ran it: a GPU, a simulator, and how many.
+
+Beside it, `programs.sha256` has the digests of the machine's programs that run.sh started.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping  # noqa: TC003 - a schema's types are read when it is used
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
@@ -17,6 +21,8 @@ if TYPE_CHECKING:
     Facts = Mapping[str, bool | int | float | str]
 
 FILE = "machine.json"
+PROGRAMS = "programs.sha256"
+PROGRAM = re.compile(r"([0-9a-f]{64})  ([a-z0-9_]{1,40})")
 MAX_NBYTES = 2**20
 
 
@@ -45,3 +51,22 @@ def read(results: Path) -> Facts:
 def texts(facts: Facts) -> dict[str, str]:
     """As a result's provenance has them."""
     return {name: str(value) for name, value in facts.items()}
+
+
+def programs(results: Path) -> dict[str, str]:
+    """The digests of the programs that a run started, by "NAME_sha256"; empty if none is told.
+
+    Raises:
+        DamagedError: the file is not what run.sh writes.
+    """
+    path = results / PROGRAMS
+    try:
+        lines = read_regular(path, MAX_NBYTES).decode(errors="replace").splitlines()
+    except FileNotFoundError:  # the run needed none, or sha256sum is not there
+        return {}
+    except OSError as error:
+        raise DamagedError(f"{path}: {error.strerror}; run it again") from None
+    found = [PROGRAM.fullmatch(line) for line in lines]
+    if not all(found):
+        raise DamagedError(f"{path}: not what the run left; run it again")
+    return {f"{each[2]}_sha256": each[1] for each in found if each}

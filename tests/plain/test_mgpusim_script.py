@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import platform
 import re
@@ -9,6 +10,7 @@ import shutil
 import signal
 import subprocess
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -18,15 +20,15 @@ from simgen.errors import DamagedError, UsageError
 from simgen.ir import Buffer, Kernel, Launch, Pass, Role, Step, TensorSpec, Workload
 from simgen.machine import OPTIONS, WORDS
 from simgen.storage import seal
+from simgen.targets import machine_file
 from simgen.targets.base import Job
 from simgen.targets.gem5 import apu_se
 from simgen.targets.mgpusim.hardware import HARDWARE
-from simgen.targets.mgpusim.needs import MODULE, runner_path, templates
+from simgen.targets.mgpusim.needs import MODULE, runner_place, templates
 from simgen.targets.mgpusim.target import EMULATED, MGPUSim
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
-    from pathlib import Path
 
 pytestmark = pytest.mark.skipif(
     not (shutil.which("sh") and shutil.which("sha256sum")), reason="no sh, or no sha256sum"
@@ -92,7 +94,16 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("SIMGEN_CACHE_DIR", str(path))
     for name in ("SIMGEN_MODE", "SIMGEN_GPU", "SIMGEN_GPUS", "SIMGEN_TIMEOUT", "SIMGEN_GO"):
         monkeypatch.delenv(name, raising=False)
+    # Settings that this Go does not tell have one name.
+    monkeypatch.setenv("SIMGEN_GO", str(program(tmp_path / "no settings" / "go", "exit 1")))
     return path
+
+
+UNKNOWN = hashlib.sha256(b"unknown\n").hexdigest()
+
+
+def runner_path(sources: Path) -> Path:
+    return runner_place(sources) / UNKNOWN / "runner"
 
 
 def program(path: Path, text: str) -> Path:
@@ -114,7 +125,10 @@ def run(bundle: Path, **environment: object) -> subprocess.CompletedProcess[str]
 
 def built(bundle: Path, text: str) -> Path:
     """A stand-in for the simulator where run.sh must look for it."""
-    return program(runner_path(bundle / "mgpusim" / "runner"), text)
+    path = program(runner_path(bundle / "mgpusim" / "runner"), text)
+    digest = hashlib.sha256(path.read_bytes()).hexdigest()
+    path.with_name("runner.sha256").write_text(f"{digest}\n")
+    return path
 
 
 def errors(done: subprocess.CompletedProcess[str]) -> list[str]:
@@ -152,13 +166,74 @@ def test_options_of_the_hardware_are_those_that_the_simulator_reads() -> None:
     assert all(HARDWARE[name].variable == apu_se.HARDWARE[name].variable for name in sizes)
 
 
-def test_another_version_of_the_sources_is_another_simulator(bundle: Path, cache: Path) -> None:
+ADDED = ["main.go", "vendor/github.com/sarchlab/mgpusim/v4/amd/emu/alu.go", "discard/more/x.s"]
+
+
+@pytest.mark.parametrize("name", ADDED)
+def test_whatever_else_is_compiled_is_another_simulator(
+    bundle: Path, cache: Path, name: str
+) -> None:
     sources = bundle / "mgpusim" / "runner"
-    before = runner_path(sources)
-    (sources / "main.go").write_text((sources / "main.go").read_text() + "// mine\n")
-    assert runner_path(sources) != before
+    built(bundle, "exit 3")
+    assert run(bundle).returncode == 3
+    (sources / name).parent.mkdir(parents=True, exist_ok=True)
+    with (sources / name).open("a") as file:
+        file.write("// patched\n")
     built(bundle, "true")
     assert run(bundle).returncode == 0
+
+
+def test_another_go_and_other_settings_of_it_build_another_simulator(
+    bundle: Path, cache: Path
+) -> None:
+    settings = '[ "$1" != env ] || echo "$VERSION $GOFLAGS"\n'
+    go = program(cache.parent / "go", f'{settings}{BUILDS}\necho built >>"{cache.parent}/count"')
+    told = [("go1.25", ""), ("go1.26", ""), ("go1.26", "-gcflags=-N"), ("go1.25", "")]
+    for version, flags in told:
+        assert run(bundle, SIMGEN_GO=go, VERSION=version, GOFLAGS=flags).returncode == 0
+    assert (cache.parent / "count").read_text() == "built\n" * 3
+
+
+@pytest.mark.parametrize("left", [b"", b"#!/bin/sh\necho another\n"])
+def test_a_simulator_that_is_not_what_was_built_is_built_again(
+    bundle: Path, cache: Path, left: bytes
+) -> None:
+    built(bundle, "exit 3").write_bytes(left)
+    go = program(cache.parent / "go", BUILDS)
+    done = run(bundle, SIMGEN_GO=go)
+    assert (done.returncode, "building the simulator" in done.stderr) == (0, True)
+
+
+def test_where_no_go_is_the_simulator_that_was_built_for_the_sources_runs(
+    bundle: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = built(bundle, "true")
+    tools = cache.parent / "tools"
+    tools.mkdir()
+    for path in (Path("/usr/bin"), Path("/bin")):
+        for each in path.iterdir():
+            if each.name not in ("go", "python3") and not (tools / each.name).exists():
+                (tools / each.name).symlink_to(each)
+    done = run(bundle, SIMGEN_GO="", SIMGEN_PYTHON="/none", PATH=tools)
+    assert (done.returncode, done.stderr) == (0, "")
+    found.write_bytes(b"")
+    done = run(bundle, SIMGEN_GO="", SIMGEN_PYTHON="/none", PATH=tools)
+    assert (done.returncode, "there is no Go" in done.stderr) == (3, True)
+
+
+def test_a_result_says_which_simulator_ran(bundle: Path, cache: Path) -> None:
+    digest = hashlib.sha256(built(bundle, "true").read_bytes()).hexdigest()
+    assert run(bundle).returncode == 0
+    assert machine_file.programs(bundle / "results/mgpusim") == {"mgpusim_sha256": digest}
+
+
+def test_a_link_among_the_sources_is_not_followed(bundle: Path, cache: Path) -> None:
+    (bundle / "mgpusim/runner/notes.go").symlink_to("/etc/passwd")
+    done = run(bundle)
+    assert (done.returncode, *errors(done)) == (
+        4,
+        "mgpusim: runner/notes.go is no plain file; replace it by what it stands for",
+    )
 
 
 def test_what_is_right_in_emulation_only_is_not_timed(
@@ -257,7 +332,7 @@ def test_the_simulator_is_built_once(bundle: Path, cache: Path) -> None:
     assert second.stderr == ""
     assert (cache.parent / "count").read_text() == "built\n"
     place = runner_path(bundle / "mgpusim" / "runner")
-    assert [p for p in cache.rglob("*") if p.is_file()] == [place]
+    assert {p for p in cache.rglob("*") if p.is_file()} == {place, place.with_name("runner.sha256")}
 
 
 @pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
@@ -279,7 +354,7 @@ def test_the_next_build_removes_what_a_killed_one_left(bundle: Path, cache: Path
     assert [p.name for p in place.parent.iterdir()] == [f".part-{platform.node()}-{process.pid}"]
     go = program(cache.parent / "go", BUILDS)
     assert run(bundle, SIMGEN_GO=go).returncode == 0
-    assert list(place.parent.iterdir()) == [place]
+    assert {*place.parent.iterdir()} == {place, place.with_name("runner.sha256")}
 
 
 def building(bundle: Path, cache: Path) -> subprocess.Popen[bytes]:
@@ -307,6 +382,7 @@ def test_what_is_missing_is_said_at_once(
     bundle: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PATH", str(cache))
+    monkeypatch.delenv("SIMGEN_GO")
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     (fact,) = (str(lack) for lack in MGPUSim().needs.missing(bundle))
     assert fact.startswith("there is no Go to build the simulator with; ")

@@ -41,7 +41,7 @@ from simgen.ir import (
 )
 from simgen.layers import LAYERS
 from simgen.running import process as launch
-from simgen.targets.mgpusim.needs import runner_path
+from simgen.targets.mgpusim.needs import runner_place
 from simgen.targets.mgpusim.target import GPUS, MGPUSim
 from simgen.tensors import data_file as data
 
@@ -236,7 +236,7 @@ def test_nothing_is_left_but_the_results(tmp_path: Path) -> None:
     assert {p for p in tmp_path.rglob("*") if "results" not in p.parts} == before
     assert {p.name for p in (tmp_path / "b/results/mgpusim").iterdir()} == {
         "outputs.bin", "launches.csv", "log.txt", "machine.json", "complete", "run.json",
-        "results.h5",
+        "programs.sha256", "results.h5",
     }  # fmt: skip
     assert {p.name for p in (tmp_path / "b/results").iterdir()} == {"mgpusim"}
 
@@ -357,11 +357,12 @@ def test_two_runs_at_once_build_two_simulators_and_keep_one(tmp_path: Path) -> N
         for name in "bc"
     ]
     assert [process.wait(timeout=TIMEOUT) for process in processes] == [0, 0]
-    kept = runner_path(tmp_path / "b/mgpusim/runner")
+    sources = runner_place(tmp_path / "b/mgpusim/runner").name
     found = [p for p in (tmp_path / "cache").rglob("*") if p.is_file()]
-    assert [p.relative_to(tmp_path / "cache/mgpusim") for p in found] == [
-        kept.relative_to(kept.parents[1])
-    ]
+    assert {(*p.relative_to(tmp_path / "cache/mgpusim").parts[::2],) for p in found} == {
+        (sources, "runner"),
+        (sources, "runner.sha256"),
+    }
 
 
 # Kernels of our own. Each launch reads what the one before it wrote.

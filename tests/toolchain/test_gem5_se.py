@@ -3,6 +3,7 @@ as a machine without an AMD GPU lets it, its script up to the simulator, and rea
 
 from __future__ import annotations
 
+import hashlib
 import io
 import os
 import shutil
@@ -24,6 +25,7 @@ from simgen.compile.build import Builder
 from simgen.compile.cache import Cache
 from simgen.compile.legalise import Model
 from simgen.errors import DamagedError, RefusedError, UsageError
+from simgen.targets import machine_file
 from simgen.targets.gem5 import apu_se, kfd
 from simgen.targets.gem5 import stats as gem5_stats
 from simgen.targets.gem5.kfd import memory_nbytes
@@ -267,8 +269,10 @@ class TestScript:
         assert self.script(bundle / "gem5-se", GEM5=gem5) == (0, "")
         results = bundle / "results/gem5-se"
         assert {p.name for p in results.iterdir()} == {
-            "outputs.bin", "stats.txt", "log.txt", "complete"
+            "outputs.bin", "stats.txt", "log.txt", "complete", "programs.sha256"
         }  # fmt: skip
+        found = hashlib.sha256(Path(gem5, "build/VEGA_X86/gem5.opt").read_bytes()).hexdigest()
+        assert machine_file.programs(results)["gem5_sha256"] == found
         assert (results / "complete").read_text().splitlines()[0] == "0" * 64
         arguments = (results / "log.txt").read_text().splitlines()[-1].split("|")
         assert arguments[:3] == ["-d", ".", f"{gem5}/configs/example/apu_se.py"]

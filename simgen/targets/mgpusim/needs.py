@@ -25,18 +25,18 @@ class GoRunner(Requirements):
     """Go, unless the simulator is built already."""
 
     def missing(self, bundle: Path | None = None) -> list[Lack]:
+        if go():
+            return []
         folder = bundle / NAME / RUNNER if bundle else templates()
         try:
-            if os.access(runner_path(folder), os.X_OK):
+            if any(runner_place(folder).glob(f"*/{RUNNER}")):
                 return []
         except OSError:  # a bundle without the sources; whoever runs it finds that out
             pass
-        if go():
-            return []
         return [Lack("there is no Go to build the simulator with", GO_CURE)]
 
     def identity(self) -> str:
-        return str(runner_path(templates()))
+        return str(runner_place(templates()))
 
 
 @cache
@@ -54,15 +54,21 @@ def version() -> str:
     return found[1]
 
 
-def runner_path(sources: Path) -> Path:
-    """Where run.sh keeps the program that it built from the folder `sources`.
+def runner_place(sources: Path) -> Path:
+    """Where run.sh keeps the programs that it built from the folder `sources`, in a folder each.
 
-    The folder's name is the SHA-256 of the sources: another version of simgen builds another one.
+    The folder's name is the SHA-256 of the digests and names of all files there; below it, each
+    version and setting of Go has a folder.
     """
-    digest = hashlib.sha256(b"".join(path.read_bytes() for path in parts(sources)))
+    found = sorted(path for path in sources.rglob("*") if path.is_file())
+    lines = {os.fsencode(path.relative_to(sources)): path for path in found}
+    listed = hashlib.sha256()
+    for name, path in sorted(lines.items()):
+        digest = hashlib.sha256(path.read_bytes()).hexdigest()
+        listed.update(f"{digest}  ./".encode() + name + b"\n")
     default = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "simgen")
     cache = Path(os.environ.get("SIMGEN_CACHE_DIR") or default)
-    return cache / "mgpusim" / digest.hexdigest() / RUNNER
+    return cache / "mgpusim" / listed.hexdigest()
 
 
 def templates() -> Path:
