@@ -10,12 +10,14 @@
   + MismatchError        6   results differ
   + DamagedError         7   a file is not what it says it is, or is missing from its bundle
 
-Each message is one line, "place: fact; cure".
+Each message is one line, "place: fact; cure". A signal that ends simgen gives 128 + its number.
 """
 
 from __future__ import annotations
 
 import re
+import signal
+import sys
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, ClassVar
 
@@ -143,3 +145,18 @@ def message(text: str) -> str:
     if len(text) > SHORT:
         text = re.sub(rf"\S{{{LONGEST_WORD + 1},}}", lambda m: cut(m[0], LONGEST_WORD), text)
     return cut(one_line(cut(text, LONGEST)), LONGEST)
+
+
+ENDING = (signal.SIGTERM, signal.SIGHUP)  # asked to end; the terminal is closed
+
+
+def end_by_signals() -> list[signal.Signals]:
+    """Have ENDING raise SystemExit with 128 + the signal; returns which of them had no handler.
+
+    By default they end Python at once, without a `finally`, and simulators, whose session is their
+    own, would go on. What somebody else handles, or ignores as `nohup` does, stays so.
+    """
+    found = [each for each in ENDING if signal.getsignal(each) is signal.SIG_DFL]
+    for each in found:
+        signal.signal(each, lambda number, _: sys.exit(128 + number))
+    return found

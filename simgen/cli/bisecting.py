@@ -38,12 +38,12 @@ def bisect(
     simgen bisect softmax_fwd mgpusim:emu mgpusim:timing
     """
     import sys
-    import tempfile
 
     from simgen.bisect import opening, telling
     from simgen.bundle import writing as bundles
     from simgen.compile import cache
     from simgen.errors import MismatchError
+    from simgen.storage import files
 
     def tell(text: str) -> None:
         if verbose and not as_json:
@@ -53,9 +53,9 @@ def bisect(
     base.mkdir(parents=True, exist_ok=True)
     with (
         bundles.opened(bundle) as made,
-        tempfile.TemporaryDirectory(prefix="bisect-", dir=base) as folder,
+        files.scratch_folder("bisect", base) as folder,
     ):
-        run = opening.search(made, a, b, Path(folder), code=code, ulps=ulps, tell=tell)
+        run = opening.search(made, a, b, folder, code=code, ulps=ulps, tell=tell)
         place = run.place()
     took = f"{run.a.runs + run.b.runs} runs, {run.a.seconds + run.b.seconds:.0f} s of simulation"
     if as_json:

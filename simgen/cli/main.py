@@ -10,7 +10,6 @@ import errno
 import io
 import logging
 import os
-import signal
 import sys
 from typing import TYPE_CHECKING
 
@@ -96,7 +95,7 @@ def main() -> None:
     sys.stderr = sys.stderr or open(os.devnull, "w")  # noqa: SIM115
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")  # a path may be no text
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    errors.end_by_signals()
     logging.basicConfig(format="simgen: %(message)s")
     with _one_line_errors():
         code = cli.main(prog_name="simgen", standalone_mode=False)

@@ -6,10 +6,10 @@ One wheel holds clang for AMD GPUs and x86-64 and the linker; no ROCm, no root. 
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import os
 import re
-import tempfile
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,10 +17,11 @@ from typing import TYPE_CHECKING
 from simgen import machine
 from simgen.compile import child, lacking
 from simgen.errors import MissingError, SimgenError, UsageError
+from simgen.storage.files import scratch_folder
 
 if TYPE_CHECKING:
     import subprocess
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
 PINNED = "0.17.0"  # of ziglang: clang 22.1.8. pyproject.toml pins the same
 CURE = f"install it: python -m pip install ziglang=={PINNED}"
@@ -124,7 +125,7 @@ def assembly(source: str, arch: str, *, lines: bool = False) -> str:
     `lines` adds which line of the source each instruction comes from; instructions stay the same.
     """
     tables = ("-gline-tables-only",) if lines else ()
-    with _Folder({"kernel.hip": source.encode()}) as folder:
+    with _folder({"kernel.hip": source.encode()}) as folder:
         _run(
             folder, "clang", "-x", "hip", f"--offload-arch={arch}", *device_flags(source, arch),
             *tables, "-S", "kernel.hip", "-o", "kernel.s",
@@ -171,14 +172,14 @@ def ptx_flags(arch: str) -> tuple[str, ...]:
 
 def ptx(source: str, arch: str) -> str:
     """PTX of self-contained CUDA text; `arch` is one of PTX_VERSIONS."""
-    with _Folder({"kernel.cu": source.encode()}) as folder:
+    with _folder({"kernel.cu": source.encode()}) as folder:
         _run(folder, "clang", *ptx_flags(arch), "-S", "kernel.cu", "-o", "kernel.ptx")
         return (folder / "kernel.ptx").read_text()
 
 
 def assemble(text: str, arch: str) -> bytes:
     """A linked AMDGPU code object from assembly text."""
-    with _Folder({"kernel.s": text.encode()}) as folder:
+    with _folder({"kernel.s": text.encode()}) as folder:
         _run(
             folder, "clang", f"--target={AMD_TARGET}", f"-mcpu={arch}", *ASSEMBLER_FLAGS,
             "-c", "kernel.s", "-o", "kernel.o",
@@ -230,7 +231,7 @@ def own_assembly(source: str | bytes, flags: Sequence[str], file: str, place: st
         UsageError: the compiler does not accept it; with the first line that it says.
     """
     text = source if isinstance(source, str) else ""
-    with _Folder({file: source.encode() if isinstance(source, str) else source}) as folder:
+    with _folder({file: source.encode() if isinstance(source, str) else source}) as folder:
         # clang keeps what is volatile behind generic addresses, where LDS and memory are one;
         # relaxed atomic accesses happen each time too, and it finds out what they access.
         if _VOLATILE.search(text):
@@ -283,7 +284,7 @@ def assemble_foreign(text: str, arch: str, place: str) -> bytes:
         UsageError: the assembler does not accept it; with the first line that it says.
     """
     lines = () if re.search(r"^\s*\.(file|loc)\b", text, re.M) else ("-g",)
-    with _Folder({"input.s": text.encode()}) as folder:
+    with _folder({"input.s": text.encode()}) as folder:
         done = _started(
             folder, "clang", f"--target={AMD_TARGET}", f"-mcpu={arch}", *lines, "-c", "input.s",
             "-o", "input.o", place=place,
@@ -321,7 +322,7 @@ def compile_device(source: str, arch: str) -> bytes:
 
 def compile_host(files: Mapping[str, bytes], main: str, flags: Sequence[str]) -> bytes:
     """A static x86-64 Linux program from `main`, one of `files`, without a C library."""
-    with _Folder(files) as folder:
+    with _folder(files) as folder:
         _run(folder, "clang", *HOST_FLAGS, *flags, "-c", main, "-o", "main.o")
         _run(
             folder, "ld.lld", "-static", "-z", "noexecstack", "--gc-sections",
@@ -342,7 +343,7 @@ def compile_dynamic(
     empty libraries of these names: none needs to be here, and with no version of a function
     asked for, any version of the library will do.
     """
-    with _Folder(files) as folder:
+    with _folder(files) as folder:
         _run(folder, "clang", *HOST_FLAGS, *flags, "-c", main, "-o", "main.o")
         for name, functions in libraries.items():
             stub = "".join(f"void {function}(void) {{}}\n" for function in functions)
@@ -356,16 +357,13 @@ def compile_dynamic(
         return (folder / "main").read_bytes()
 
 
-class _Folder(tempfile.TemporaryDirectory[str]):
+@contextlib.contextmanager
+def _folder(files: Mapping[str, bytes]) -> Iterator[Path]:
     """A temporary folder with `files` in it. Compilers run inside, so no path gets into outputs."""
-
-    def __init__(self, files: Mapping[str, bytes]) -> None:
-        super().__init__(prefix="simgen-")
+    with scratch_folder("compile") as made:
         for name, content in files.items():
-            Path(self.name, name).write_bytes(content)
-
-    def __enter__(self) -> Path:  # type: ignore[override]
-        return Path(super().__enter__())
+            (made / name).write_bytes(content)
+        yield made
 
 
 def _started(

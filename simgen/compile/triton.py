@@ -20,7 +20,6 @@ import os
 import re
 import subprocess
 import sys
-import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,6 +27,7 @@ from simgen import resources
 from simgen.compile import toolchain
 from simgen.compile.cache import Key
 from simgen.errors import MissingError, RefusedError, UsageError, one_line
+from simgen.storage.files import scratch_folder
 from simgen.storage.schema import SchemaError, parse
 
 if TYPE_CHECKING:
@@ -165,14 +165,13 @@ def _run(program: str, request: dict[str, Any], source: str, place: str) -> byte
     Raises:
         UsageError: the function does not compile.
     """
-    with tempfile.TemporaryDirectory(prefix="simgen-triton-") as name:
-        folder = Path(name)
+    with scratch_folder("triton") as folder:
         (folder / "program.py").write_text(program)
         (folder / FILE).write_text(source)
         (folder / "request.json").write_text(json.dumps(request))
-        words = [sys.executable, "-P", str(folder / "program.py"), name]
+        words = [sys.executable, "-P", str(folder / "program.py"), str(folder)]
         try:
-            done = subprocess.run(words, cwd=name, capture_output=True, text=True, timeout=LIMIT,
+            done = subprocess.run(words, cwd=folder, capture_output=True, text=True, timeout=LIMIT,
                                   stdin=subprocess.DEVNULL, errors="replace",
                                   env={**os.environ, "TRITON_INTERPRET": "0"})  # fmt: skip
         except subprocess.TimeoutExpired:

@@ -9,10 +9,8 @@ import re
 import shutil
 import subprocess
 import sys
-import tempfile
 import time
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -26,6 +24,7 @@ from simgen.conform.judging import Found
 from simgen.conform.units import Units
 from simgen.errors import MissingError, RunError, UsageError
 from simgen.lint import rewriting
+from simgen.storage.files import scratch_folder
 from simgen.targets import TARGETS
 from simgen.targets.gem5.launcher import NAME as GEM5
 from simgen.targets.gem5.se import Gem5Se
@@ -34,6 +33,7 @@ from simgen.targets.mgpusim.needs import NAME as MGPUSIM
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
+    from pathlib import Path
 
     from numpy.typing import NDArray
 
@@ -270,5 +270,5 @@ def _folder(folder: Path | None) -> Iterator[Path]:
     """A new folder for bundles, gone in the end: in `folder`, or in the cache of the user."""
     base = folder or cache.default().own
     base.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix="conform-", dir=base) as made:
-        yield Path(made)
+    with scratch_folder("conform", base) as made:
+        yield made

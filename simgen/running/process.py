@@ -13,6 +13,7 @@ import threading
 import time
 from typing import TYPE_CHECKING
 
+from simgen import errors
 from simgen.bundle import finding
 from simgen.bundle import writing as bundles
 from simgen.errors import (
@@ -52,21 +53,17 @@ ERRORS: dict[int, type[SimgenError]] = {
 
 @contextlib.contextmanager
 def ended_with_program() -> Iterator[None]:
-    """Runs in this block end where SIGTERM ends the program.
+    """Runs in this block end where SIGTERM or SIGHUP ends the program (errors.end_by_signals).
 
-    By default it ends Python at once, without a `finally`, and simulators, whose session is their
-    own, would go on. Here it is `sys.exit(143)`. Programs that have a handler keep it, and in other
-    threads than the first Python has none.
+    In other threads than the first, Python has no handlers.
     """
     first = threading.current_thread() is threading.main_thread()
-    if not first or signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
-        yield
-        return
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+    found = errors.end_by_signals() if first else []
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        for each in found:
+            signal.signal(each, signal.SIG_DFL)
 
 
 def obstacles(bundle: Bundle, name: str) -> list[str]:

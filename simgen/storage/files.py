@@ -1,6 +1,7 @@
 """Reading what may be anything, and writing so that a reader sees all of a file or nothing.
 
-A process killed half-way leaves something whose name starts with `PART`; no reader looks at those.
+A process killed half-way leaves something whose name starts with `PART` or `SCRATCH`; no reader
+looks at those, and the next process that writes there removes them.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from io import BufferedReader
 
 PART = ".part-"  # first letters of the name of everything that is not finished
+SCRATCH = "simgen-"  # the same of what is needed for a while
 ATTEMPTS = 4  # to name a folder, while other processes name theirs the same
 
 
@@ -86,7 +88,8 @@ def atomic_path(path: Path, mode: int = 0o644) -> Iterator[Path]:
     temporary = ""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=PART)
+        _sweep(path.parent)
+        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=_mine(PART))
         try:
             yield Path(temporary)
             os.fsync(handle)
@@ -123,8 +126,7 @@ class OvertakenError(Exception):
 def atomic_folder(path: Path, *, new: bool = False) -> Iterator[Path]:
     """A new folder that takes the place of `path` when the block ends, and vanishes otherwise.
 
-    Where `path` is a link, the folder behind it is replaced. What other processes left that were
-    killed on this machine while they wrote the same folder goes too.
+    Where `path` is a link, the folder behind it is replaced.
 
     Raises:
         OvertakenError: with `new`, somebody has put something into the place meanwhile.
@@ -133,8 +135,8 @@ def atomic_folder(path: Path, *, new: bool = False) -> Iterator[Path]:
     stage: Path | None = None
     try:
         home.parent.mkdir(parents=True, exist_ok=True)
-        _sweep(home)
-        stage = Path(tempfile.mkdtemp(dir=home.parent, prefix=f"{_prefix(home)}{os.getpid()}-"))
+        _sweep(home.parent)
+        stage = Path(tempfile.mkdtemp(dir=home.parent, prefix=_mine(f"{PART}{home.name}-")))
         stage.chmod(new_mode(0o777))
         yield stage
         if new:
@@ -146,17 +148,42 @@ def atomic_folder(path: Path, *, new: bool = False) -> Iterator[Path]:
             shutil.rmtree(stage, ignore_errors=True)
 
 
-def _prefix(home: Path) -> str:
-    """What the names of unfinished folders begin with that are to become `home`."""
-    return f"{PART}{home.name}-{platform.node()}-"
+@contextlib.contextmanager
+def scratch_folder(kind: str, home: Path | None = None) -> Iterator[Path]:
+    """An empty folder in `home`, or where temporary files lie; it is gone when the block ends."""
+    home = home or Path(tempfile.gettempdir())
+    _sweep(home)
+    with tempfile.TemporaryDirectory(prefix=_mine(f"{SCRATCH}{kind}-"), dir=home) as made:
+        yield Path(made)
+
+
+def _mine(first: str) -> str:
+    """First letters of the name of what this process has not finished."""
+    return f"{first}{platform.node()}-{os.getpid()}-"
+
+
+_swept: set[Path] = set()
 
 
 def _sweep(home: Path) -> None:
-    mine = re.compile(re.escape(_prefix(home)) + r"(\d+)-\w+")
-    for stage in home.parent.glob(f"{PART}*"):
-        match = mine.fullmatch(stage.name)
-        if match and not Path(f"/proc/{match[1]}").exists():
-            shutil.rmtree(stage, ignore_errors=True)
+    """Remove, once in a process, what killed processes of this machine left in a folder."""
+    if home in _swept:
+        return
+    _swept.add(home)
+    killed = re.compile(
+        rf"({re.escape(PART)}|{SCRATCH}).*{re.escape(platform.node())}-(\d+)-\w+(\.old)?"
+    )
+    with contextlib.suppress(OSError), os.scandir(home) as entries:
+        for entry in entries:
+            match = killed.fullmatch(entry.name)
+            if not match or Path(f"/proc/{match[2]}").exists():
+                continue
+            if entry.stat(follow_symlinks=False).st_uid != os.getuid():
+                continue
+            if entry.is_dir(follow_symlinks=False):
+                shutil.rmtree(entry.path, ignore_errors=True)
+            else:
+                os.unlink(entry.path)
 
 
 def _place(stage: Path, home: Path) -> None:

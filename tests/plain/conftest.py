@@ -10,6 +10,7 @@ import pytest
 from command_line import Done
 from handmade import build, lowered, run_by_hand
 
+from simgen import errors
 from simgen.cli import main
 
 
@@ -23,7 +24,7 @@ def empty_folder(tmp_path, monkeypatch):
 @pytest.fixture(name="simgen")
 def command(own_folder, monkeypatch, capsys):
     """`simgen("list workloads")` or `simgen("build", "a b")`: a `Done`."""
-    before = signal.getsignal(signal.SIGTERM)
+    before = {each: signal.getsignal(each) for each in errors.ENDING}
 
     def call(*words):
         words = shlex.split(words[0]) if len(words) == 1 else words
@@ -34,7 +35,8 @@ def command(own_folder, monkeypatch, capsys):
         return Done(stopped.value.code or 0, captured.out, captured.err)
 
     yield call
-    signal.signal(signal.SIGTERM, before)
+    for each, handler in before.items():
+        signal.signal(each, handler)
 
 
 @pytest.fixture(name="ran")

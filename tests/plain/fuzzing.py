@@ -35,7 +35,7 @@ import onnx
 import onnx.numpy_helper
 from handmade import BOTH, build, lowered_text, run_by_hand, with_manifest
 
-from simgen import resources
+from simgen import errors, resources
 from simgen.bundle import manifest as manifests
 from simgen.bundle import result_digest, results, run_record, saved_result, verdict_file
 from simgen.bundle import writing as bundles
@@ -1039,7 +1039,7 @@ def call(arguments: list[str], folder: Path) -> tuple[int, str, str]:
     Raises:
         Hanging: it has not ended after SECONDS.
     """
-    before = Path.cwd(), sys.argv, signal.getsignal(signal.SIGTERM)
+    before = Path.cwd(), sys.argv, {each: signal.getsignal(each) for each in errors.ENDING}
     limits = resource.getrlimit(resource.RLIMIT_AS)
     out, err = io.StringIO(), io.StringIO()
 
@@ -1068,7 +1068,8 @@ def call(arguments: list[str], folder: Path) -> tuple[int, str, str]:
         resource.setrlimit(resource.RLIMIT_AS, limits)
         os.chdir(before[0])
         sys.argv = before[1]
-        signal.signal(signal.SIGTERM, before[2])
+        for each, handler in before[2].items():
+            signal.signal(each, handler)
     return code, out.getvalue(), err.getvalue()
 
 

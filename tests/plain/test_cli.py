@@ -199,7 +199,11 @@ def test_an_error_keeps_its_code_though_nobody_reads_stdout(ran):
 
 @pytest.mark.parametrize(
     ("number", "code", "words"),
-    [(signal.SIGINT, 130, "simgen: error: interrupted"), (signal.SIGTERM, 143, "")],
+    [
+        (signal.SIGINT, 130, "simgen: error: interrupted"),
+        (signal.SIGTERM, 143, ""),
+        (signal.SIGHUP, 129, ""),
+    ],
 )
 def test_an_interruption_is_one_line_and_its_own_code(ran, number, code, words):
     used = ran.path / "workload.json"

@@ -10,7 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from simgen.storage.files import PART, atomic_file, atomic_folder, write_atomic
+from simgen.storage.files import (
+    PART,
+    SCRATCH,
+    atomic_file,
+    atomic_folder,
+    scratch_folder,
+    write_atomic,
+)
 
 
 def full(*_):
@@ -106,13 +113,30 @@ def test_processes_that_write_one_folder_at_once_do_not_disturb_each_other(tmp_p
     assert os.listdir(tmp_path) in ([], ["home"])
 
 
-def test_only_what_a_dead_process_left_of_the_same_folder_is_removed(tmp_path):
-    here = f"{PART}home-{os.uname().nodename}-"
-    kept = [f"{here}{os.getpid()}-abc", f"{PART}homes-x-99-abc", f"{here}x-abc"]
-    gone = f"{here}{2**22 + 1}-abc"  # more than a process number can be
-    for name in (*kept, gone):
-        (tmp_path / name).mkdir()
-    with atomic_folder(tmp_path / "home"):
+def replace_folder(path):
+    with atomic_folder(path):
         pass
-    assert sorted(os.listdir(tmp_path)) == sorted([*kept, "home"])
-    assert not Path(tmp_path, gone).exists()
+
+
+def test_only_what_dead_processes_of_this_machine_left_is_removed(tmp_path):
+    here, dead = os.uname().nodename, 2**22 + 1  # more than a process number can be
+    kept = [
+        f"{PART}home-{here}-{os.getpid()}-abc", f"{PART}homes-x-99-abc", f"{PART}{here}-x-abc",
+        f"{SCRATCH}other-{dead}-abc", "simgen-mine", f"mine-{here}-{dead}-abc",
+    ]  # fmt: skip
+    gone = [f"{PART}home-{here}-{dead}-abc", f"{PART}{here}-{dead}-abc.old"]
+    gone += [f"{SCRATCH}compile-{here}-{dead}-abc", f"{PART}{here}-{dead}-abc"]
+    for name in (*kept, *gone[:-1]):
+        (tmp_path / name).mkdir()
+    (tmp_path / gone[-1]).write_text("a file")
+    with scratch_folder("test", tmp_path) as made:
+        assert {*os.listdir(tmp_path)} == {*kept, made.name}
+    assert {*os.listdir(tmp_path)} == {*kept}
+
+
+@pytest.mark.parametrize("write", [lambda path: write_atomic(path, b"new"), replace_folder])
+def test_writing_removes_what_killed_writers_left(tmp_path, write):
+    left = tmp_path / f"{PART}{os.uname().nodename}-{2**22 + 1}-abc"
+    left.touch()
+    write(tmp_path / "new")
+    assert os.listdir(tmp_path) == ["new"]

@@ -58,7 +58,7 @@ def passes(made: Bundle, name: str) -> bool:
     return diff.diff(made.workload, inputs, result, None).passed
 
 
-@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGKILL])
 def test_a_run_that_is_ended_goes_on_to_the_same_bits(
     made: Bundle, whole: bytes, how: signal.Signals, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -79,15 +79,16 @@ def test_a_run_that_is_ended_goes_on_to_the_same_bits(
     assert not {name for name in left if name.startswith((bundles.STOPPED, ".part-"))}
 
 
-def test_a_program_that_is_ended_ends_its_run(made: Bundle) -> None:
-    """SIGTERM to a program of somebody's own, which heeds no signals."""
+@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGHUP])
+def test_a_program_that_is_ended_ends_its_run(made: Bundle, how: signal.Signals) -> None:
+    """A signal to a program of somebody's own, which heeds no signals."""
     text = f"import simgen; simgen.load({str(made.path)!r}).run('host')"
     program = subprocess.Popen([sys.executable, "-c", text])
     while not finished(made, "host"):
         assert program.poll() is None, "the run was over too soon"
         time.sleep(0.001)
-    program.terminate()
-    assert program.wait(timeout=TIMEOUT) == 128 + signal.SIGTERM
+    program.send_signal(how)
+    assert program.wait(timeout=TIMEOUT) == 128 + how
     assert run_folder.stopped(made, "host"), "which is refused while its processes have locks"
     go_on(made, "host")
 

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import functools
 import re
-import tempfile
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from simgen.conform.ptx import description
@@ -14,9 +12,11 @@ from simgen.conform.ptx.catalogue import catalogue
 from simgen.conform.ptx.machines import DriverMachine, gpgpu_sim, nearest
 from simgen.conform.ptx.running import PtxProbe
 from simgen.errors import UsageError
+from simgen.storage.files import scratch_folder
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
     from simgen.conform.judging import Seen
     from simgen.conform.ptx.running import Runs
@@ -101,7 +101,7 @@ class PtxTrial:
         self.tell(f"{len(chosen)} forms of {self.arch_name}")
         limit = self.limit or (SECONDS if self.mode != "timing" else 12 * SECONDS)
         probe = PtxProbe(self.machine, self.arch_name, chosen, limit, self.tell)
-        with tempfile.TemporaryDirectory(prefix="simgen-conform-", dir=folder) as place:
-            found = probe.findings(Path(place))
+        with scratch_folder("conform", folder) as place:
+            found = probe.findings(place)
         self.seconds = probe.seconds
         return found
