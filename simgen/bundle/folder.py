@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from simgen.bundle import manifest, result_folders, stored_workload
 from simgen.errors import DamagedError, UsageError
 from simgen.storage import locks, schema, seal
-from simgen.storage.files import NotRegularError, read_regular
+from simgen.storage.files import NotRegularError, leads_out, read_regular
 from simgen.tensors import data_file, mmap_file
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
-    from pathlib import Path
 
     from simgen.ir import Workload
 
@@ -72,6 +73,24 @@ class Bundle:
         return [name for name in names if (self.path / RESULTS / name).is_dir()]
 
 
+def check_links(path: Path) -> None:
+    """Refuse a bundle that somebody made to be read or written elsewhere.
+
+    Raises:
+        DamagedError: a link leads out of it.
+    """
+    for folder in (path, path / RESULTS):
+        try:
+            with os.scandir(folder) as entries:
+                links = [Path(entry.path) for entry in entries if entry.is_symlink()]
+        except OSError:  # none is there; who needs it says so
+            continue
+        for link in links:
+            if leads_out(link, path):
+                fact = "a link that leads out of the bundle; put there what it stands for"
+                raise DamagedError(f"{link}: {fact}")
+
+
 def load(path: Path) -> Bundle:
     """The bundle at `path`.
 
@@ -82,6 +101,7 @@ def load(path: Path) -> Bundle:
     if not (path / MANIFEST).exists():
         fact = "not a bundle" if path.exists() else "no such folder"
         raise UsageError(f"{path}: {fact}; make one with: simgen build")
+    check_links(path)
     try:
         found = manifest.read(path / MANIFEST)
         text = read_regular(path / WORKLOAD, schema.MAX_NBYTES)

@@ -31,6 +31,7 @@ from simgen.bundle.folder import (
     RESULTS,
     WORKLOAD,
     Bundle,
+    check_links,
     digest_of,
     load,
     verify,
@@ -136,6 +137,7 @@ def opened(path: Path) -> Iterator[Bundle]:
     Raises:
         UsageError, DamagedError: as `load`.
     """
+    check_links(path)
     with locks.reading(path):
         result_folders.recover(path)
         yield load(path)
@@ -196,6 +198,8 @@ class _Build:
     ) -> None:
         self.path, self.workload, self.values, self.progress = path, workload, values, progress
         self.replace_results, self.cures = replace_results, cures
+        if os.path.lexists(path / MANIFEST):
+            check_links(path)
         with _writing(path, cures.elsewhere):
             self.old = _existing(path, cures.elsewhere)
         text = workload_text(workload)

@@ -11,6 +11,7 @@ _NAMED = re.compile(
     r"|no member named|no matching function for call to|expected namespace name"
     r"|undeclared function) ?'?([\w:]*)'?"
 )
+_ABSENT = re.compile("^'[^']*' file not found")
 # By the name that is not known: what it is of, and what is here instead.
 _CURES = (
     (r"printf|puts|cout", "kernels print nothing here; leave it out"),
@@ -35,6 +36,8 @@ _CURES = (
 def message(said: str, source: str, cure: str = "correct it") -> str:
     """The fact and the cure of a compiler's message on a source; `cure`: where nothing better is
     known."""
+    if _ABSENT.search(said):
+        return f"{said}; name it in an #include of its own, and copy it beside the source"
     known = _cure(said)
     fact = re.sub(r"; did you mean '[^']*'\?", "", said) if known else said
     if known:

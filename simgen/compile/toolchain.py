@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib.util
+import json
 import os
 import re
 from functools import cache
@@ -16,12 +17,12 @@ from typing import TYPE_CHECKING
 
 from simgen import machine
 from simgen.compile import child, lacking
-from simgen.errors import MissingError, SimgenError, UsageError
+from simgen.errors import MissingError, SimgenError, UsageError, one_line
 from simgen.storage.files import scratch_folder
 
 if TYPE_CHECKING:
     import subprocess
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 PINNED = "0.17.0"  # of ziglang: clang 22.1.8. pyproject.toml pins the same
 CURE = f"install it: python -m pip install ziglang=={PINNED}"
@@ -224,6 +225,51 @@ def llvm_flags(arch: str) -> tuple[str, ...]:
     return (*target, "-O3", *whole, *common, "-w")
 
 
+# The compiler of a user's text sees the files that simgen gives to it, and no others. Otherwise
+# `#include "/etc/passwd"`, `#embed` or a name in a macro would put a file into a bundle, and no key
+# would hold it.
+ENCLOSED = ("-ivfsoverlay", "files.yaml")
+
+
+def _enclose(folder: Path, names: Iterable[str]) -> None:
+    """Write what ENCLOSED names for a folder with the files `names`."""
+    root = os.path.realpath(folder)
+    files = [{"name": n, "type": "file", "external-contents": f"{root}/{n}"} for n in names]
+    told = {
+        "version": 0, "case-sensitive": True, "use-external-names": False,
+        "redirecting-with": "redirect-only",
+        "roots": [{"name": root, "type": "directory", "contents": files}],
+    }  # fmt: skip
+    (folder / ENCLOSED[1]).write_text(json.dumps(told))
+
+
+# The assembler has no such limits: it is not given text that may make it read a file. A macro may
+# put the name of a directive together from its arguments.
+_READS = re.compile(r"\.(?:include|incbin)\b", re.I)
+_MADE_DIRECTIVE = re.compile(r"^[ \t]*(?:[\w.$]+:[ \t]*)?(\.i?\w*)?\\", re.I | re.M)
+_PIECE = re.compile(
+    r"(?<![\w.$])\.(?:i|in|inc|incb|incbi|incl|inclu|includ)?(?![\w.$]|[ \t]*[-+*/)])", re.I
+)
+
+
+def check_reads_nothing(text: str, place: str) -> None:
+    """Refuse assembly text that reads other files, or may do so.
+
+    Raises:
+        UsageError: it has such a directive.
+    """
+    found = _READS.search(text)
+    pieces = _PIECE.search(text)
+    for made in _MADE_DIRECTIVE.finditer(text):
+        if not found and (pieces or made[1] in (".", ".i", ".in", ".inc")):
+            found = made
+    if found:
+        line = text.count("\n", 0, found.end()) + 1
+        said = one_line(text.split("\n")[line - 1].strip())[:80]
+        fact = f"line {line} of its assembly may read another file ({said})"
+        raise UsageError(f"{place}: {fact}; put the text itself there")
+
+
 def own_assembly(source: str | bytes, flags: Sequence[str], file: str, place: str) -> str:
     """AMDGPU assembly text of a user's source; `file` is what its lines say they are of.
 
@@ -231,33 +277,28 @@ def own_assembly(source: str | bytes, flags: Sequence[str], file: str, place: st
         UsageError: the compiler does not accept it; with the first line that it says.
     """
     text = source if isinstance(source, str) else ""
+    flags = (*flags, *ENCLOSED)
     with _folder({file: source.encode() if isinstance(source, str) else source}) as folder:
+        _enclose(folder, [file])
         # clang keeps what is volatile behind generic addresses, where LDS and memory are one;
         # relaxed atomic accesses happen each time too, and it finds out what they access.
         if _VOLATILE.search(text):
             ahead = ("-emit-llvm", "-Xclang", "-disable-llvm-passes")
-            done = _started(
-                folder, "clang", *flags, *ahead, "-S", file, "-o", "kernel.ll", place=place
-            )
+            words = (*flags, *ahead, "-S", file, "-o", "kernel.ll")
+            done = _started(folder, "clang", *words, place=place)
             if not done.returncode:
                 made = folder / "kernel.ll"
                 made.write_text(_VOLATILE_ACCESS.sub(VOLATILE_AS, made.read_text()))
                 (arch,) = [f.partition("=")[2] for f in flags if f.startswith(_ARCHES)]
-                done = _started(
-                    folder,
-                    "clang",
-                    *_text_flags(arch),
-                    "-S",
-                    "kernel.ll",
-                    "-o",
-                    "kernel.s",
-                    place=place,
-                )
+                words = (*_text_flags(arch), "-S", "kernel.ll", "-o", "kernel.s")
+                done = _started(folder, "clang", *words, place=place)
         else:
             done = _started(folder, "clang", *flags, "-S", file, "-o", "kernel.s", place=place)
         if done.returncode:
             raise UsageError(_own_error(done, file, place, text))
-        return (folder / "kernel.s").read_text()
+        made_text = (folder / "kernel.s").read_text()
+    check_reads_nothing(made_text, place)
+    return made_text
 
 
 _VOLATILE = re.compile(r"\bvolatile\b")
@@ -283,6 +324,7 @@ def assemble_foreign(text: str, arch: str, place: str) -> bytes:
     Raises:
         UsageError: the assembler does not accept it; with the first line that it says.
     """
+    check_reads_nothing(text, place)
     lines = () if re.search(r"^\s*\.(file|loc)\b", text, re.M) else ("-g",)
     with _folder({"input.s": text.encode()}) as folder:
         done = _started(
@@ -321,9 +363,20 @@ def compile_device(source: str, arch: str) -> bytes:
 
 
 def compile_host(files: Mapping[str, bytes], main: str, flags: Sequence[str]) -> bytes:
-    """A static x86-64 Linux program from `main`, one of `files`, without a C library."""
+    """A static x86-64 Linux program from `main`, one of `files`, without a C library.
+
+    With ENCLOSED among the flags, a user's text is in it.
+    """
     with _folder(files) as folder:
-        _run(folder, "clang", *HOST_FLAGS, *flags, "-c", main, "-o", "main.o")
+        if set(ENCLOSED) <= set(flags):
+            _enclose(folder, files)
+            # With its own assembler it would read what inline assembly names at once.
+            text = ("-fno-integrated-as", "-S", main, "-o", "main.s")
+            _run(folder, "clang", *HOST_FLAGS, *flags, *text)
+            check_reads_nothing((folder / "main.s").read_text(), "host")
+            _run(folder, "clang", HOST_FLAGS[0], "-c", "main.s", "-o", "main.o")
+        else:
+            _run(folder, "clang", *HOST_FLAGS, *flags, "-c", main, "-o", "main.o")
         _run(
             folder, "ld.lld", "-static", "-z", "noexecstack", "--gc-sections",
             "-z", "noseparate-code", "main.o", "-o", "main",

@@ -42,6 +42,10 @@ _KERNELS = {
 _TARGET = re.compile(r'^\s*\.amdgcn_target\s+"[^"]*-(gfx\w+)', re.M)
 
 
+class OutsideError(ConfigError):
+    """A description or source names a file outside of the description's folder."""
+
+
 class Files:
     """Files that a description names, each read once."""
 
@@ -155,6 +159,8 @@ class Files:
     def _is_there(self, name: str) -> bool:
         try:
             self.find(name)
+        except OutsideError:
+            raise
         except ConfigError:
             return False
         return True

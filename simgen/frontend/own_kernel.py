@@ -24,14 +24,14 @@ from typing import TYPE_CHECKING, Any
 from simgen.errors import ConfigError, did_you_mean, one_line, printable
 from simgen.frontend import own_tensors
 from simgen.frontend.config import Config, Entry, Place, Section
-from simgen.frontend.kernel_text import Files
+from simgen.frontend.kernel_text import Files, OutsideError
 from simgen.frontend.network import Network, Placed
 from simgen.frontend.own_launches import KEYS as LAUNCH_KEYS
 from simgen.frontend.own_launches import SHARED_KEYS, Launches
 from simgen.ir import Node, to_json
 from simgen.layers.own import Definition, OwnKernel, OwnTensor, expression
 from simgen.layers.own.expression import ExpressionError
-from simgen.storage.files import NotRegularError, open_regular
+from simgen.storage.files import NotRegularError, leads_out, open_regular
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -96,7 +96,15 @@ def read(path: Path, settings: Sequence[tuple[str, str]]) -> KernelFile:
     toml = _content(path, path, MAX_NBYTES).decode("utf-8", "surrogateescape")
     if not toml.isprintable() and re.search("[\ud800-\udfff]", toml):
         raise ConfigError(one_line(str(path)), "not UTF-8 text; save it as UTF-8")
-    return _made(str(path), toml, settings, lambda name: _content(path.parent / name, path))
+
+    def find(name: str) -> bytes:
+        beside = path.parent / name
+        if leads_out(beside, path.parent):  # bundles are made to be passed on
+            fact = f"outside of the folder of {path.name}; copy it there"
+            raise OutsideError(one_line(name), fact)
+        return _content(beside, path)
+
+    return _made(str(path), toml, settings, find)
 
 
 def again(text: str, source: str, settings: Sequence[tuple[str, str]]) -> KernelFile:

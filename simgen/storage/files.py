@@ -64,6 +64,12 @@ def open_regular(path: Path) -> BufferedReader:
     return os.fdopen(handle, "rb")
 
 
+def leads_out(path: Path, home: Path) -> bool:
+    """Whether a name in the folder `home` stands for a place outside of it, by links or `..`."""
+    inside = os.path.realpath(home)
+    return os.path.commonpath((inside, os.path.realpath(path))) != inside
+
+
 def read_regular(path: Path, most: int | None = None) -> bytes:
     """The content of a regular file of at most `most` bytes.
 

@@ -141,7 +141,7 @@ class HostPackage(Package):
         files = {name: text.encode() for name, text in sources.items()}
         flags = SANITIZER_FLAGS if self.sanitize else FLAGS
         if job.workload.is_own:
-            flags = (*flags, "-w")  # sources of users
+            flags = (*flags, "-w", *toolchain.ENCLOSED)  # sources of users
         try:
             program = builder.executable(files, "host.cpp", flags)
         except toolchain.RejectedError as error:
