@@ -482,13 +482,15 @@ def cache_verify() -> None:
 
     roots = (caches.user_root(), caches.precomputed_root())
     found = [entry for root in roots for entry in caches.entries(root)]
-    damaged = [entry for entry in found if entry.read()[0] is not caches.State.GOOD]
+    states = {entry.path: entry.read()[0] for entry in found} | dict(caches.simulators())
+    damaged = [path for path, state in states.items() if state is not caches.State.GOOD]
     if damaged:
         raise DamagedError(
-            f"{damaged[0].path}: damaged, and {len(damaged) - 1} more of {len(found)} entries; "
-            "builds ignore and replace them, or run: simgen cache clear"
+            f"{damaged[0]}: damaged, and {len(damaged) - 1} more of {len(states)} entries; "
+            "builds and runs ignore and replace them, or run: simgen cache clear"
         )
-    print(f"{present.many(len(found), 'entry', 'entries')}, all good")
+    built = present.many(len(states) - len(found), "simulator")
+    print(f"{present.many(len(found), 'entry', 'entries')} and {built}, all good")
 
 
 @cache.command(name="pack")
@@ -517,7 +519,9 @@ def cache_pack(output: Path | None) -> None:
 
 @cache.command(name="clear")
 def cache_clear() -> None:
-    """Remove all entries of your cache; the precomputed set stays.
+    """Remove all entries of your cache, and the simulators that runs have built.
+
+    The precomputed set stays.
 
     \b
     simgen cache clear
@@ -526,7 +530,9 @@ def cache_clear() -> None:
     from simgen.compile import cache as caches
 
     root = caches.user_root()
-    print(f"{root}: {present.many(caches.clear(root), 'entry', 'entries')} removed")
+    entries = present.many(caches.clear(root), "entry", "entries")
+    built = present.many(caches.clear_simulators(), "simulator")
+    print(f"{root}: {entries} and {built} removed")
 
 
 @click.command()

@@ -12,17 +12,20 @@ precomputed set that travels with simgen (`cachefiles/`), which is never written
 from __future__ import annotations
 
 import contextlib
+import functools
 import hashlib
 import itertools
 import os
 import shutil
-from dataclasses import dataclass, field
+import stat
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from simgen import resources
-from simgen.storage.files import write_atomic
+from simgen.errors import RefusedError
+from simgen.storage.files import open_regular, write_atomic
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -72,16 +75,23 @@ class CacheEntry:
     """One stored output."""
 
     path: Path
+    mine: bool = False  # only if it is this user's, or root's
 
     @property
     def digest(self) -> str:
         return self.path.name
 
+    def _file(self, name: str) -> bytes:
+        with open_regular(self.path / name) as file:
+            if self.mine and not _is_trusted(os.fstat(file.fileno())):
+                raise PermissionError
+            return file.read()
+
     def read(self) -> tuple[State, bytes]:
         """The blob, if it is whole."""
         try:
-            want = (self.path / "sha256").read_text()
-            blob = (self.path / "blob").read_bytes()
+            want = self._file("sha256").decode()
+            blob = self._file("blob")
         except FileNotFoundError:
             half = any((self.path / name).exists() for name in ("sha256", "blob"))
             return (State.DAMAGED if half else State.ABSENT), b""
@@ -99,7 +109,7 @@ class CacheEntry:
     def label(self) -> str:
         """What it is, from its inputs: "code object gfx902 softmax_fwd_..."."""
         try:
-            lines = (self.path / "inputs.txt").read_text().splitlines()
+            lines = self._file("inputs.txt").decode().splitlines()
         except (OSError, UnicodeDecodeError):
             return "?"
         return next((b for a, b in itertools.pairwise(lines) if a.startswith("[label ")), "?")
@@ -144,9 +154,10 @@ class Cache:
         return self._get_or_build(key, build)[1]
 
     def _get_or_build(self, key: Key, build: Callable[[], bytes]) -> tuple[CacheOutcome, bytes]:
+        check(self.own)
         damaged = False
         for root in (self.own, *self.shared):
-            state, blob = entry(root, key.digest).read()
+            state, blob = replace(entry(root, key.digest), mine=root == self.own).read()
             if state is State.GOOD:
                 return (CacheOutcome.HIT if root == self.own else CacheOutcome.PRECOMPUTED), blob
             damaged |= state is State.DAMAGED
@@ -154,6 +165,43 @@ class Cache:
         with contextlib.suppress(OSError):
             entry(self.own, key.digest).write(key.text, blob)
         return (CacheOutcome.REPAIRED if damaged else CacheOutcome.BUILT), blob
+
+
+def check(root: Path) -> None:
+    """Refuse a user's cache in which others may have put what simgen would take for its own.
+
+    Raises:
+        RefusedError: it is another user's, or others may write it.
+    """
+    try:
+        found = root.stat()
+    except OSError:  # none yet
+        return
+    if not _is_trusted(found):
+        raise RefusedError(
+            f"{root}: a cache that other users own or may write; run chmod go-w on it, or set "
+            "SIMGEN_CACHE_DIR to a folder of yours"
+        )
+
+
+def _is_trusted(found: os.stat_result) -> bool:
+    """Nobody else has written it, but root; a group of this user alone may, as distributions do."""
+    others = stat.S_IWOTH | (0 if found.st_gid == _own_group() else stat.S_IWGRP)
+    return found.st_uid in (os.getuid(), 0) and not found.st_mode & others
+
+
+@functools.cache
+def _own_group() -> int | None:
+    """The group that has this user's name and no other members."""
+    import grp
+    import pwd
+
+    with contextlib.suppress(KeyError):
+        user = pwd.getpwuid(os.getuid())
+        group = grp.getgrgid(user.pw_gid)
+        if group.gr_name == user.pw_name and not {*group.gr_mem} - {user.pw_name}:
+            return group.gr_gid
+    return None
 
 
 def entry(root: Path, digest: str) -> CacheEntry:
@@ -185,9 +233,34 @@ def default() -> Cache:
     return Cache(user_root(), (precomputed_root(),))
 
 
+def simulators_root() -> Path:
+    """Where run.sh keeps the simulators that it builds (templates/targets/mgpusim.run.sh.j2)."""
+    default = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "simgen")
+    return Path(os.environ.get("SIMGEN_CACHE_DIR") or default) / "mgpusim"
+
+
+def simulators() -> Iterator[tuple[Path, State]]:
+    """The programs there, and whether they are what was built."""
+    for path in sorted(simulators_root().glob("*/*/runner")):
+        try:
+            with open_regular(path) as file, open_regular(path.with_name("runner.sha256")) as told:
+                good = hashlib.file_digest(file, "sha256").hexdigest() == told.read(64).decode()
+        except (OSError, UnicodeDecodeError):
+            good = False
+        yield path, State.GOOD if good else State.DAMAGED
+
+
 def clear(root: Path) -> int:
     """Remove all entries under `root`; returns how many there were."""
     found = list(entries(root))
     for item in found:
         shutil.rmtree(item.path, ignore_errors=True)
     return len(found)
+
+
+def clear_simulators() -> int:
+    """Remove all simulators, those of older versions of simgen too; returns how many there were."""
+    root = simulators_root()
+    found = len(list(root.glob("**/runner")))
+    shutil.rmtree(root, ignore_errors=True)
+    return found

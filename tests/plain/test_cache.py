@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from simgen.compile import cache as caches
 from simgen.compile.cache import Cache, CacheOutcome, Key, State, entry
+from simgen.errors import RefusedError
 from simgen.storage.files import PART
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -312,3 +313,70 @@ def test_the_user_s_folder_can_be_chosen(monkeypatch, tmp_path):
     monkeypatch.delenv("SIMGEN_CACHE_DIR")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
     assert caches.user_root().is_relative_to(tmp_path / "xdg")
+
+
+# ------------------------------------------------------------------ caches of others
+
+CHOWN = pytest.mark.skipif(os.getuid() != 0, reason="only root gives files away")
+
+
+def of_another(path):
+    os.chown(path, 54321, 54321)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        pytest.param(of_another, marks=CHOWN),
+        lambda path: path.chmod(0o777),
+        lambda path: path.chmod(0o1777),  # as /tmp: others add entries
+        pytest.param(lambda path: (os.chown(path, -1, 54321), path.chmod(0o775)), marks=CHOWN),
+    ],
+)
+def test_a_cache_that_others_may_fill_is_refused(root, change):
+    change(root)
+    with pytest.raises(RefusedError, match="other users own or may write; run chmod go-w on it"):
+        Cache(root).get_or_build(key(), never)
+
+
+def test_a_cache_of_the_user_s_own_group_is_used(root):
+    root.chmod(0o775)
+    cached = Cache(root)
+    if caches._own_group() == root.stat().st_gid:
+        assert cached.get_or_build(key(), never) == BLOB
+    else:
+        with pytest.raises(RefusedError):
+            cached.get_or_build(key(), never)
+
+
+def waits_for_ever(path):
+    path.unlink()
+    os.mkfifo(path)
+
+
+@pytest.mark.parametrize("name", ["blob", "sha256", "inputs.txt"])
+@pytest.mark.parametrize("change", [pytest.param(of_another, marks=CHOWN), waits_for_ever])
+def test_an_entry_of_another_user_or_kind_is_built_again(root, name, change):
+    change(entry(root, key().digest).path / name)
+    cached = Cache(root)
+    rebuilt = name != "inputs.txt"  # which nobody executes
+    assert cached.get_or_build(key(), (lambda: BLOB) if rebuilt else never) == BLOB
+    assert entry(root, key().digest).label in ("test program", "?")
+    if rebuilt:
+        assert Cache(root).get_or_build(key(), never) == BLOB
+
+
+@pytest.mark.parametrize("damage", [None, b"", b"other"])
+def test_simulators_in_the_cache_are_verified_and_cleared(tmp_path, monkeypatch, damage):
+    monkeypatch.setenv("SIMGEN_CACHE_DIR", str(tmp_path))
+    program = tmp_path / "mgpusim/a/b/runner"
+    program.parent.mkdir(parents=True)
+    program.write_bytes(BLOB)
+    program.with_name("runner.sha256").write_text(f"{hashlib.sha256(BLOB).hexdigest()}\n")
+    if damage is not None:
+        program.write_bytes(damage)
+    state = State.GOOD if damage is None else State.DAMAGED
+    assert list(caches.simulators()) == [(program, state)]
+    assert caches.clear_simulators() == 1
+    assert list(caches.simulators()) == []
+    assert os.listdir(tmp_path) == []

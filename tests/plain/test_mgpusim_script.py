@@ -221,6 +221,15 @@ def test_where_no_go_is_the_simulator_that_was_built_for_the_sources_runs(
     assert (done.returncode, "there is no Go" in done.stderr) == (3, True)
 
 
+def test_a_simulator_that_others_may_have_put_there_is_not_run(bundle: Path, cache: Path) -> None:
+    built(bundle, "true")
+    (cache / "mgpusim").chmod(0o777)
+    done = run(bundle)
+    (error,) = errors(done)
+    assert done.returncode == 4
+    assert "mgpusim: a cache that other users own or may write; run chmod go-w" in error
+
+
 def test_a_result_says_which_simulator_ran(bundle: Path, cache: Path) -> None:
     digest = hashlib.sha256(built(bundle, "true").read_bytes()).hexdigest()
     assert run(bundle).returncode == 0

@@ -11,6 +11,7 @@ from functools import cache
 from pathlib import Path
 
 from simgen import resources
+from simgen.compile.cache import simulators_root
 from simgen.errors import DamagedError
 from simgen.targets.base import Lack, Requirements
 
@@ -66,9 +67,7 @@ def runner_place(sources: Path) -> Path:
     for name, path in sorted(lines.items()):
         digest = hashlib.sha256(path.read_bytes()).hexdigest()
         listed.update(f"{digest}  ./".encode() + name + b"\n")
-    default = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "simgen")
-    cache = Path(os.environ.get("SIMGEN_CACHE_DIR") or default)
-    return cache / "mgpusim" / listed.hexdigest()
+    return simulators_root() / listed.hexdigest()
 
 
 def templates() -> Path:
