@@ -378,9 +378,9 @@ def _place(
     if usual and (LAYERS[kind].own_type or (not given and TYPE in LAYERS[kind].input_keys)):
         own = [(usual.key, usual.value, usual.where), *own]
     layer = LAYERS[kind].from_config(own, machine)
-    inputs = layer_inputs(name, section, layer, given, usual)
-    layer = layer.reading(inputs)
     try:
+        inputs = layer_inputs(name, section, layer, given, usual)
+        layer = layer.reading(inputs)
         outputs = layer.outputs(inputs)
     except ValueError as error:
         raise ConfigError(_guilty(section, str(error), usual), f"layer {name!r}: {error}") from None

@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, ClassVar, TypeVar
 
 from simgen.errors import UsageError, did_you_mean, printable
+from simgen.frontend.drivers.defaults import DEFAULTS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -46,21 +47,23 @@ class Driver(ABC):
 
 
 class GivenOptions:
-    """The options of a line, by their names in the program's table."""
+    """The options of a line, by their names in the program's table, and its defaults."""
 
-    def __init__(self, place: str, found: Mapping[str, str]) -> None:
-        self.place, self.found = place, dict(found)
+    def __init__(self, place: str, found: Mapping[str, str], usual: Mapping[str, str]) -> None:
+        self.place, self.found, self.usual = place, dict(found), usual
 
     def refuse(self, name: str, cure: str) -> UsageError:
         """The error of an option whose value simgen cannot have."""
-        return UsageError(f"{self.place}: {name} is {printable(self.found[name])}; {cure}")
+        text = printable(self.text(name))
+        given = text if name in self.found else f"{text} where it is not given"
+        return UsageError(f"{self.place}: {name} is {given}; {cure}")
 
-    def text(self, name: str, usual: str) -> str:
-        return self.found.get(name, usual)
+    def text(self, name: str) -> str:
+        return self.found.get(name, self.usual.get(name, ""))
 
-    def whole(self, name: str, usual: int, least: int = 1) -> int:
+    def whole(self, name: str, least: int = 1) -> int:
         """A whole number."""
-        text = self.found.get(name, str(usual))
+        text = self.text(name)
         if not (text.isascii() and text.isdigit() and len(text) <= MOST_DIGITS):
             raise self.refuse(name, "write one whole number")
         if int(text) < least:
@@ -68,19 +71,18 @@ class GivenOptions:
         return int(text)
 
     def flag(self, name: str) -> bool:
-        """0 or 1; 0 where it is not given."""
-        return self.one_of(name, {"0": False, "1": True}, "0")
+        """0 or 1."""
+        return self.one_of(name, {"0": False, "1": True})
 
-    def number(self, name: str, usual: float) -> float:
-        text = self.found.get(name, str(usual))
+    def number(self, name: str) -> float:
         try:
-            return float(text)
+            return float(self.text(name))
         except ValueError:
             raise self.refuse(name, "write one number") from None
 
-    def one_of(self, name: str, values: Mapping[str, T], usual: str) -> T:
+    def one_of(self, name: str, values: Mapping[str, T]) -> T:
         """What the option's word stands for."""
-        text = self.found.get(name, usual)
+        text = self.text(name)
         if text not in values:
             raise UsageError(
                 f"{self.place}: {name} is {printable(text)}; {did_you_mean(text, values)}"
@@ -89,16 +91,22 @@ class GivenOptions:
 
     def only(self, name: str, values: Iterable[str], cure: str) -> None:
         """Raises UsageError if the option is given, with a value that is none of these."""
-        if self.found.get(name) not in (None, *values):
+        if name in self.found and self.found[name] not in values:
             raise self.refuse(name, cure)
 
 
 def read_options(
-    words: list[str], spellings: Mapping[str, str], place: str, *, joined: bool = False
+    words: list[str],
+    spellings: Mapping[str, str],
+    place: str,
+    program: str = "",
+    *,
+    joined: bool = False,
 ) -> GivenOptions:
     """Each option with its value: "-n 4", "--lda 4" or "--lda=4"; the latter alone, if `joined`.
 
-    `spellings` is what an option may be written as -> its name, or MEASURING.
+    `spellings` is what an option may be written as -> its name, or MEASURING; `program` is the row
+    of DEFAULTS, where that is not the place.
 
     Raises:
         UsageError: an unknown option, one without a value, or what is no option.
@@ -118,4 +126,4 @@ def read_options(
             raise UsageError(f"{place}: {name} has no value; write it behind the option")
         if spellings[name]:
             found[spellings[name]] = value
-    return GivenOptions(place, found)
+    return GivenOptions(place, found, DEFAULTS[program or place].values)

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from simgen.errors import UsageError, did_you_mean, printable
 from simgen.frontend.drivers.base import Driver
+from simgen.frontend.drivers.defaults import DEFAULTS
 from simgen.frontend.operation import (
     FAMILIES,
     Cell,
@@ -25,6 +26,7 @@ from simgen.frontend.operation import (
     RnnOperation,
 )
 from simgen.ir import Pass
+from simgen.layers.layout import FilterLayout, Layout
 from simgen.layers.recurrent.recurrent import InputMode
 
 if TYPE_CHECKING:
@@ -38,7 +40,6 @@ KEYS = {  # of each family, in the order of the arguments
     "conv": ("w", "h", "c", "n", "k", "s", "r", "pad_w", "pad_h", "stride_w", "stride_h"),
     "rnn": ("hidden", "batch", "steps", "cell"),
 }
-SCALES = {"alpha": "1", "beta": "1"}
 
 
 class DeepBenchPrograms(Driver):
@@ -59,7 +60,7 @@ class DeepBenchPrograms(Driver):
                 raise UsageError(f"{program}: unknown word {printable(word)}; {cure}")
         given = {**dict(zip(keys, values, strict=True)), "type": TYPES[precision]}
         if family == "gemm":
-            given |= SCALES
+            given |= DEFAULTS[program].values
         if family in ("conv", "rnn") and mode == TRAIN:
             given["passes"] = "+".join(ConvOperation.PASSES)
         return FAMILIES[family].read(given.items(), program)
@@ -98,5 +99,7 @@ class DeepBenchPrograms(Driver):
             raise self.cannot("convolution with dilation, groups or a bias")
         if conv.mode is not FilterMode.CROSS:
             raise self.cannot("convolution with turned filters")
+        if (conv.layout, conv.filter_layout) != (Layout.NCHW, FilterLayout.KCRS):
+            raise self.cannot("convolution of NHWC images or KRSC filters")
         if conv.passes not in ((Pass.FORWARD,), ConvOperation.PASSES):
             raise self.cannot("passes but forward, or all three of training")

@@ -1,7 +1,8 @@
 """hipblaslt-bench: `hipblaslt-bench -m 1024 -n 512 -k 1024 --transA N --a_type f16_r ...`.
 
 What hipBLASLt logs with HIPBLASLT_LOG_MASK=32 are such lines. Matrices have no gaps in simgen, as
-of rocblas-bench. A bias that the same kernel adds is left out; activations and scales are refused.
+of rocblas-bench. Types that are not given are f16_r. A bias that the same kernel adds is left out;
+activations and scales are refused.
 
 Source: the tuning guide of hipBLASLt (docs/how-to/how-to-use-hipblaslt-offline-tuning.rst), whose
 lines these are; log_bench in library/src/amd_detail/rocblaslt.
@@ -20,21 +21,29 @@ if TYPE_CHECKING:
     from simgen.frontend.operation import LibraryOperation
 
 # Options without a value: of measuring; a bias; and what changes the result.
-FLAGS = ("any_stride", "flush", "print_kernel_info", "use_gpu_timer", "c_equal_d", "verify", "HMM")
+FLAGS = (
+    *("any_stride", "flush", "print_kernel_info", "use_gpu_timer", "c_equal_d", "verify", "HMM"),
+    *("log_function_name", "use_user_args"),
+)
 BIAS = ("bias_vector",)
-OTHERS = ("grouped_gemm", "gradient", "use_e", "scaleAlpha_vector", "amaxD", "swizzleA", "swizzleB")
-SAYING = (("sizem", "m"), ("sizen", "n"), ("sizek", "k"), ("precision", "r"))
+OTHERS = (
+    *("grouped_gemm", "gradient", "use_e", "scaleAlpha_vector", "amaxD", "swizzleA", "swizzleB"),
+    *("amaxScaleA", "amaxScaleB", "scaleC", "scaleD"),
+)
+SAYING = (("sizem", "m"), ("sizen", "n"), ("sizek", "k"), ("precision", "r"), ("function", "f"))
 PLAIN = (
     *("transA", "transB", "alpha", "beta", "batch_count", "compute_type", "activation_type"),
     *(f"{each}_type" for each in "abcd"),
     *(f"ld{each}" for each in "abcd"),
     *(f"stride_{each}" for each in "abcd"),
-    *(f"scale{each}" for each in "ABCD"),
+    *(f"scale{each}" for each in "AB"),
+    *(f"compute_input_type{each}" for each in "AB"),
 )
 MEASURED = (
     *("api_method", "algo_method", "solution_index", "requested_solution", "scale_type"),
     *("bias_type", "bias_source", "aux_type", "initialization", "iters", "i", "cold_iters", "j"),
-    *("rotating", "workspace", "device", "function", "splitk", "wgm", "lde", "stride_e"),
+    *("rotating", "workspace", "device", "splitk", "wgm", "lde", "stride_e", "function_filter"),
+    *("activation_arg1", "activation_arg2"),
 )
 
 
@@ -47,23 +56,27 @@ class HipblasltBench(Driver):
             if f"--{flag}" in words:
                 fact = f"--{flag} is given, which no layer has"
                 raise UsageError(f"{self.program}: {fact}; leave it out")
-        flags = {f"--{flag}" for flag in (*FLAGS, *BIAS)}
+        flags = {"-v", *(f"--{flag}" for flag in (*FLAGS, *BIAS))}
         given = read_options([w for w in words if w not in flags], _spellings(), self.program)
+        given.only("-f", ("matmul",), "it has matmul alone")
         given.only("--activation_type", ("none",), "let a layer of its own follow")
-        for each in "ABCD":
+        for each in "AB":
             given.only(f"--scale{each}", ("0",), "scales are not read; leave them out")
-        m, n, k = (given.whole(name, 128) for name in ("-m", "-n", "-k"))
-        ta = given.one_of("--transA", TRANSPOSED, "N")
-        tb = given.one_of("--transB", TRANSPOSED, "N")
-        if "--compute_type" in given.found:
-            given.found["--compute_type"] = given.found["--compute_type"].removeprefix("c_")
+            given.only(f"--compute_input_type{each}", (), "factors are not cast; leave it out")
+        m, n, k = (given.whole(name) for name in ("-m", "-n", "-k"))
+        ta, tb = (given.one_of(f"--trans{each}", TRANSPOSED) for each in "AB")
+        given.found["-r"] = given.text("-r").lower()
+        given.found["--compute_type"] = given.text("--compute_type").removeprefix("c_")
         dtype = element_type(given)
+        batch = given.whole("--batch_count")
         shapes = {"a": (k, m) if ta else (m, k), "b": (n, k) if tb else (k, n)}
         for each, (tall, wide) in {**shapes, "c": (m, n), "d": (m, n)}.items():
             packed(given, f"--ld{each}", tall)
-            packed(given, f"--stride_{each}", tall * wide)
-        alpha, beta = given.number("--alpha", 1.0), given.number("--beta", 0.0)
-        return GemmOperation(m, n, k, ta, tb, given.whole("--batch_count", 1), alpha, beta, dtype)
+            if batch > 1:
+                raised = "--any_stride" not in words
+                packed(given, f"--stride_{each}", tall * wide, raised=raised)
+        alpha, beta = given.number("--alpha"), given.number("--beta")
+        return GemmOperation(m, n, k, ta, tb, batch, alpha, beta, dtype)
 
     def lines(self, operation: LibraryOperation) -> list[str]:
         if not isinstance(operation, GemmOperation):
@@ -77,6 +90,7 @@ def _spellings() -> dict[str, str]:
     for long, short in SAYING:
         found |= {f"--{long}": f"-{short}", f"-{short}": f"-{short}"}
     found |= {f"--{name}": f"--{name}" for name in PLAIN}
+    found["--batch"] = "--batch_count"
     return found | {f"-{'-' * (len(name) > 1)}{name}": MEASURING for name in MEASURED}
 
 

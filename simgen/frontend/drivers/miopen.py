@@ -1,7 +1,8 @@
 """MIOpenDriver: `MIOpenDriver conv -n 100 -c 3 -H 32 -W 32 -k 32 -y 3 -x 3 -F 1`.
 
 What MIOpen logs with MIOPEN_ENABLE_LOGGING_CMD=1 are such lines. Images and results have one
-layout. Without -F, convolutions and recurrent layers run forward and both ways backward.
+layout. Without -F, convolutions and recurrent layers run forward and both ways backward. A batch
+for each time step is cut to -k steps; the last one stands for steps that have none.
 
     MIOpenDriver rnn -n 16 -W 512 -H 512 -k 25 -m lstm -p 0 -b 1 -F 1
 
@@ -31,8 +32,19 @@ from simgen.layers.recurrent.recurrent import InputMode
 if TYPE_CHECKING:
     from simgen.frontend.operation import LibraryOperation
 
-KINDS = ("conv", "gemm", "rnn")
 TYPES = {"f32": "", "f16": "fp16", "bf16": "bfp16", "i8": "int8"}  # ends of the first word
+KINDS = {"conv": tuple(TYPES), "gemm": ("f32", "f16"), "rnn": ("f32", "f16")}
+# What else the program times -> the section that has it.
+OTHERS = {
+    "pool": "Pooling", "lrn": "LRN", "activ": "Activation", "softmax": "Softmax",
+    "bnorm": "BatchNorm", "dropout": "Dropout", "rnn_seq": "Recurrent", "layernorm": "LayerNorm",
+    "t5layernorm": "RMSNorm", "cat": "Concat", "adam": "Adam", "tensorop": "", "reduce": "",
+    "ctc": "", "sum": "", "groupnorm": "", "addlayernorm": "", "ampadam": "", "adamw": "",
+    "ampadamw": "", "transformersadamw": "", "transformersampadamw": "", "reduceextreme": "",
+    "reducecalculation": "", "getitem": "", "rope": "", "prelu": "", "kthvalue": "", "glu": "",
+    "softmarginloss": "", "multimarginloss": "", "CBAInfer": "",
+}  # fmt: skip
+ENDS = (*TYPES.values(), "fp64", "fp8", "bfp8", "fp16fp32", "bfp16fp32")
 FORWARD, DATA, WEIGHT = 1, 2, 4  # bits of -F
 PASSES = {FORWARD: Pass.FORWARD, DATA: Pass.BACKWARD_DATA, WEIGHT: Pass.BACKWARD_WEIGHT}
 # Long name -> short one. Lines that MIOpen logs have the short ones.
@@ -61,6 +73,9 @@ CONV = {
     "in_layout": "I",
     "out_layout": "O",
     "fil_layout": "f",
+    "in_cast_type": "U",
+    "out_cast_type": "T",
+    "wei_cast_type": "R",
 }
 GEMM = {
     "a_h": "m",
@@ -87,7 +102,6 @@ RNN = {
     "use_dropout": "U",
 }
 CELLS = {"relu": Cell.VANILLA, "tanh": Cell.TANH, "lstm": Cell.LSTM, "gru": Cell.GRU}
-RNN_TYPES = ("f32", "f16")
 LAYOUTS = ("NCHW", "NHWC")
 FILTERS = dict(zip(LAYOUTS, FilterLayout, strict=True))
 USUAL_MEASURING = {"iter": "i", "verify": "V", "time": "t", "wall": "w"}
@@ -103,8 +117,17 @@ CONV_MEASURING = {
     "dout_data": "D",
     "solution": "S",
     "pad_val": "r",
+    "gpualloc": "G",
+    # what only three dimensions have, or transposed filters
+    "in_d": "!",
+    "fil_d": "@",
+    "conv_stride_d": "#",
+    "pad_d": "$",
+    "dilation_d": "^",
+    "trans_output_pad_d": "%",
+    "trans_output_pad_h": "Y",
+    "trans_output_pad_w": "X",
 }
-
 RNN_MEASURING = {
     **USUAL_MEASURING,
     "verification_cache": "C",
@@ -112,6 +135,7 @@ RNN_MEASURING = {
     "in_data": "d",
     "weights": "e",
     "rnnalgo": "a",
+    "use_padding": "q",
     "fwdtype": "c",
     "datatype": "f",
     "dropout": "P",
@@ -125,28 +149,35 @@ class MIOpenDriver(Driver):
     program = "MIOpenDriver"
 
     def read(self, words: list[str], program: str) -> LibraryOperation:
-        known = {f"{kind}{end}": (kind, name) for kind in KINDS for name, end in TYPES.items()
-                 if kind != "rnn" or name in RNN_TYPES}  # fmt: skip
+        known = {f"{kind}{TYPES[t]}": (kind, t) for kind, types in KINDS.items() for t in types}
         first = words[0] if words else ""
         if first not in known:
-            cure = did_you_mean(first, list(known))
-            raise UsageError(f"{self.program}: unknown operation {printable(first)}; {cure}")
+            raise self._unknown(first, list(known))
         kind, dtype = known[first]
-        place = f"{self.program} {first}"
-        if kind == "rnn":
-            return _rnn(read_options(words[1:], _spellings(RNN, RNN_MEASURING), place), dtype)
-        if kind == "gemm":
-            spelled = _spellings(GEMM, {**USUAL_MEASURING, "forw": "F"})
-            return _gemm(read_options(words[1:], spelled, place), dtype)
-        return _conv(read_options(words[1:], _spellings(CONV, CONV_MEASURING), place), dtype)
+        says, measuring, reader = {
+            "conv": (CONV, CONV_MEASURING, _conv),
+            "gemm": (GEMM, {**USUAL_MEASURING, "forw": "F"}, _gemm),
+            "rnn": (RNN, RNN_MEASURING, _rnn),
+        }[kind]
+        place, row = f"{self.program} {first}", f"{self.program} {kind}"
+        return reader(read_options(words[1:], _spellings(says, measuring), place, row), dtype)
+
+    def _unknown(self, word: str, known: list[str]) -> UsageError:
+        """The error of a first word that is not read."""
+        others = {f"{name}{end}": section for name, section in OTHERS.items() for end in ENDS}
+        if word not in others:
+            cure = did_you_mean(word, known)
+            return UsageError(f"{self.program}: unknown operation {printable(word)}; {cure}")
+        cure = f"write a config with [{others[word]}]" if others[word] else "choose one of these"
+        return UsageError(f"{self.program} {word}: simgen reads {', '.join(KINDS)}; {cure}")
 
     def lines(self, operation: LibraryOperation) -> list[str]:
         end = TYPES[operation.type]
+        if operation.type not in KINDS.get(operation.family, TYPES):
+            raise self.cannot(f"{operation.family} of type {operation.type}")
         if isinstance(operation, GemmOperation):
             return [f"{self.program} gemm{end} {_gemm_text(operation)}"]
         if isinstance(operation, RnnOperation):
-            if operation.type not in RNN_TYPES:
-                raise self.cannot(f"recurrent layer of type {operation.type}")
             return [f"{self.program} rnn{end} {_rnn_text(operation)}"]
         if not isinstance(operation, ConvOperation):
             raise self.cannot(f"line for {operation.title}")
@@ -166,12 +197,12 @@ def _spellings(says: dict[str, str], measuring: dict[str, str]) -> dict[str, str
 
 
 def _gemm(given: GivenOptions, dtype: str) -> GemmOperation:
-    m, n, k = given.whole("-m", 256), given.whole("-n", 256), given.whole("-k", 256)
+    m, n, k = (given.whole(name) for name in ("-m", "-n", "-k"))
     ta, tb = given.flag("-u"), given.flag("-v")
     if not given.flag("-C"):  # by rows: the transposed problem by columns
         m, n, ta, tb = n, m, tb, ta
-    alpha, beta = given.number("-A", 1.0), given.number("-B", 0.0)
-    return GemmOperation(m, n, k, ta, tb, given.whole("-b", 1), alpha, beta, dtype)
+    alpha, beta = given.number("-A"), given.number("-B")
+    return GemmOperation(m, n, k, ta, tb, given.whole("-b"), alpha, beta, dtype)
 
 
 def _gemm_text(gemm: GemmOperation) -> str:
@@ -181,7 +212,7 @@ def _gemm_text(gemm: GemmOperation) -> str:
 
 
 def _passes(given: GivenOptions) -> tuple[Pass, ...]:
-    bits = given.whole("-F", 0, 0)
+    bits = given.whole("-F", 0)
     if bits > FORWARD + DATA + WEIGHT:
         raise given.refuse("-F", "add up 1 for forward, 2 for backward data, 4 for weights")
     return tuple(each for bit, each in PASSES.items() if not bits or bits & bit)
@@ -192,16 +223,17 @@ def _rnn(given: GivenOptions, dtype: str) -> RnnOperation:
         usual = "1" if name == "-l" else "0"
         given.only(name, (usual,), f"one {cure} is read; write a config with a [Recurrent] of each")
     given.only("-U", ("0",), "there is no dropout within a layer; leave it out")
-    samples = given.text("-n", "4").split(",")
+    steps = given.whole("-k")
+    samples = given.text("-n").replace(" ", ",").split(",")[:steps]
     if len(set(samples)) > 1:
         raise given.refuse("-n", "only as many samples at each step are read; write one number")
     given.found["-n"] = samples[0]
-    hidden, features = given.whole("-H", 32), given.whole("-W", 32)
+    hidden, features = given.whole("-H"), given.whole("-W")
     return RnnOperation(
-        cell=given.one_of("-m", CELLS, "tanh"),
+        cell=given.one_of("-m", CELLS),
         hidden=hidden,
-        batch=given.whole("-n", 4),
-        steps=given.whole("-k", 10),
+        batch=given.whole("-n"),
+        steps=steps,
         features=0 if features == hidden else features,
         input=InputMode.SKIP if given.flag("-p") else InputMode.LINEAR,
         bias=given.flag("-b"),
@@ -227,28 +259,31 @@ def _conv(given: GivenOptions, dtype: str) -> ConvOperation:
     given.only("-_", ("2",), "only two dimensions are read")
     given.only("-Z", ("0",), "only tensors that are no vectors are read; leave it out")
     given.only("-L", ("1",), "only tensors that are no vectors are read; leave it out")
-    for layout in ("-I", "-O", "-f"):
-        given.only(layout, LAYOUTS, "only NCHW and NHWC are read")
-    images = given.text("-I", "NCHW")
-    given.only("-O", (images,), f"only that of the images is read; write {images}")
+    for name in ("-U", "-T", "-R"):
+        given.only(name, ("-1",), "tensors are not cast here; leave it out")
+    for name in ("-I", "-O", "-f"):
+        given.found[name] = given.text(name).upper()
+        given.only(name, LAYOUTS, "only NCHW and NHWC are read")
+    images, filters = given.found["-I"], given.found["-f"]
+    given.only("-O", (images,), f"only that of the images is read; write -O {images}")
     return ConvOperation(
-        n=given.whole("-n", 100),
-        c=given.whole("-c", 3),
-        h=given.whole("-H", 32),
-        w=given.whole("-W", 32),
-        k=given.whole("-k", 32),
-        r=given.whole("-y", 3),
-        s=given.whole("-x", 3),
-        pad_h=given.whole("-p", 0, 0),
-        pad_w=given.whole("-q", 0, 0),
-        stride_h=given.whole("-u", 1),
-        stride_w=given.whole("-v", 1),
-        dilation_h=given.whole("-l", 1),
-        dilation_w=given.whole("-j", 1),
-        group=given.whole("-g", 1),
+        n=given.whole("-n"),
+        c=given.whole("-c"),
+        h=given.whole("-H"),
+        w=given.whole("-W"),
+        k=given.whole("-k"),
+        r=given.whole("-y"),
+        s=given.whole("-x"),
+        pad_h=given.whole("-p", 0),
+        pad_w=given.whole("-q", 0),
+        stride_h=given.whole("-u"),
+        stride_w=given.whole("-v"),
+        dilation_h=given.whole("-l"),
+        dilation_w=given.whole("-j"),
+        group=max(1, given.whole("-g", 0)),  # as MIOpenDriver takes it
         bias=given.flag("-b"),
         layout=Layout(images.lower()),
-        filter_layout=FILTERS[given.text("-f", "NCHW")],
+        filter_layout=FILTERS[filters],
         passes=_passes(given),
         type=dtype,
     )

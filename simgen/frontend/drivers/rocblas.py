@@ -1,8 +1,9 @@
 """rocblas-bench: `rocblas-bench -f gemm_ex --transposeA N -m 1024 -n 1024 -k 1024 --a_type f16_r`.
 
 What rocBLAS logs with ROCBLAS_LAYER=2 are such lines. Matrices have no gaps in simgen: leading
-dimensions and strides that rocblas-bench would raise to the least that is possible are taken as
-that, and larger ones are refused. Sums are of type f32, whatever --compute_type says of f16.
+dimensions and strides that rocblas-bench raises to the least that is possible are taken as that,
+and others are refused. That holds for its defaults too, 128 and 128 * 128. Sums are of type f32,
+whatever --compute_type says of f16. Unless --outofplace is given, d is c.
 
 Source: main of clients/benchmarks/client.cpp of rocBLAS; its example of gemm_ex.
 """
@@ -31,9 +32,28 @@ PLAIN = (
     *(f"stride_{each}" for each in "abcd"),
 )
 MEASURED = (
-    *("initialization", "iters", "i", "cold_iters", "j", "verify", "v", "test", "t", "HMM"),
+    *("initialization", "iters", "i", "cold_iters", "j", "verify", "v", "test", "t"),
     *("algo", "solution_index", "flags", "device", "parallel_devices", "workspace", "api"),
-    *("use_hipblaslt", "math_mode", "flush_batch_count", "flush_memory_size", "any_stride"),
+    *("use_hipblaslt", "math_mode", "flush_batch_count", "flush_memory_size"),
+    *("function_filter", "name_filter", "geam_ex_op", "composite_compute_type", "init"),
+    # what products of real numbers have not
+    *(
+        "alphai",
+        "betai",
+        "kl",
+        "ku",
+        "incx",
+        "incy",
+        "stride_x",
+        "stride_y",
+        "side",
+        "uplo",
+        "diag",
+    ),
+)
+FLAGS = (  # without a value, and of measuring
+    *("any_stride", "outofplace", "fortran", "atomics_allowed", "atomics_not_allowed"),
+    *("log_function_name", "log_datatype", "z", "HMM"),
 )
 
 
@@ -42,20 +62,30 @@ class RocblasBench(Driver):
     program = "rocblas-bench"
 
     def read(self, words: list[str], program: str) -> LibraryOperation:
-        given = read_options(words, _spellings(), self.program)
-        batched = "batched" in given.one_of("-f", {name: name for name in FUNCTIONS}, "")
-        m, n, k = (given.whole(name, 128) for name in ("-m", "-n", "-k"))
-        ta = given.one_of("--transposeA", TRANSPOSED, "N")
-        tb = given.one_of("--transposeB", TRANSPOSED, "N")
+        flags = {f"-{'-' * (len(name) > 1)}{name}" for name in FLAGS}
+        rest = [word for word in words if word not in flags]
+        given = read_options(rest, _spellings(), self.program)
+        function = given.one_of("-f", {name: name for name in FUNCTIONS})
+        m, n, k = (given.whole(name) for name in ("-m", "-n", "-k"))
+        ta, tb = (given.one_of(f"--transpose{each}", TRANSPOSED) for each in "AB")
+        batch = given.whole("--batch_count")
+        if batch > 1 and "batched" not in function:
+            cure = f"{function} takes 1; write -f gemm_strided_batched_ex"
+            raise given.refuse("--batch_count", cure)
+        given.found["-r"] = given.text("-r").lower()
+        separate = "--outofplace" in words
+        if not separate:
+            for name in ("d_type", "ldd", "stride_d"):
+                given.found.pop(f"--{name}", None)
+            given.found["--d_type"] = given.text("--c_type") or given.text("-r")
         dtype = element_type(given)
-        shapes = {"a": (k, m) if ta else (m, k), "b": (n, k) if tb else (k, n)}
-        for each, (tall, wide) in {**shapes, "c": (m, n), "d": (m, n)}.items():
+        shapes = {"a": (k, m) if ta else (m, k), "b": (n, k) if tb else (k, n), "c": (m, n)}
+        for each, (tall, wide) in {**shapes, **({"d": (m, n)} if separate else {})}.items():
             packed(given, f"--ld{each}", tall)
-            packed(given, f"--stride_{each}", tall * wide)
-        batch = given.whole("--batch_count", 1)
-        if batch > 1 and not batched:
-            raise given.refuse("--batch_count", "write -f gemm_strided_batched_ex")
-        alpha, beta = given.number("--alpha", 1.0), given.number("--beta", 0.0)
+            if batch > 1:
+                raised = each in "cd" and "--any_stride" not in words
+                packed(given, f"--stride_{each}", tall * wide, raised=raised)
+        alpha, beta = given.number("--alpha"), given.number("--beta")
         return GemmOperation(m, n, k, ta, tb, batch, alpha, beta, dtype)
 
     def lines(self, operation: LibraryOperation) -> list[str]:
@@ -80,9 +110,10 @@ def element_type(given: GivenOptions) -> str:
     Raises:
         UsageError: they are not.
     """
-    usual = given.text("-r", "f32_r")
     names = (*(f"--{each}_type" for each in "abcd"), "--compute_type")
-    a, *others = (given.one_of(name, TYPES, usual) for name in names)
+    for name in names:
+        given.found[name] = given.text(name) or given.text("-r")
+    a, *others = (given.one_of(name, TYPES) for name in names)
     if a not in RESULTS:
         raise UsageError(f"{given.place}: a is of type {a}; take one of {', '.join(RESULTS)}")
     result, sums = RESULTS[a], ("i32",) if a == "i8" else ("f32", a)
@@ -93,10 +124,11 @@ def element_type(given: GivenOptions) -> str:
     return a
 
 
-def packed(given: GivenOptions, name: str, least: int) -> None:
-    """Raises UsageError if matrices would lie further apart than they have to."""
-    if given.whole(name, least, 0) > least:
-        raise given.refuse(name, f"matrices have no gaps in simgen: write {least}, or leave it out")
+def packed(given: GivenOptions, name: str, least: int, *, raised: bool = True) -> None:
+    """Raises UsageError if matrices lie further apart than they have to, or in each other."""
+    found = given.whole(name, 0)
+    if found > least or (found < least and not raised):
+        raise given.refuse(name, f"matrices have no gaps in simgen: write {name} {least}")
 
 
 def _text(gemm: GemmOperation) -> str:
