@@ -24,6 +24,12 @@ if TYPE_CHECKING:
     Formula = ast.expr
 
 
+PREFIXES = {
+    "n": 1e-9, "u": 1e-6, "m": 1e-3, "": 1.0, "k": 1e3, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12,
+    "P": 1e15,
+}  # fmt: skip
+
+
 class Kind(StrEnum):
     """What a metric's numbers are; decides how they are written and compared."""
 
@@ -436,6 +442,21 @@ def expressed(name: str, counted: Container[str]) -> str | None:
     """A metric as a formula of those that a target counts, and GIVEN; None where it lacks one."""
     found = _expressed(_parsed(name), counted)
     return None if found is None else ast.unparse(found)
+
+
+def quantity(value: float, unit: str, prefixes: str = "numkMGTP") -> str:
+    """0.000123 in "s" -> "123 us": three digits, with the prefix that the rounded number has."""
+    digits = float(f"{value:.3g}")
+    powers = {name: PREFIXES[name] for name in ("", *prefixes)}
+    fitting = [name for name in powers if abs(digits) >= powers[name]]
+    name = max(fitting, key=powers.__getitem__) if fitting else min(powers, key=powers.__getitem__)
+    scaled = digits / powers[name]
+    return f"{scaled:.3g} {name}{unit}" if abs(scaled) < 1000 else f"{scaled:.0f} {name}{unit}"
+
+
+def seconds(value: float) -> str:
+    """0.000123 -> "123 us"."""
+    return quantity(value, "s", "num")
 
 
 def terms(formula: str) -> list[str]:

@@ -120,9 +120,9 @@ def pace_text(pace: Pace) -> str:
 
 def duration(value: float) -> str:
     """3725 seconds -> "1 h 02 min"."""
-    if value < 60:
-        return f"{value:.0f} s"
     minutes, rest = divmod(round(value), 60)
+    if not minutes:
+        return f"{rest} s"
     if minutes < 60:
         return f"{minutes} min {rest:02} s"
     return f"{minutes // 60} h {minutes % 60:02} min"

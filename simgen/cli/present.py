@@ -9,6 +9,8 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from simgen.ir import DType, Role
+from simgen.metrics import quantity
+from simgen.metrics import seconds as seconds
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -99,7 +101,7 @@ def _console() -> Any:
 def size(nbytes: float) -> str:
     """1536 -> "1.5 KiB"."""
     for unit in ("B", "KiB", "MiB", "GiB"):
-        if nbytes < 1024 or unit == "GiB":
+        if round(nbytes, 1) < 1024 or unit == "GiB":
             break
         nbytes /= 1024
     return f"{nbytes:.0f} {unit}" if unit == "B" else f"{nbytes:.1f} {unit}"
@@ -107,19 +109,8 @@ def size(nbytes: float) -> str:
 
 def count(value: float) -> str:
     """1234567 -> "1.23M"."""
-    for unit in ("", "K", "M", "G", "T"):
-        if abs(value) < 1000 or unit == "T":
-            break
-        value /= 1000
-    return f"{value:.0f}" if unit == "" else f"{value:.3g}{unit}"
-
-
-def seconds(value: float) -> str:
-    """0.000123 -> "123 us"."""
-    for unit, scale in (("s", 1.0), ("ms", 1e-3), ("us", 1e-6)):
-        if value >= scale:
-            return f"{value / scale:.3g} {unit}"
-    return f"{value / 1e-9:.3g} ns"
+    text = quantity(value, "", "KMGT").replace(" ", "")
+    return text if text[-1].isalpha() else f"{value:.0f}"
 
 
 def tensor(spec: TensorSpec) -> str:

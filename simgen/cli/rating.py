@@ -70,23 +70,17 @@ def _as_json(on: str, measured: RatesOf) -> dict[str, Any]:
 
 def _print(measured: RatesOf) -> None:
     from simgen.cli import present
+    from simgen.metrics import quantity
 
     machine = measured.machine
     rows = []
     for rate in measured.rates:
         share = "" if rate.share is None else f"{rate.share:.0%}"
-        configured = "" if rate.configured is None else _number(rate.configured, rate.unit)
-        rows.append((rate.name, _number(rate.value, rate.unit), _cycles(rate, machine.clock),
+        configured = "" if rate.configured is None else quantity(rate.configured, rate.unit)
+        rows.append((rate.name, quantity(rate.value, rate.unit), _cycles(rate, machine.clock),
                      configured, share))  # fmt: skip
     print(f"{machine.label}: {machine.units} units at {machine.clock / 1e9:g} GHz")
     present.table(None, ("what", "measured", "in cycles", "configured", "share"), rows)
-
-
-def _number(value: float, unit: str) -> str:
-    for power, prefix in ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1.0, ""), (1e-3, "m"), (1e-6, "u")):
-        if value >= power:
-            return f"{value / power:.3g} {prefix}{unit}"
-    return f"{value * 1e9:.3g} n{unit}"
 
 
 def _cycles(rate: MeasuredRate, clock: float) -> str:

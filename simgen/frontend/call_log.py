@@ -5,8 +5,9 @@
                 ROCBLAS_LAYER=4                 a line of YAML for each problem, with its call_count
     hipBLASLt   HIPBLASLT_LOG_MASK=32           lines of hipblaslt-bench
 
-Other lines of the file are passed over. MIOpen logs the search for an algorithm as a call too
-(LogCmdFindConvolution), which is none of the model's.
+A call begins its line, or stands behind the name of the function that MIOpen logs it with, and has
+the form of the program's arguments. Other lines of the file are passed over. MIOpen logs the search
+for an algorithm as a call too (LogCmdFindConvolution), which is none of the model's.
 
 Source: "Debugging and logging" of MIOpen's documentation, "rocBLAS logging", "Logging and
 heuristics" of hipBLASLt; GEMMs of rocBLAS's log_profile, library/src/include/logging.hpp.
@@ -19,7 +20,7 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from simgen.errors import UsageError, one_line, printable
+from simgen.errors import SimgenError, UsageError, one_line, printable
 from simgen.frontend.drivers import table
 from simgen.storage.files import NotRegularError, open_regular
 
@@ -33,6 +34,13 @@ MAX_NBYTES = 2**30  # of a log
 MAX_LINE = 2**14  # bytes of a line that may be a call
 SEARCHES = "[LogCmdFind"
 PROFILE = "rocblas_function"
+_PROFILED = re.compile(rf"\s*-\s*\{{\s*{PROFILE}:")
+_CALL = re.compile(
+    r"(?:^\s*(?:[+$>]\s+)?|\[LogCmd\w+\]\s+)(?:\S*/)?"
+    r"(?:(?:rocblas-bench|hipblaslt-bench|benchdnn|cutlass_profiler)\s+-"
+    r"|MIOpenDriver(?:\.exe)?\s+\w+(?:\s+-|\s*$)"
+    r"|(?:gemm|conv|rnn)_bench\s+(?:train|inference)\s)"
+)
 PRECISIONS = {"s": "f32_r", "h": "f16_r", "d": "f64_r", "c": "f32_c", "z": "f64_c"}
 # Of a line of the profile: key -> option of rocblas-bench.
 OPTIONS = {
@@ -61,10 +69,13 @@ def read(path: Path) -> CallLog:
     calls: Counter[LibraryOperation] = Counter()
     unread: Counter[str] = Counter()
     for line in _lines(path):
+        count = _count(line)
+        if not count:
+            continue
         try:
-            operation, count = _call(line)
-        except UsageError as error:
-            unread[one_line(str(error))] += 1
+            operation = _operation(line)
+        except SimgenError as error:
+            unread[one_line(str(error))] += count
             continue
         if operation is not None:
             calls[operation] += count
@@ -90,25 +101,29 @@ def _lines(path: Path) -> Iterator[str]:
         raise UsageError(f"{where}: cannot be read ({fact}); check the path") from None
 
 
-def _call(line: str) -> tuple[LibraryOperation | None, int]:
-    """The operation of a line and how often it was called; None: the line is no call.
+def _count(line: str) -> int:
+    """How often the problem of a line was called; 0: the line is no call."""
+    if SEARCHES in line:
+        return 0
+    if _PROFILED.match(line):
+        found = re.search(r"\bcall_count:\s*([0-9]{1,12})\b", line)
+        return int(found[1]) if found else 1
+    return int(bool(_CALL.search(line)))
+
+
+def _operation(line: str) -> LibraryOperation | None:
+    """The operation of a line that is a call.
 
     Raises:
-        UsageError: it is one that cannot be read.
+        SimgenError: it cannot be read.
     """
-    if SEARCHES in line:
-        return None, 0
-    if PROFILE in line:
-        return _profiled(line)
-    return table.read(line.strip()), 1
+    return table.read(_bench_line(line) if _PROFILED.match(line) else line.strip())
 
 
-def _profiled(line: str) -> tuple[LibraryOperation | None, int]:
-    """A line of rocBLAS's profile: a YAML mapping in braces."""
+def _bench_line(line: str) -> str:
+    """A line of rocBLAS's profile, which is a YAML mapping, as one of rocblas-bench."""
     found = dict(re.findall(r"(\w+):\s*['\"]?([^\s,'\"{}]+)", line))
-    name, count = found.get(PROFILE, ""), found.get("call_count", "1")
-    if not re.fullmatch(r"[0-9]{1,12}", count):
-        raise UsageError(f"rocBLAS profile: call_count is {printable(count)}; correct it")
+    name = found.get(PROFILE, "")
     plain = re.fullmatch(r"rocblas_(?:([shdcz])(?=gemm))?(gemm\w*)", name)
     if not plain:
         raise UsageError(f"rocBLAS profile: {printable(name)} is no product; it is left out")
@@ -116,4 +131,4 @@ def _profiled(line: str) -> tuple[LibraryOperation | None, int]:
     words += ["-r", PRECISIONS[plain[1]]] if plain[1] else []
     for key, option in OPTIONS.items():
         words += [option, found[key]] if key in found else []
-    return table.read(" ".join(words)), int(count)
+    return " ".join(words)

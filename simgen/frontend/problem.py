@@ -108,9 +108,11 @@ def find(
     if re.fullmatch(r"\w+", word) and network.is_file():
         return replace(_from_file(network, settings, passes or usual), dtype=dtype)
     listed = deepbench.find(word)
-    found = listed.operation if listed else table.read(word) or operation.read(word)
+    line = None if listed else table.read(word)
+    found = listed.operation if listed else line or operation.read(word)
     if found:
-        return _from_operation(found, listed, settings, passes, dtype)
+        typed = bool(line) or bool(re.search(r"[:,]\s*type\s*=", word))
+        return _from_operation(found, listed, settings, passes, dtype, typed=typed)
     kind, direction = _split(word)
     if kind:
         if passes and tuple(passes) != (Pass(direction),):
@@ -195,8 +197,10 @@ def _from_operation(
     settings: Sequence[tuple[str, str]],
     passes: Sequence[Pass] | None,
     dtype: str | None,
+    *,
+    typed: bool,
 ) -> Problem:
-    """The layer that does an operation, by itself.
+    """The layer that does an operation, by itself; `typed`, if its words say the type.
 
     Raises:
         UsageError: the list has it in other passes or types, or it says another type itself.
@@ -206,7 +210,7 @@ def _from_operation(
     directions = tuple(passes or found.direction)
     if listed:
         _check_listed(listed, directions, dtype)
-    elif dtype not in (None, found.type) and "type" in found.said():
+    elif dtype not in (None, found.type) and typed:
         raise UsageError(f"--type: the workload says type={found.type} already; leave --type out")
     section = found.section(Place(name, 0))
     if directions != found.direction or (listed and directions != (Pass.FORWARD,)):

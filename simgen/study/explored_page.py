@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 
 from simgen.bundle import verdict_file
 from simgen.compile import render
+from simgen.metrics import seconds
 from simgen.storage.files import write_atomic
-from simgen.study import exploring, interactive, store, summary
+from simgen.study import exploring, interactive, store
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -148,7 +149,7 @@ def _shown(each: ComparedPoint, settings: Sequence[str], counts: Sequence[str]) 
         ", ".join((point.target, *point.parts)),
         *(point.settings.get(name, "") for name in settings),
         point.verdict,
-        summary.seconds(point.seconds) if point.seconds else "",
+        seconds(point.seconds) if point.seconds else "",
         "" if each.speed_up is None else f"{each.speed_up:.3g}",
         "yes" if each.pareto else "",
         f"{point.rate:.3g}" if point.rate else "",

@@ -8,6 +8,7 @@ import json
 import math
 from typing import TYPE_CHECKING, Any
 
+from simgen.metrics import quantity
 from simgen.study.series import is_doubled, is_wide
 
 if TYPE_CHECKING:
@@ -171,7 +172,7 @@ def roofline(
             x=[low, ridge, high],
             y=[low * rate, operations, operations],
             mode="lines",
-            name=f"{_si(operations)}op/s, {_si(rate)}B/s",
+            name=f"{quantity(operations, 'op/s')}, {quantity(rate, 'B/s')}",
             line={"color": "#444"},
         )
     )
@@ -195,13 +196,6 @@ def roofline(
     figure.update_xaxes(type="log")
     figure.update_yaxes(type="log")
     return _element(figure)
-
-
-def _si(value: float) -> str:
-    for unit, size in (("P", 1e15), ("T", 1e12), ("G", 1e9), ("M", 1e6)):
-        if value >= size:
-            return f"{value / size:.3g} {unit}"
-    return f"{value:.3g} "
 
 
 def _plain(text: str) -> str:

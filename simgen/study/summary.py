@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from simgen.bundle import result_names, verdict_file
 from simgen.errors import UsageError, did_you_mean
+from simgen.metrics import seconds
 from simgen.study import interactive
 from simgen.study.correlation import HOST
 
@@ -220,14 +221,6 @@ def baseline(word: str, names: Sequence[tuple[str, str]]) -> tuple[str, str]:
     fact = "several bundles have it" if found else "no such result"
     cure = f"write {':'.join(found[0])}" if found else did_you_mean(word, known)
     raise UsageError(f"--baseline {word}: {fact}; {cure}")
-
-
-def seconds(value: float) -> str:
-    """0.000123 -> "123 us"."""
-    for unit, scale in (("s", 1.0), ("ms", 1e-3), ("us", 1e-6)):
-        if value >= scale:
-            return f"{value / scale:.3g} {unit}"
-    return f"{value / 1e-9:.3g} ns"
 
 
 def _speed_up(row: Row, base: Row) -> SpeedUp:

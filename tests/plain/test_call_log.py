@@ -58,7 +58,7 @@ def test_each_call_counts(tmp_path: Path) -> None:
         "gemm:m=1024,n=512,k=1024,beta=1,type=f16": 1,
     }
     assert all(operation.read(str(each)) == each for each in found.calls)
-    assert list(found.unread.values()) == [1, 1]
+    assert list(found.unread.values()) == [1, 3]  # saxpy was called three times
     reasons = " ".join(found.unread)
     assert "MIOpenDriver bnorm: simgen reads conv, gemm, rnn" in reasons
     assert "'rocblas_saxpy' is no product" in reasons
@@ -72,13 +72,33 @@ def test_the_command_prints_problems_and_what_is_left_out(tmp_path: Path, simgen
     rows = done.json()
     assert [row["calls"] for row in rows] == ["2", "1", "41"]
     assert sum(float(row["share"].removesuffix(" %")) for row in rows) == pytest.approx(100, abs=1)
-    assert done.err.startswith("calls that are left out: 2 (1: ")
+    assert done.err.startswith("calls that are left out: 4 (3: ")
     assert done.err.count("\n") == 1
+
+
+def test_prose_about_a_program_is_no_call(tmp_path: Path) -> None:
+    path = tmp_path / "model.log"
+    prose = (
+        "I don't use MIOpenDriver here",
+        "MIOpenDriver conv is slow; see rocblas-bench -h",
+        "rocblas-bench is a tool",
+        "the key rocblas_function: counts calls",
+        "warning: hipblaslt-bench -m 3 is what the page shows",
+        "run gemm_bench to compare",
+    )
+    path.write_text(
+        "\n".join(prose)
+        + f"\n12:34 0.5 MIOpen(HIP): Command [LogCmdConvolution] MIOpenDriver.exe {CONV}\n"
+        f"+ ./bin/MIOpenDriver {CONV}\n"
+    )
+    found = call_log.read(path)
+    assert (list(found.calls.values()), found.unread) == ([2], {})
 
 
 @pytest.mark.parametrize(
     ("content", "fact"),
     [
+        (b"see MIOpenDriver -h\nit's rocblas-bench\n", "no call of MIOpen"),
         (b"nothing\n", "no call of MIOpen, rocBLAS or hipBLASLt in this log"),
         (b"\xff\0" * 1000, "no call of MIOpen"),
     ],

@@ -16,7 +16,7 @@ from handmade import build, lowered_text, small
 
 from simgen import metrics, resources
 from simgen.bundle.results import Result, save
-from simgen.cli import present
+from simgen.cli import following, present
 from simgen.metrics import GIVEN, METRICS, PARTS, Kind, Metric
 from simgen.study import page, trace
 from simgen.targets.gem5 import stats
@@ -147,3 +147,34 @@ def test_results_have_units(tmp_path: Path):
 def test_a_metric_that_is_not_in_the_table_has_no_unit():
     assert metrics.unit("seconds") == "seconds"
     assert metrics.unit("own_counter") == ""
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (0.000123, "123 us"), (999.4e-6, "999 us"), (999.6e-6, "1 ms"), (0.99951, "1 s"),
+        (999.9e-9, "1 us"), (5e-13, "0.0005 ns"), (0.0, "0 ns"), (1234.0, "1230 s"),
+    ],
+)  # fmt: skip
+def test_a_time_is_rounded_before_its_unit_is_chosen(value, text):
+    assert metrics.seconds(value) == text
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(999.6e9, "1 TB/s"), (123456, "123 kB/s"), (0.5, "500 mB/s"), (2.5e18, "2500 PB/s")],
+)
+def test_a_rate_has_the_prefix_of_its_rounded_number(value, text):
+    assert metrics.quantity(value, "B/s") == text
+
+
+def test_counts_and_sizes_and_durations_go_on_to_the_next_unit():
+    assert [present.count(each) for each in (999, 999.4, 999999, 1234567, 12.6)] == [
+        "999", "999", "1M", "1.23M", "13"
+    ]  # fmt: skip
+    assert [present.size(each) for each in (1023, 1024**2 - 10, 1536)] == [
+        "1023 B", "1.0 MiB", "1.5 KiB"
+    ]  # fmt: skip
+    assert [following.duration(each) for each in (59.4, 59.7, 3599.8)] == [
+        "59 s", "1 min 00 s", "1 h 00 min"
+    ]  # fmt: skip

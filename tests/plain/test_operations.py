@@ -275,6 +275,19 @@ def test_a_workload_of_each_form_is_shown_in_each_form(simgen):
     fails(simgen(f"show '{string}' --as deepbench"), 2, "no convolution of NHWC images")
 
 
+@pytest.mark.parametrize(
+    "word",
+    ["gemm:m=3,n=4,k=5,type=f32", "conv:n=1,c=2,h=3,w=3,k=5,r=3,s=3,type=f32", "MIOpenDriver gemm",
+     "rocblas-bench -f gemm -r s", "gemm:m=3,n=4,k=5,type=bf16"],
+)  # fmt: skip
+def test_a_type_that_the_words_say_stays(simgen, word):
+    said = "type=bf16" if "bf16" in word else "type=f32"
+    fails(simgen(f"show {shlex.quote(word)} --type f16"), 2, f"the workload says {said} already")
+    assert (
+        simgen("show gemm:m=3,n=4,k=5 --type f16 --as string").out == "gemm:m=3,n=4,k=5,type=f16\n"
+    )
+
+
 def test_sparse_products_and_all_reduces_are_written_as_strings(simgen):
     for string in (
         "sparse:m=64,n=9,k=32,sparsity=0.75,side=8",

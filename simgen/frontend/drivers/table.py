@@ -48,7 +48,7 @@ def read(line: str) -> LibraryOperation | None:
     except ValueError:
         raise UsageError(f"workload {printable(line)}: a quotation has no end; close it") from None
     for at, word in enumerate(words):
-        program = word.rpartition("/")[2]
+        program = word.rpartition("/")[2].removesuffix(".exe")
         if program in PROGRAMS:
             return PROGRAMS[program].read(words[at + 1 :], program)
     return None
