@@ -136,7 +136,11 @@ def _show_lines(plan: Plan, form: str, as_json: bool, quiet: bool) -> None:
         return
     print("\n".join(lines))
     if without and not quiet:
-        names = ", ".join(without)
+        reasons: dict[str, list[str]] = {}
+        for name, why in without.items():
+            plain = why[0] == "[" and why[-1] == "]"
+            reasons.setdefault("" if plain else f" ({why})", []).append(name)
+        names = "; ".join(f"{', '.join(each)}{why}" for why, each in reasons.items())
         print(message(f"layers that have no such line: {names}"), file=sys.stderr)
 
 

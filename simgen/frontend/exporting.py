@@ -6,6 +6,7 @@ from math import prod
 from typing import TYPE_CHECKING
 
 from simgen.errors import UsageError
+from simgen.frontend.config import Place
 from simgen.frontend.drivers import table
 from simgen.frontend.operation import (
     TYPES,
@@ -23,6 +24,12 @@ from simgen.layers.product.fully_connected import FullyConnected
 from simgen.layers.product.gemm import Gemm
 from simgen.layers.recurrent.recurrent import Recurrent
 from simgen.layers.sparse.sparse_gemm import SparseGemm
+
+# Keys of extents and types, which operations have in their own words, and of what they leave out.
+ELSEWHERE = (
+    *("m", "n", "k", "batch", "type", "num_output", "axis", "bias", "hidden_size", "propagation"),
+    *("sparsity", "nonzeros"),
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -44,9 +51,12 @@ def lines(network: Network, passes: Sequence[Pass], form: str) -> tuple[list[str
     for placed in network.layers:
         try:
             made = operations(placed, passes)
-            found += [line for each in made for line in table.lines(form, each)]
-            if not made:
-                without[placed.node.name] = f"[{placed.layer.section}]"
+            key = unsaid(placed.layer, made[0]) if made else ""
+            if made and not key:
+                found += [line for each in made for line in table.lines(form, each)]
+            else:
+                section = f"[{placed.layer.section}]"
+                without[placed.node.name] = f"{section} with {key}" if key else section
         except UsageError as error:
             without[placed.node.name] = str(error).partition(": ")[2].partition(";")[0]
     if not found:
@@ -69,7 +79,8 @@ def of_layer(
 ) -> list[LibraryOperation]:
     """The same of a layer that stands for a node, in passes of its own; `output` is its y."""
     dtype = str((node.inputs or (output,))[0].dtype)
-    dtype = "i8" if dtype == "i32" else dtype
+    if isinstance(layer, Gemm) and not node.inputs:  # its result may be of another type
+        dtype = str(layer.type)
     if not directions or dtype not in TYPES:
         return []
     if type(layer) is Gemm and directions == layer.steps(layer.passes[0]):
@@ -93,6 +104,26 @@ def of_layer(
         ranks, *extents = node.inputs[0].shape
         return [AllReduceOperation(prod(extents), ranks, layer.route, dtype)]
     return []
+
+
+def unsaid(layer: Layer, made: LibraryOperation) -> str:
+    """The first key of a layer that its operation does not say, with its value; "" if it says all.
+
+    Hints are ways to the same result. Of a fully connected layer, products leave the bias out.
+    """
+    entries = [] if type(layer) is FullyConnected else made.section(Place("", 0)).entries
+    keys = layer.config_keys()
+    given = [(each.key, each.value, each.where) for each in entries if each.key in keys]
+    alike = type(layer).from_config(given, layer.machine)
+    for each in type(layer).keyed_fields():
+        key, value = each.metadata["keys"][0], getattr(layer, each.name)
+        if not (each.metadata["hint"] or key in ELSEWHERE) and value != getattr(alike, each.name):
+            return f"{key}={str(value).lower()}"
+    first, *others = layer.types or (None,)
+    for at, dtype in enumerate(others):
+        if dtype is not (first.product if first and at else first):
+            return f"inputs of {', '.join(map(str, layer.types))}"
+    return ""
 
 
 def _gemm(layer: Gemm, node: Node, output: TensorSpec, dtype: str) -> GemmOperation:

@@ -306,6 +306,55 @@ def test_layers_of_a_network_that_no_library_has_are_named(simgen):
     fails(simgen("show softmax_fwd --as miopen"), 2, "no layer here has such a line")
 
 
+RECURRENT = """[DNNMark]
+run_mode=composed
+[Input]
+name=x
+shape=6x2x16
+[Input]
+name=h
+shape=2x16
+[Recurrent]
+name=given
+cell=gru
+previous_layer=x,h
+initial_state=true
+[Recurrent]
+name=plain
+cell=tanh
+previous_layer=given
+"""
+
+
+@pytest.mark.parametrize("form", ["miopen", "string"])
+def test_a_layer_that_a_line_does_not_say_is_left_out_by_name(simgen, tmp_path, form):
+    path = tmp_path / "states.dnnmark"
+    path.write_text(RECURRENT)
+    done = simgen(f"show {path} --as {form}")
+    assert len(done.out.splitlines()) == 1
+    assert "tanh" in done.out
+    assert "x, h; given ([Recurrent] with initial_state=true)" in done.err
+    for words, fact in [
+        ("gemm_fwd --type f16 --set transb=true --set b_type=i4 --set b_scale=.01",
+         "[Gemm] with b_scale=0.01"),
+        ("fc_fwd --type f16 --set w_type=i8 --set w_scale=.01", "[FullyConnected] with w_type=i8"),
+        ("lenet5_i8 --layers conv1", "[Convolution] with x_scale="),
+        ("recurrent_fwd --set final_state=true", "[Recurrent] with final_state=true"),
+    ]:  # fmt: skip
+        fails(simgen(f"show {words} --as {form}"), 2, fact)
+    assert (
+        simgen("show gemm_fwd --set type=i8 --as string").out == "gemm:m=256,n=256,k=256,type=i8\n"
+    )
+
+
+def test_layouts_are_said_or_the_line_is_left_out(simgen):
+    plain = "conv_fwd --set conv_mode=cross_correlation --layout nhwc"
+    assert "--stag=axb --dtag=axb g1mb126" in simgen(f"show {plain} --as benchdnn").out
+    assert "-I NHWC -O NHWC" in simgen(f"show {plain} --as miopen").out
+    done = simgen("show resnet18 --as cutlass")
+    assert (len(done.out.splitlines()), done.err.count("NCHW images")) == (1, 1)
+
+
 def test_products_of_a_fully_connected_layer_are_those_of_blas(simgen):
     """y^T = w x^T, dx^T = w^T dy^T and dw^T = x^T dy, where x (N, I), y (N, K) and w (K, I) by rows
     are (I, N), (K, N) and (I, K) by columns."""
