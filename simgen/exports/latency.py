@@ -12,7 +12,9 @@ A folder with a table for each of them, of what they have a place for:
     vidur/all_reduce.csv        all-reduces: `size` in bytes, times in milliseconds
 
 Several bundles, as of a sweep over the number of tokens, make one table: these tools interpolate.
-Equal products are one line with the mean of their times.
+Equal products are one line with the mean of their times. What a table has no word for (quantised
+products, factors alpha and beta, a second order in memory or a second 16-bit type of the same
+extents, a layer with as many tokens in another bundle) is not in it, and is named.
 
 Source of Vidur's columns: SklearnExecutionTimePredictor of Vidur 0.0.26, which reads medians of
 times and takes the lines whose model is the one that it simulates.
@@ -28,6 +30,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from simgen import __version__
 from simgen.exports import arrow, base, operators, tables
 from simgen.frontend.network import make_layer
+from simgen.frontend.operation import GemmOperation
 from simgen.ir import Pass
 from simgen.storage.files import atomic_folder
 from simgen.workload import sharding
@@ -38,6 +41,7 @@ if TYPE_CHECKING:
 
     from simgen.exports.base import Exported
     from simgen.exports.operators import MatrixProduct
+    from simgen.frontend.operation import LibraryOperation
     from simgen.ir import OpCount, Step, Workload
 
 MILLISECONDS, MICROSECONDS = 1e3, 1e6
@@ -72,8 +76,15 @@ class TimedStep:
     workload: Workload
     step: Step
     work: OpCount
-    product: MatrixProduct | None
+    operation: LibraryOperation | None
     seconds: float
+
+    @property
+    def product(self) -> MatrixProduct | None:
+        return operators.product(self.operation)
+
+    def __str__(self) -> str:
+        return f"{operators.title(self.step)} of {self.bundle}"
 
     @property
     def tokens(self) -> int | None:
@@ -101,12 +112,18 @@ class LatencyTables(base.Export):
 
     def write(self, sources: Sequence[Exported], path: Path) -> list[str]:
         timed = [each for source in sources for each in _timed(self, source)]
-        gemms = _gemms(timed)
+        gemms, without = _gemms(timed)
+        dense, several = _dense(timed)
         mlp, lacking = _mlp(timed, self.model)
+        left = [
+            (name, why)
+            for name, reasons in (("gemm_perf", without), ("dense.csv", several))
+            for why in _by_reason(reasons)
+        ]
         found = {
             "operators.csv": (OPERATORS, [_operator(each) for each in timed]),
             "aiconfigurator/gemm_perf.csv": (GEMM, gemms),
-            "llmservingsim/dense.csv": (DENSE, _dense(timed)),
+            "llmservingsim/dense.csv": (DENSE, dense),
             "vidur/mlp.csv": mlp,
             "vidur/all_reduce.csv": (ALL_REDUCE, _all_reduces(sources)),
         }
@@ -123,6 +140,7 @@ class LatencyTables(base.Export):
                 arrow.write(at, columns, {"latency": "ms"}, {"producer": f"simgen {__version__}"})
             elif gemms:
                 lines.append(f"there is no pyarrow, and so no gemm_perf.parquet; {arrow.CURE}")
+        lines += [f"not in {name}: {why}" for name, why in left]
         if not gemms:
             known = " or ".join(QUANT_MODES)
             lines.append(f"no table for AIConfigurator, which has products of {known}")
@@ -135,11 +153,12 @@ def _timed(export: base.Export, source: Exported) -> Iterator[TimedStep]:
     seconds = base.seconds(export, bundle, result)
     gpus = int(result.provenance.get("gpus", 1))
     workload = sharding.split(bundle.workload, gpus).workload
-    for at, step, product in operators.products(workload):
+    for at, step in enumerate(workload.steps):
         if at in seconds:
+            found = operators.operation(workload, step)
             node = workload.node(step.layer)
             work = make_layer(node, workload.machine).count(node.inputs, step.direction)
-            told = (source.name, result.name, workload, step, work, product)
+            told = (source.name, result.name, workload, step, work, found)
             yield TimedStep(*told, seconds[at])
 
 
@@ -154,27 +173,60 @@ def _operator(of: TimedStep) -> list[Any]:
     ]  # fmt: skip
 
 
-def _gemms(timed: Sequence[TimedStep]) -> list[list[Any]]:
-    """Products that are layers by themselves: fully connected ones, and [Gemm] without a batch."""
-    found: dict[tuple[Any, ...], list[float]] = {}
+def _gemms(timed: Sequence[TimedStep]) -> tuple[list[list[Any]], list[tuple[TimedStep, str]]]:
+    """Products that are layers by themselves: fully connected ones, and [Gemm] without a batch.
+
+    Those that the table has no line for come with the reason.
+    """
+    found: dict[tuple[Any, ...], list[TimedStep]] = {}
+    without: list[tuple[TimedStep, str]] = []
     for each in timed:
-        p, kind = each.product, each.workload.node(each.step.layer).kind
-        if p and p.count == 1 and p.type in QUANT_MODES and "conv" not in kind:
-            key = (each.result, QUANT_MODES[p.type], p.m, p.n, p.k)
-            found.setdefault(key, []).append(each.seconds * MILLISECONDS)
-    return [
-        ["simgen", __version__, result, "gemm", "simgen", mode, *mnk, _number(fmean(times))]
-        for (result, mode, *mnk), times in found.items()
-    ]
+        p, made = each.product, each.operation
+        if p is None or not isinstance(made, GemmOperation):
+            continue
+        key = (each.result, QUANT_MODES.get(p.type), p.m, p.n, p.k)
+        same = found.get(key, [each])[0].operation
+        why = (
+            operators.unsaid(each.workload, each.step, made)
+            or ("" if p.type in QUANT_MODES else p.type)
+            or ("" if p.count == 1 else f"{p.count} matrices")
+            or ("" if (made.alpha, made.beta) == (1, 0) else f"alpha={made.alpha} beta={made.beta}")
+            or ("" if made == same else f"its line is of {same}")
+        )
+        if why:
+            without.append((each, why))
+        else:
+            found.setdefault(key, []).append(each)
+    rows = [
+        ["simgen", __version__, result, "gemm", "simgen", mode, *mnk,
+         _number(fmean(each.seconds for each in of) * MILLISECONDS)]
+        for (result, mode, *mnk), of in found.items()
+    ]  # fmt: skip
+    return rows, without
 
 
-def _dense(timed: Sequence[TimedStep]) -> list[list[Any]]:
-    found: dict[tuple[str, int], list[float]] = {}
+def _dense(timed: Sequence[TimedStep]) -> tuple[list[list[Any]], list[tuple[TimedStep, str]]]:
+    """Lines of forward passes, and the steps that would be a second one of the same name."""
+    found: dict[tuple[str, int], TimedStep] = {}
+    without: list[tuple[TimedStep, str]] = []
     for each in timed:
         if each.step.direction is Pass.FORWARD and each.tokens is not None:
-            key = (each.step.layer, each.tokens)
-            found.setdefault(key, []).append(each.seconds * MICROSECONDS)
-    return [[layer, tokens, _number(fmean(t))] for (layer, tokens), t in sorted(found.items())]
+            kept = found.setdefault((each.step.layer, each.tokens), each)
+            if kept is not each:
+                without.append((each, f"its line is of {kept.bundle}"))
+    rows = [
+        [layer, tokens, _number(each.seconds * MICROSECONDS)]
+        for (layer, tokens), each in sorted(found.items(), key=lambda item: item[0])
+    ]
+    return rows, without
+
+
+def _by_reason(without: Sequence[tuple[TimedStep, str]]) -> list[str]:
+    """Names of steps, by the reason that they are not there."""
+    found: dict[str, list[str]] = {}
+    for each, why in without:
+        found.setdefault(why, []).append(str(each))
+    return [f"{', '.join(names)} ({why})" for why, names in found.items()]
 
 
 def _mlp(

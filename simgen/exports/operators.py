@@ -20,8 +20,6 @@ from simgen.frontend.operation import ConvOperation, GemmOperation
 from simgen.ir import Pass
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from simgen.frontend.operation import LibraryOperation
     from simgen.ir import Step, Workload
 
@@ -62,10 +60,9 @@ def product(found: LibraryOperation | None) -> MatrixProduct | None:
     return None
 
 
-def products(workload: Workload) -> Iterator[tuple[int, Step, MatrixProduct | None]]:
-    """(index, step, its product) of all steps, in order."""
-    for at, step in enumerate(workload.steps):
-        yield at, step, product(operation(workload, step))
+def unsaid(workload: Workload, step: Step, found: LibraryOperation) -> str:
+    """What the operation of a step does not say of it, as "key=value"; "" if it says all."""
+    return exporting.unsaid(make_layer(workload.node(step.layer), workload.machine), found)
 
 
 def title(step: Step) -> str:

@@ -54,7 +54,7 @@ def write(path: Path, output: Path, baseline: str | None = None) -> Explored:
     store.check(path, found)
     points = exploring.compared(found.points, baseline)
     of_settings = exploring.sensitivity(found.points)
-    doubts = _doubts(path, found.points, found.missing)
+    doubts = [*_doubts(path, found.points, found.missing), *exploring.beside_fronts(points)]
     settings = list(dict.fromkeys(name for each in found.points for name in each.settings))
     head, rows = _table(points, settings)
     write_atomic(output / POINTS, _csv(head, rows))
@@ -198,13 +198,14 @@ def _fronts(points: Sequence[ComparedPoint]) -> list[tuple[str, str]]:
     made = []
     for title, group in _groups(points).items():
         timed = [each for each in group if each.point.seconds]
-        others = [name for each in timed[:1] for name in each.objectives if name != "seconds"]
+        whole = [each for each in timed if not each.lacking]
+        others = [name for each in whole[:1] for name in each.objectives if name != "seconds"]
         for other in others if len(timed) > 1 else []:
             shown = {
                 f"{each.point.bundle} on {each.point.result}": (
                     each.objectives.get(other, 0.0), each.point.seconds,
                 )
-                for each in timed
+                for each in timed if not each.lacking
             }  # fmt: skip
             front = {f"{each.point.bundle} on {each.point.result}" for each in timed if each.pareto}
             made.append((title, interactive.front(shown, front, other, "seconds")))
@@ -212,4 +213,7 @@ def _fronts(points: Sequence[ComparedPoint]) -> list[tuple[str, str]]:
 
 
 def _objectives(points: Sequence[ComparedPoint]) -> Mapping[str, str]:
-    return {title: ", ".join(group[0].objectives) for title, group in _groups(points).items()}
+    return {
+        title: ", ".join((*group[0].objectives, *group[0].lacking))
+        for title, group in _groups(points).items()
+    }

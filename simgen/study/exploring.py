@@ -6,7 +6,9 @@ the same target, of the same layers. The first of them is the base point, unless
     speed-up      time of the base point / time of the point
     Pareto        no other point is as good in all objectives and better in one. The objectives are
                   the time and every option of the hardware that is swept and has a size, of which
-                  less is cheaper; where there is none, the time and the bytes of DRAM.
+                  less is cheaper; where there is none, or no point has them all, the time and the
+                  bytes of DRAM. A point that lacks an objective is beside the front: a result of
+                  default options, or one whose bytes were not counted.
     sensitivity   of a setting: points that differ in it alone, each against the one with its first
                   value; the geometric mean of their rates (operations in a second) divided, the
                   least and the most. The exponent e is the mean of log(rates divided) / log(values
@@ -37,6 +39,7 @@ class ComparedPoint:
     point: StoredPoint
     base: StoredPoint
     objectives: Mapping[str, float]  # less is better
+    lacking: tuple[str, ...]  # objectives of others that it does not have
     pareto: bool
 
     @property
@@ -87,30 +90,51 @@ def _compare(group: Sequence[StoredPoint], base: StoredPoint) -> list[ComparedPo
     hardware = _sizes(group)
     objectives = {id(point): _objectives(point, hardware) for point in group}
     timed = [point for point in group if point.seconds]
-    whole = len({frozenset(objectives[id(point)]) for point in timed}) == 1
+    every = dict.fromkeys(name for point in timed for name in objectives[id(point)])
+    lacking = {id(o): tuple(name for name in every if name not in objectives[id(o)]) for o in group}
+    whole = [point for point in timed if not lacking[id(point)]]
     return [
         ComparedPoint(
             point,
             base,
             objectives[id(point)],
+            lacking[id(point)],
             bool(point.seconds)
-            and whole
-            and not any(_better(objectives[id(o)], objectives[id(point)]) for o in timed),
+            and not lacking[id(point)]
+            and not any(_better(objectives[id(o)], objectives[id(point)]) for o in whole),
         )
         for point in group
     ]
 
 
+def beside_fronts(points: Sequence[ComparedPoint]) -> list[str]:
+    """What is to be said of points that no front can have, a line for each group and reason."""
+    found: dict[tuple[int, tuple[str, ...]], list[ComparedPoint]] = {}
+    for each in points:
+        if each.point.seconds and each.lacking:
+            found.setdefault((id(each.base), each.lacking), []).append(each)
+    lines = []
+    for (base, lacking), group in found.items():
+        whole = sum(id(each.base) == base and bool(each.point.seconds) for each in points)
+        first = f"{group[0].point.bundle} on {group[0].point.result}"
+        told = f"{len(group)} of {whole} points say no {', '.join(lacking)}, {first} the first"
+        lines.append(f"Pareto: {told} of them; they are beside the front")
+    return lines
+
+
 def _sizes(group: Sequence[StoredPoint]) -> list[str]:
-    """The options of the run that have several values, all of them sizes."""
-    options = [result_names.options_of(point.result) for point in group]
+    """The options of the run that have several values, all of them sizes.
+
+    None where no point with a time has them all: each alone would be half of the hardware.
+    """
+    options = [result_names.options_of(point.result) for point in group if point.seconds]
     names = dict.fromkeys(name for each in options for name in each)
     made = []
     for name in names:
-        values = {each.get(name, "") for each in options}
+        values = {each[name] for each in options if name in each}
         if len(values) > 1 and all(result_names.magnitude(value) is not None for value in values):
             made.append(name)
-    return made
+    return made if any(set(made) <= set(each) for each in options) else []
 
 
 def _objectives(point: StoredPoint, hardware: Sequence[str]) -> dict[str, float]:
@@ -118,7 +142,8 @@ def _objectives(point: StoredPoint, hardware: Sequence[str]) -> dict[str, float]
     if not hardware and DRAM in point.metrics:
         made[DRAM] = point.metrics[DRAM]
     for name in hardware:
-        made[name] = result_names.magnitude(point.settings[name]) or 0.0
+        if name in point.settings:
+            made[name] = result_names.magnitude(point.settings[name]) or 0.0
     return made
 
 

@@ -65,6 +65,45 @@ def test_where_no_hardware_is_swept_traffic_is_what_there_is_to_save():
     assert [each.pareto for each in exploring.compared(found)] == [False, True]
 
 
+def test_a_default_result_beside_a_sweep_changes_no_objective():
+    swept = [point(4.0, units=1), point(2.0, units=2), point(2.0, units=4)]
+    alone = exploring.compared(swept)
+    made = exploring.compared([point(1.0), *swept])
+    assert [each.pareto for each in made] == [False, True, True, False]
+    assert [each.objectives for each in made[1:]] == [each.objectives for each in alone]
+    assert exploring.beside_fronts(alone) == []
+    assert exploring.beside_fronts(made) == [
+        "Pareto: 1 of 4 points say no units, net on gem5-se the first of them; they are beside the "
+        "front"
+    ]
+
+
+def test_two_sweeps_from_one_default_have_the_traffic_as_objective():
+    found = [
+        point(3.0, units=1),
+        point(2.0, units=2),
+        point(2.5, tcp="8KiB"),
+        point(2.4, tcp="16KiB"),
+    ]
+    for each in found:
+        each.metrics[exploring.DRAM] = 5.0
+    made = exploring.compared(found)
+    assert {*made[0].objectives} == {"seconds", exploring.DRAM}
+    assert [each.pareto for each in made] == [False, True, False, False]
+
+
+def test_a_point_without_a_metric_does_not_empty_the_front():
+    found = [
+        point(each, bundle=f"net@algo={name}")
+        for each, name in ((2.0, "a"), (1.0, "b"), (0.5, "c"))
+    ]
+    found[0].metrics[exploring.DRAM] = 5.0
+    found[1].metrics[exploring.DRAM] = 9.0
+    made = exploring.compared(found)
+    assert [each.pareto for each in made] == [True, True, False]
+    assert exploring.beside_fronts(made)[0].startswith("Pareto: 1 of 3 points say no dram_bytes")
+
+
 def test_sensitivity_is_of_points_that_differ_in_one_setting_alone():
     found = [point(8.0 / units**0.5 * cost, units=units, l1=l1)
              for units in (1, 2, 4) for l1, cost in (("16KiB", 1.0), ("32KiB", 0.5))]  # fmt: skip

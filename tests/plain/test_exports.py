@@ -215,6 +215,36 @@ def test_operators_have_times_and_shapes_and_tables_of_others_their_columns(tmp_
     assert read.to_pylist()[1]["m"] == 4
 
 
+def test_a_product_that_aiconfigurator_has_no_line_for_is_named(tmp_path):
+    fc = "[FullyConnected]\nname=up\nn=8\nc=128\nnum_output=32\n"
+    texts = {
+        "half": f"{fc}type=f16\n",
+        "int4": f"{fc}type=f16\nw_type=i4\nw_scale=.01\n",
+        "brain": f"{fc}type=bf16\n",
+        "float": fc,
+        "scaled": "[Gemm]\nname=g\nm=8\nn=32\nk=128\ntype=f16\nalpha=0.5\n",
+        "batch": "[Gemm]\nname=g\nm=8\nn=32\nk=128\ntype=f16\nbatch=3\n",
+    }
+    sources = []
+    for name, text in texts.items():
+        workload = lowered_text(text)
+        made = build(tmp_path / name, workload)
+        sources.append(base.Exported(name, made, (result(workload),)))
+    said = EXPORTS["latency"].write(sources, tmp_path / "out")
+    (row,) = table(tmp_path / "out" / "aiconfigurator" / "gemm_perf.csv")
+    alone = sum(x["seconds"] for x in sources[0].result.launches)
+    assert float(row["latency"]) == pytest.approx(1e3 * alone)
+    for name, layer, why in [
+        ("int4", "up", "w_type=i4"), ("float", "up", "f32"), ("batch", "g", "3 matrices"),
+        ("brain", "up", "its line is of gemm:m=32,n=8,k=128,ta=1,type=f16"),
+        ("scaled", "g", "alpha=0.5 beta=0.0"),
+    ]:  # fmt: skip
+        assert f"not in gemm_perf: {layer} fwd of {name} ({why})" in said
+    (dense,) = [r for r in table(tmp_path / "out/llmservingsim/dense.csv") if r["layer"] == "up"]
+    assert float(dense["time_us"]) == pytest.approx(1e6 * alone)
+    assert any("dense.csv: up fwd of int4, up fwd of brain" in line for line in said)
+
+
 def test_a_table_of_products_is_read_by_aiconfigurator(tmp_path):
     core = pytest.importorskip("aiconfigurator_core")
     from aiconfigurator_core.sdk.operations.gemm import GEMM
