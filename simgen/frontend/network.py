@@ -35,7 +35,8 @@ if TYPE_CHECKING:
     from simgen.frontend.config import Config
     from simgen.layers import Layer
 
-RUN_MODES = ("none", "standalone", "composed")
+STANDALONE = "standalone"
+RUN_MODES = ("none", STANDALONE, "composed")
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,62}\Z")
 
 
@@ -126,6 +127,8 @@ def resolve(
         raise ConfigError(config.source, "no layer section; add one, such as [Softmax]")
     named = _by_name(sections)
     sources = {name: _sources(name, section, named) for name, section in named.items()}
+    if run_mode == STANDALONE:
+        sources = {name: _alone(name, each, named) for name, each in sources.items()}
     order = _order(named, _layers(sources))
     if phase is not None:
         named = in_phase(named, phase)
@@ -301,6 +304,30 @@ def _sources(name: str, section: Section, named: Mapping[str, Section]) -> tuple
             cure = f"its {layer.from_data} come by --values or --data, as {name}.{layer.from_data}"
         raise ConfigError(entry.where, f"{fact}; {cure}")
     return tuple(found)
+
+
+def _alone(
+    name: str, sources: tuple[Source, ...], named: Mapping[str, Section]
+) -> tuple[Source, ...]:
+    """What a layer reads where each runs by itself: nothing of another layer but [Input].
+
+    DNNMark passes previous_layer over where a layer has extents of its own, and ends where it has
+    none (core/include/dnn_layer.h, Setup).
+
+    Raises:
+        ConfigError: it has none.
+    """
+    section = named[name]
+    computed = [each.layer for each in sources if not LAYERS[kind_of(named[each.layer])].given]
+    if not computed:
+        return sources
+    extents = {*EXTENTS, SHAPE, *LAYERS[kind_of(section)].input_keys} - {TYPE}
+    entry = section.get("previous_layer")
+    if entry is not None and not any(section.get(key) for key in extents):
+        fact = f"layer {name!r} reads {computed[0]!r}, but run_mode={STANDALONE} runs each alone"
+        cure = "give it extents of its own, such as n, c, h and w, or write run_mode=composed"
+        raise ConfigError(entry.where, f"{fact}; {cure}")
+    return ()
 
 
 def _layers(sources: Mapping[str, tuple[Source, ...]]) -> dict[str, tuple[str, ...]]:

@@ -261,7 +261,26 @@ def test_what_is_unknown_is_an_error_with_a_cure(text, words):
 
 @pytest.mark.parametrize("mode", network.RUN_MODES)
 def test_every_run_mode_of_dnnmark_is_read(mode):
-    assert resolved(f"[DNNMark]\nrun_mode={mode}\n{TWO}").run_mode == mode
+    text = TWO if mode != "standalone" else f"{TWO}{X}"
+    assert resolved(f"[DNNMark]\nrun_mode={mode}\n{text}").run_mode == mode
+
+
+def test_standalone_layers_read_nothing_of_each_other():
+    """As Setup of DNNMark's core/include/dnn_layer.h: extents of its own, or no layer."""
+    head = "[DNNMark]\nrun_mode=standalone\n"
+    own = f"[Softmax]\nname=s\nprevious_layer=a\n{X}"
+    for text in (f"{head}[Activation]\nname=a\n{X}{own}", f"{head}{own}[Activation]\nname=a\n{X}"):
+        found = {each.node.name: each for each in resolved(text).layers}
+        assert found["s"].previous == ()
+        assert found["s"].node.inputs[0].shape == found["a"].node.inputs[0].shape
+    fact = (
+        "layer 's' reads 'a', but run_mode=standalone runs each alone; give it extents of its own"
+    )
+    assert fact in refused(f"{head}{TWO}")
+    given = "[Input]\nname=x\nshape=2x3\n[Softmax]\nname=s\nprevious_layer=x\n"
+    assert resolved(f"{head}{given}").layers[-1].previous == ("x",)  # data, and no layer that runs
+    product = "[Gemm]\nname=g\nm=2\nn=3\nk=4\nprevious_layer=a,a\n"
+    assert resolved(f"{head}[Activation]\nname=a\n{X}{product}").layers[-1].previous == ()
 
 
 def test_run_mode_is_none_unless_given():
