@@ -112,7 +112,8 @@ def find(
     found = listed.operation if listed else line or operation.read(word)
     if found:
         typed = bool(line) or bool(re.search(r"[:,]\s*type\s*=", word))
-        return _from_operation(found, listed, settings, passes, dtype, typed=typed)
+        made = _from_operation(found, listed, settings, passes, dtype, typed=typed)
+        return replace(made, notes=(*made.notes, *table.notes(word))) if line else made
     kind, direction = _split(word)
     if kind:
         if passes and tuple(passes) != (Pass(direction),):

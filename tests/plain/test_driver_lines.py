@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import itertools
 import re
+import shlex
 from dataclasses import replace
 from math import prod
 from pathlib import Path
@@ -239,6 +240,24 @@ REFUSED = [
 def test_what_no_layer_does_is_refused_for_that_reason(line, fact):
     with pytest.raises(UsageError, match=re.escape(fact)):
         table.read(line)
+
+
+@pytest.mark.parametrize(
+    ("line", "note"),
+    [
+        ("hipblaslt-bench -m 8 --bias_vector", "the bias that --bias_vector adds is left out"),
+        ("cutlass_profiler --operation=Gemm --m=8", "kernels of every type that fits; this is f32"),
+        ("benchdnn --conv ic8ih8oc8kh3", "the library choose how images lie; here they are NCHW"),
+    ],
+)
+def test_what_a_line_leaves_open_is_said(simgen, line, note):
+    assert note in simgen(f"show {shlex.quote(line)}").out
+    plain = {
+        "hipblaslt": "-m 8",
+        "cutlass_p": "--operation=Gemm --A=f16",
+        "benchdnn ": "--matmul 2x3:3x4",
+    }
+    assert note not in simgen(f"show {shlex.quote(f'{line.split()[0]} {plain[line[:9]]}')}").out
 
 
 # ------------------------------------------------------------------ what the programs compute

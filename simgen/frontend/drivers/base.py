@@ -33,6 +33,10 @@ class Driver(ABC):
             UsageError: there is no such option, or simgen has not what it asks for.
         """
 
+    def notes(self, words: list[str]) -> tuple[str, ...]:
+        """What a user has to know of a line that was read."""
+        return ()
+
     @abstractmethod
     def lines(self, operation: LibraryOperation) -> list[str]:
         """Command lines that run the operation, one for each pass where a line has one.

@@ -125,6 +125,12 @@ class Benchdnn(Driver):
                 raise UsageError(f"{place}: {fact}; write it before")
         return readers[drivers[0]](given, problems[0])
 
+    def notes(self, words: list[str]) -> tuple[str, ...]:
+        tagged = any(word.startswith(("--stag=", "--dtag=")) for word in words)
+        if "--conv" not in words or tagged:
+            return ()
+        return ("benchdnn lets the library choose how images lie; here they are NCHW",)
+
     def lines(self, operation: LibraryOperation) -> list[str]:
         if isinstance(operation, GemmOperation):
             if operation.alpha != 1:

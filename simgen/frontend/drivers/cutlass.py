@@ -112,6 +112,11 @@ class CutlassProfiler(Driver):
             _fill_in(given, kernels, first)
         return reader(given)
 
+    def notes(self, words: list[str]) -> tuple[str, ...]:
+        if any(word.startswith(("--A=", "--Activation=", "--kernels=")) for word in words):
+            return ()
+        return ("cutlass_profiler runs kernels of every type that fits; this is f32",)
+
     def lines(self, operation: LibraryOperation) -> list[str]:
         if isinstance(operation, GemmOperation):
             return [f"{self.program} --operation=Gemm {_gemm_text(operation)}"]

@@ -78,6 +78,10 @@ class HipblasltBench(Driver):
         alpha, beta = given.number("--alpha"), given.number("--beta")
         return GemmOperation(m, n, k, ta, tb, batch, alpha, beta, dtype)
 
+    def notes(self, words: list[str]) -> tuple[str, ...]:
+        biased = any(f"--{flag}" in words for flag in BIAS)
+        return ("the bias that --bias_vector adds is left out",) if biased else ()
+
     def lines(self, operation: LibraryOperation) -> list[str]:
         if not isinstance(operation, GemmOperation):
             raise self.cannot(f"line for {operation.title}")

@@ -41,6 +41,18 @@ def read(line: str) -> LibraryOperation | None:
     Raises:
         UsageError: the line cannot be read.
     """
+    found = _split(line)
+    return PROGRAMS[found[0]].read(found[1], found[0]) if found else None
+
+
+def notes(line: str) -> tuple[str, ...]:
+    """What the operation of a line is not, or is by choice of simgen; () where it is no line."""
+    found = _split(line)
+    return PROGRAMS[found[0]].notes(found[1]) if found else ()
+
+
+def _split(line: str) -> tuple[str, list[str]] | None:
+    """The program of a line, and the words behind it."""
     if not any(program in line for program in PROGRAMS):
         return None
     try:
@@ -50,7 +62,7 @@ def read(line: str) -> LibraryOperation | None:
     for at, word in enumerate(words):
         program = word.rpartition("/")[2].removesuffix(".exe")
         if program in PROGRAMS:
-            return PROGRAMS[program].read(words[at + 1 :], program)
+            return program, words[at + 1 :]
     return None
 
 
