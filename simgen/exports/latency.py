@@ -257,6 +257,13 @@ def _mlp(
         return ((), []), [
             f"no vidur/mlp.csv: layers do not tell all of the model; add --model {words}"
         ]
+    kept: dict[tuple[Any, ...], str] = {}
+    said = []
+    for bundle, tokens in [*found]:
+        first = kept.setdefault((tokens, *sizes[bundle]), bundle)
+        if first != bundle:
+            del found[bundle, tokens]
+            said.append(f"not in mlp.csv: {bundle} with {tokens} tokens (its line is of {first})")
     layers = [name for name in VIDUR_LAYERS if any(name in times for times in found.values())]
     absent = [name for name in VIDUR_LAYERS if name not in layers and name not in OPTIONAL]
     rows = [
@@ -272,7 +279,8 @@ def _mlp(
         "n_expanded_embd", "vocab_size", "use_gated_mlp", "num_tokens",
         "num_tensor_parallel_workers",
     )  # fmt: skip
-    said = [f"vidur/mlp.csv: no layers {', '.join(absent)}, which Vidur asks for"] if absent else []
+    if absent:
+        said.append(f"vidur/mlp.csv: no layers {', '.join(absent)}, which Vidur asks for")
     return (heads, rows), said
 
 

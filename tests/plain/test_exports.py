@@ -307,6 +307,11 @@ def test_layers_with_vidur_s_names_are_its_table_of_a_decoder_layer(tmp_path):
         "num_tokens": "8", "num_tensor_parallel_workers": "1",
     }  # fmt: skip
     assert second["num_tokens"] == "4"
+    half = lowered_text(DECODER.replace("n=8", "n=8\ntype=f16", 1))
+    sources.append(base.Exported("half", build(tmp_path / "half", half), (result(half),)))
+    said = export.write(sources, tmp_path / "three")
+    assert "not in mlp.csv: half with 8 tokens (its line is of b8)" in said
+    assert table(tmp_path / "three" / "vidur" / "mlp.csv") == [first, second]
 
 
 @pytest.mark.parametrize(
