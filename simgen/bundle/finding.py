@@ -22,7 +22,7 @@ def find_result(bundle: Bundle, name: str) -> Result:
         UsageError: there is no such target, or it has not run.
         DamagedError: the result is not what the run left.
     """
-    if name not in (*bundle.targets, *bundle.ran()):
+    if name not in bundle.targets and not bundle.ran_as(name):
         path = Path(name)
         if path.suffix == ".h5" or path.exists():
             return results.load(path, bundle.workload)

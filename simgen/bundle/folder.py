@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from simgen.bundle import manifest, result_folders, stored_workload
+from simgen.bundle import manifest, result_folders, result_names, stored_workload
 from simgen.errors import DamagedError, UsageError
 from simgen.storage import locks, schema, seal
 from simgen.storage.files import NotRegularError, leads_out, read_regular
@@ -64,6 +64,11 @@ class Bundle:
             return self.results(name) is not None
         except DamagedError:
             return False
+
+    def ran_as(self, name: str) -> bool:
+        """Whether `ran` has this name."""
+        is_one = "/" not in name and result_names.target_of(name) in self.targets
+        return is_one and (self.path / RESULTS / name).is_dir()
 
     def ran(self) -> list[str]:
         """Names of all results, damaged or not: each target's own, then those of its sweeps."""

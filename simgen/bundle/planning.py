@@ -238,7 +238,14 @@ class Plan:
         Raises:
             UsageError, RefusedError, MissingError: as `simgen.bundle.writing.write`.
         """
-        return self.beside(path).make(path, targets, replace_results=replace_results, tell=tell)
+
+        def planned_again() -> tuple[Bundle, Builder]:
+            seen = writing.standing(path)
+            return self.beside(path).make(
+                path, targets, replace_results=replace_results, tell=tell, seen=seen
+            )
+
+        return writing.not_overtaken(path, planned_again)
 
     def make(
         self,
@@ -248,8 +255,12 @@ class Plan:
         replace_results: bool = False,
         cures: Cures = writing.OF_BUILD,
         tell: Told | None = None,
+        seen: bytes | None = None,
     ) -> tuple[Bundle, Builder]:
-        """As `write`, planned for this machine whatever the bundle there is planned for."""
+        """As `write`, planned for this machine whatever the bundle there is planned for.
+
+        `seen`: as `simgen.bundle.writing.write` has it.
+        """
         for target in targets:
             sharding.check_enough(self.workload, target.sharing(), f"--target {target.name}")
         builder = Builder(cache.default(), about(tell, KERNELS))
@@ -263,6 +274,7 @@ class Plan:
             self.values,
             replace_results=replace_results,
             cures=cures,
+            seen=seen,
         )
         return made, builder
 

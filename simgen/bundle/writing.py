@@ -22,7 +22,7 @@ import json
 import os
 import shutil
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from simgen.bundle import manifest, result_folders, result_names
 from simgen.bundle.folder import (
@@ -57,6 +57,7 @@ if TYPE_CHECKING:
     from simgen.targets.base import Target
 
     Progress = Callable[[int, int], None]
+Made = TypeVar("Made")
 
 __all__ = [
     "COMPLETE",
@@ -111,22 +112,40 @@ def write(
     *,
     replace_results: bool = False,
     cures: Cures = OF_BUILD,
+    seen: bytes | None = None,
 ) -> Bundle:
     """Make or renew the bundle at `path`, with a folder for each of `targets`.
 
     `values` are the user's own, of inputs by name (`own_values`). Of several builds at once, each
-    adds its targets to what the others have made.
+    adds its targets to what the others have made. `seen` is the manifest there (`standing`) that
+    the workload was planned beside.
 
     Raises:
         UsageError: `path` is something else than a bundle, or cannot be written.
         RefusedError: results of the bundle that is there would be lost, and `replace_results` does
             not allow that; or somebody uses it.
         MissingError: a compiler or disk space.
+        OvertakenError: another build has changed what was `seen`; plan again.
+    """
+
+    def once() -> Bundle:
+        planned = _Build(path, workload, replace_results, values or {}, progress, cures)
+        if seen is not None and planned.old.raw != seen:
+            raise OvertakenError
+        return planned.made(targets, builder, provenance)
+
+    return once() if seen is not None else not_overtaken(path, once)
+
+
+def not_overtaken(path: Path, build: Callable[[], Made]) -> Made:
+    """What `build` makes at `path`, begun again where another build overtakes it.
+
+    Raises:
+        RefusedError: others overtake it each time.
     """
     for _ in range(ATTEMPTS):
         with contextlib.suppress(OvertakenError):
-            planned = _Build(path, workload, replace_results, values or {}, progress, cures)
-            return planned.made(targets, builder, provenance)
+            return build()
     raise RefusedError(f"{path}: other builds keep changing it; build it again")
 
 
@@ -276,7 +295,7 @@ class _Build:
         return {manifest.DIGEST: digest} if whole else {}
 
     def _check_unchanged(self) -> None:
-        if _raw(self.path) != self.old.raw:
+        if standing(self.path) != self.old.raw:
             raise OvertakenError
 
     def _add(self, new: dict[str, Any]) -> Bundle:
@@ -351,14 +370,14 @@ def _existing(path: Path, cure: str) -> _Former:
     if not manifest.is_ours(path / MANIFEST):
         raise UsageError(f"{path}: exists and is not a bundle; {cure}")
     result_folders.recover(path)
-    raw = _raw(path)
+    raw = standing(path)
     try:
         return _Former(raw, manifest.read(path / MANIFEST))
     except (OSError, ValueError):
         return _Former(raw, {})
 
 
-def _raw(path: Path) -> bytes:
+def standing(path: Path) -> bytes:
     """The bytes of a bundle's manifest; none where there is none."""
     try:
         return read_regular(path / MANIFEST, schema.MAX_NBYTES)

@@ -16,6 +16,7 @@ from simgen.errors import MismatchError, UsageError
 from simgen.tensors import data_file
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
     from typing import Any
 
@@ -149,20 +150,17 @@ def _chosen(
     found = {name: result for name, result in found.items() if name not in silent}
     ran = {name: results.steps(result, bundle.workload) for name, result in found.items()}
     names = list(found)
-    pairs = [
-        (names.index(x), names.index(y))
-        for x, y in itertools.combinations(names, 2)
-        if ran[x] & ran[y] and _is_shown(x, y, names)
-    ]
+    pairs = [(x, y) for x, y in _shown(names) if ran[names[x]] & ran[names[y]]]
     return list(found.values()), pairs, silent
 
 
-def _is_shown(x: str, y: str, names: list[str]) -> bool:
-    """Whether a diff of all results compares these two: of a sweep, each point only with the first
-    result of its target."""
-    firsts = {result_names.target_of(name): name for name in reversed(names)}
-    same = result_names.target_of(x) == result_names.target_of(y)
-    return x in firsts.values() and (same or y in firsts.values())
+def _shown(names: Sequence[str]) -> list[tuple[int, int]]:
+    """The places of results that are compared with each other: the first ones of all targets, and
+    in a sweep each point with the first result of its target."""
+    targets = [result_names.target_of(name) for name in names]
+    firsts = {target: targets.index(target) for target in dict.fromkeys(targets)}
+    points = ((firsts[target], at) for at, target in enumerate(targets) if firsts[target] < at)
+    return sorted({*points, *itertools.combinations(sorted(firsts.values()), 2)})
 
 
 def _keep(bundle: Bundle, result: Result, report: Diff) -> None:

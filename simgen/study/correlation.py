@@ -22,7 +22,6 @@ A simulator's times are not compared with a GPU's where the rates that were meas
 
 from __future__ import annotations
 
-import itertools
 import math
 import statistics
 from dataclasses import dataclass, replace
@@ -73,11 +72,23 @@ class Correlation:
 
 
 def pairs(targets: Sequence[str]) -> list[tuple[str, str]]:
-    """Every two targets, in the order given, but hardware first. Points of a sweep are compared
-    with other targets, not with each other."""
+    """Every two targets, in the order given, but hardware first.
+
+    A point of a sweep is compared with the same point of another target, or with its first result.
+    """
     ordered = sorted(dict.fromkeys(targets), key=lambda name: target_of(name) not in HARDWARE)
-    both = itertools.combinations(ordered, 2)
-    return [(a, b) for a, b in both if target_of(a) != target_of(b)]
+    places = {name: at for at, name in enumerate(ordered)}
+    firsts: dict[str, str] = {}
+    for name in ordered:
+        firsts.setdefault(target_of(name), name)
+    found = set()
+    for name, at in places.items():
+        own = target_of(name)
+        for target, first in firsts.items():
+            other = places.get(f"{target}{name.removeprefix(own)}", places[first])
+            if target != own:
+                found.add((min(at, other), max(at, other)))
+    return [(ordered[a], ordered[b]) for a, b in sorted(found)]
 
 
 def tells_nothing(quantity: str, reference: str, target: str) -> bool:

@@ -60,13 +60,16 @@ def test_targets_of_different_bundles_have_no_common_layers():
     assert found.note == "no common layers, 3 are needed"
 
 
-def test_points_of_a_sweep_are_compared_with_other_targets_only():
-    names = ["gem5-se", "gem5-se@tcp_size=16KiB", "cuda", "cuda@repeats=3"]
+def test_points_of_a_sweep_are_compared_with_the_same_point_of_other_targets_or_their_first():
+    names = ["gem5-se", "gem5-se@tcp_size=16KiB", "cuda", "cuda@repeats=3", "mgpusim@repeats=3"]
     assert correlation.pairs(names) == [
         ("cuda", "gem5-se"),
         ("cuda", "gem5-se@tcp_size=16KiB"),
+        ("cuda", "mgpusim@repeats=3"),
         ("cuda@repeats=3", "gem5-se"),
-        ("cuda@repeats=3", "gem5-se@tcp_size=16KiB"),
+        ("cuda@repeats=3", "mgpusim@repeats=3"),
+        ("gem5-se", "mgpusim@repeats=3"),
+        ("gem5-se@tcp_size=16KiB", "mgpusim@repeats=3"),
     ]
 
 

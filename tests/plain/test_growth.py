@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import pickle
+import shutil
 import sys
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from handmade import lowered
+from handmade import build, lowered, run_by_hand, small
 
 from simgen.compile import render
 from simgen.frontend import config, network
@@ -18,14 +20,16 @@ from simgen.layers.product import tile
 from simgen.running import time_left
 from simgen.targets import host, launch_rows
 from simgen.targets.base import Progress
+from simgen.targets.cuda import Cuda
+from simgen.targets.null import Null
 from simgen.workload import costs, lowering
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
     from types import FrameType
 
 LAYERS = 60
+RESULTS = 10
 MOST = 2.1  # times the work for twice the layers; the square of them would be 4 times
 FORWARD = (Pass.FORWARD,)
 TRAINING = (Pass.FORWARD, Pass.BACKWARD, Pass.UPDATE)
@@ -178,3 +182,55 @@ def test_what_was_looked_up_is_no_part_of_a_workload() -> None:
     assert json.dumps(to_json(made)) == json.dumps(to_json(other))
     assert pickle.dumps(made) == pickle.dumps(other)
     assert pickle.loads(pickle.dumps(made)) == other
+
+
+# ------------------------------------------------------------------ results of a sweep
+
+
+def calls(call: Callable[[], object]) -> int:
+    """How many functions are called in a call."""
+    count = 0
+
+    def tell(frame: FrameType, event: str, argument: object) -> None:
+        nonlocal count
+        count += event == "call"
+
+    sys.setprofile(tell)
+    try:
+        call()
+    finally:
+        sys.setprofile(None)
+    return count
+
+
+ONE, TWO = ("cuda",), ("cuda", "null")
+
+
+@pytest.mark.parametrize(
+    ("command", "targets"),
+    [
+        ("diff b", ONE),
+        ("report b -o r", ONE),
+        ("report b -o r", TWO),  # which compares every two targets
+        ("export b --as csv -o c", ONE),
+        ("status b", ONE),
+    ],
+)
+def test_results_of_a_sweep(
+    own_folder: None, simgen: Any, command: str, targets: tuple[str, ...]
+) -> None:
+    made = build(Path("b"), small(), Cuda(), Null())
+
+    def work(results: int) -> int:
+        for at in range(results):
+            for target in targets:
+                run_by_hand(made, target=f"{target}@repeats={at + 1}")
+        shutil.rmtree("r", ignore_errors=True)
+        Path("c").unlink(missing_ok=True)
+        assert simgen(command).code == 0  # keeps what it has read, and loads what it needs
+        shutil.rmtree("r", ignore_errors=True)
+        Path("c").unlink(missing_ok=True)
+        return calls(lambda: simgen(command))
+
+    few, more, most = (work(RESULTS * times) for times in (1, 2, 4))
+    assert most - more < MOST * (more - few)

@@ -16,6 +16,7 @@ import pytest
 from command_line import process
 from handmade import build, lowered, run_by_hand, small, tree
 
+import simgen
 from simgen.bundle import result_folders
 from simgen.bundle import writing as bundles
 from simgen.compile.build import Builder
@@ -170,6 +171,28 @@ def test_builds_at_once_add_up(tmp_path, there):
         bundles.verify_values(made)
         assert made.has("other") is there
     assert not [name for name in os.listdir(tmp_path) if name.startswith(files.PART)]
+
+
+def planned_build(path, targets, barrier):
+    barrier.wait()
+    simgen.plan("softmax_fwd", set={"n": 2}).build(path, targets=targets)
+
+
+def test_builds_at_once_that_are_planned_for_different_machines_add_up(tmp_path, monkeypatch):
+    """The first one's plan is all targets' plan; before, the last to end replaced the others'."""
+    monkeypatch.setenv("SIMGEN_CACHE_DIR", str(tmp_path / "cache"))
+    fork = multiprocessing.get_context("fork")
+    barrier = fork.Barrier(2)
+    names = ("cuda", "null")
+    for attempt in range(4):
+        path = tmp_path / str(attempt)
+        team = [fork.Process(target=planned_build, args=(path, [n], barrier)) for n in names]
+        for each in team:
+            each.start()
+        for each in team:
+            each.join(60)
+        assert [each.exitcode for each in team] == [0, 0]
+        assert set(bundles.load(path).targets) == set(names)
 
 
 def test_a_build_that_is_overtaken_keeps_what_came_first(made, monkeypatch):
