@@ -15,16 +15,30 @@ from simgen.cli.options import verbosity
 @click.option("--output", "-o", required=True, type=click.Path(path_type=Path, dir_okay=False),
               metavar="OUT", help="The code object to write.")  # fmt: skip
 @click.option("--arch", default="", metavar="A", help="Of assembly that names no processor.")
+@click.option(
+    "--dynamic-lds",
+    type=click.IntRange(0, 2**16),
+    metavar="BYTES",
+    help="The most LDS that launches ask for beside what kernels declare.",
+)
 @verbosity
 def legalise(
-    file: Path, simulator: str, output: Path, arch: str, quiet: bool, verbose: bool
+    file: Path,
+    simulator: str,
+    output: Path,
+    arch: str,
+    dynamic_lds: int | None,
+    quiet: bool,
+    verbose: bool,
 ) -> None:
     """Write FILE as a code object that a simulator executes right.
 
     FILE is a code object or assembly of anybody's, or a container with one code object for a
     processor that the simulator has. Kernels keep their names, arguments and metadata; what the
     simulator lacks or executes wrongly is replaced, as in kernels of simgen. What has no
-    replacement is refused (exit code 4), and nothing is written.
+    replacement is refused (exit code 4), and nothing is written. Replacements of exchanges between
+    lanes take LDS behind all that a work-group owns: of kernels that access LDS, --dynamic-lds says
+    where that ends.
 
     \b
     simgen legalise kernel.co --simulator mgpusim -o kernel_mgpusim.co
@@ -44,7 +58,7 @@ def legalise(
             f"{version}; give one code object"
         )
     (chosen,) = fits
-    code, made = rewriting.rewritten(chosen.code, chosen.place, named, version)
+    code, made = rewriting.rewritten(chosen.code, chosen.place, named, version, dynamic_lds)
     (looked,) = linting.code_objects([containers.Held(output, "", code)], named, version)
     left = [finding for finding in looked.findings if finding.refused]
     if left:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from simgen import resources
 from simgen.compile import toolchain, triton
+from simgen.compile.legalise.assembly import DYNAMIC_LDS
 from simgen.errors import RefusedError, UsageError, did_you_mean, printable
 from simgen.ir import VARIABLE_TYPE, WAVEFRONT, Language
 
@@ -70,7 +71,12 @@ def assembly(
             if own.language is Language.ASSEMBLY
             else _compiled(kernel, own, arch, cache, gem5=gem5)
         )
-    return renamed(text, own.entry, kernel.name)
+    made = renamed(text, own.entry, kernel.name)
+    if (
+        kernel.lds_nbytes and own.language is not Language.OPENCL
+    ):  # whose local arguments lie behind
+        made += f"\t.set {kernel.name}.{DYNAMIC_LDS}, {kernel.lds_nbytes}\n"  # what rules take
+    return made
 
 
 def _compiled(kernel: Kernel, own: OwnSource, arch: str, cache: Cache, *, gem5: bool) -> str:

@@ -182,7 +182,7 @@ class Trial:
         raise RunError(f"{self.on}: {MOST_RUNS} runs ended early; try fewer forms with --only")
 
     def _legalised(self, name: str, elf: bytes) -> bytes:
-        return rewriting.rewritten(elf, name, self.lint_name, self.version_name)[0]
+        return rewriting.rewritten(elf, name, self.lint_name, self.version_name, 0)[0]
 
     def _once(self, path: Path, limit: float) -> tuple[int, str]:
         """A bundle's run of at most so many seconds: its exit code and last words."""

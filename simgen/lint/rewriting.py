@@ -10,10 +10,11 @@ from __future__ import annotations
 import re
 import struct
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from simgen.compile import cures, legalise, toolchain
 from simgen.compile.code_object import MACHINES
+from simgen.compile.legalise.assembly import DYNAMIC_LDS, Instruction, Label, parse
 from simgen.compile.legalise.simulators import Model
 from simgen.errors import RefusedError, UsageError, printable
 from simgen.ir import Language
@@ -30,9 +31,11 @@ if TYPE_CHECKING:
 
 VCC_AND_MORE = 6  # scalar registers that a kernel owns beside its numbered ones
 MOST_SGPRS = 102
+LDS = "group_segment_fixed_size"
 _DESCRIPTOR = struct.Struct("<IIIxxxxq20xIIIHHxxxx")
 _REGISTER = re.compile(r"\b([vs])(?:(\d+)\b|\[\d+:(\d+)\])")
 _NAME = re.compile(r"[\w.$@]+", re.ASCII)  # of a symbol, without quotes
+_OF_LANES = ("ds_bpermute", "ds_permute", "ds_swizzle")  # which access no LDS
 # What takes the place of code as an address, which rewriting moves:
 _PLACES = ("s_getpc", "s_setpc", "s_swappc", "s_call", "s_rfe")
 
@@ -48,27 +51,73 @@ class _Kernel:
     sgprs: int
 
 
-def rewritten(elf: bytes, place: str, simulator: str, version: str) -> tuple[bytes, Legalised]:
+def rewritten(
+    elf: bytes, place: str, simulator: str, version: str, dynamic_lds: int | None = None
+) -> tuple[bytes, Legalised]:
     """A code object that the simulator executes right, and what that took.
 
+    `dynamic_lds`: the most bytes of LDS that launches ask for beside what kernels declare; None:
+    nobody knows.
+
     Raises:
-        RefusedError: something in it has no replacement, or its code cannot be moved.
+        RefusedError: something in it has no replacement, or its code cannot be moved; or a
+            replacement takes LDS that its launches may have asked for.
         UsageError: the simulator does not have the processor, or its version no rules.
         DamagedError: it is not a whole code object.
     """
     model = Model(simulator, version, functions.of(elf, place)[0])
     chosen = legalise.names(model, edges=True)
+    behind = _local_arguments(elf, place)
     made: list[Legalised] = []
 
     def change(text: str) -> str:
+        asked = {
+            kernel.name: f"\t.set {kernel.name}.{DYNAMIC_LDS}, {dynamic_lds}\n"
+            for kernel in parse(text.split("\n"))
+            if kernel.name not in behind and dynamic_lds
+        }
         try:
-            made.append(legalise.rewrite(text, model, chosen))
+            made.append(legalise.rewrite("".join((text, "\n", *asked.values())), model, chosen))
         except RefusedError as refusal:
             cures.fit(refusal, Language.ASSEMBLY)
             raise
+        if dynamic_lds is None:
+            _check_lds(text, made[-1].text, behind, place)
         return made[-1].text
 
     return changed(elf, place, change), made[0]
+
+
+def _local_arguments(elf: bytes, place: str) -> set[str]:
+    """Kernels of OpenCL with arguments in LDS: launchers put them behind what kernels own in the
+    end, and such a kernel knows no other LDS that launches ask for."""
+    with opened(elf, place) as file:
+        told: Any = metadata_of(file).get("amdhsa.kernels", [])
+    return {
+        str(each.get(".symbol", "")).removesuffix(".kd")
+        for each in told
+        if any(arg.get(".value_kind") == "dynamic_shared_pointer" for arg in each.get(".args", []))
+    }
+
+
+def _check_lds(before: str, after: str, behind: set[str], place: str) -> None:
+    """Refuse LDS for replacements where launches may ask for LDS that begins at the same place."""
+    for kernel, made in zip(parse(before.split("\n")), parse(after.split("\n")), strict=True):
+        grown = kernel.counts[LDS][1] < made.counts[LDS][1] and kernel.name not in behind
+        if grown and any(map(_is_of_lds, kernel.items.values())):
+            raise RefusedError(
+                f"{place}: kernel {kernel.name}: replacements take LDS behind the kernel's own, "
+                "where LDS that launches ask for begins too; say with --dynamic-lds BYTES how much "
+                "they ask for, 0 for none"
+            )
+
+
+def _is_of_lds(item: Instruction | Label) -> bool:
+    """Whether it may access LDS, and not lanes alone."""
+    if isinstance(item, Label):
+        return False
+    of_lds = item.mnemonic.startswith("ds_") and not item.mnemonic.startswith(_OF_LANES)
+    return of_lds or any(each.startswith("src_shared") for each in item.operands)
 
 
 def changed(
@@ -180,7 +229,7 @@ def _counts(kernel: _Kernel) -> dict[str, int]:
     return {
         "num_vgpr": kernel.vgprs,
         "numbered_sgpr": kernel.sgprs,
-        "group_segment_fixed_size": lds,
+        LDS: lds,
         "system_vgpr_workitem_id": rsrc2 >> 11 & 3,
     }
 
@@ -198,7 +247,7 @@ def _with_descriptors(text: str, kernels: Sequence[_Kernel], arch: str) -> str:
         lines += [
             "\t.p2align\t6", f"\t.globl\t{kernel.name}.kd", f"\t.type\t{kernel.name}.kd,@object",
             f"{kernel.name}.kd:",
-            f"\t.long {raised['group_segment_fixed_size']}, {scratch}, {arguments}, 0",
+            f"\t.long {raised[LDS]}, {scratch}, {arguments}, 0",
             f"\t.quad {kernel.name}-{kernel.name}.kd", "\t.zero 20",
             f"\t.long {rsrc3}, {rsrc1}, {rsrc2}", f"\t.short {flags}, {preload}", "\t.long 0",
             f"\t.size\t{kernel.name}.kd, 64",

@@ -143,7 +143,9 @@ def _rewritten(kernel: Kernel, model: Model) -> Products:
         elf = base64.b64decode(source.text)
     made = Legalised("")
     if model.simulator:
-        elf, made = rewriting.rewritten(elf, place, model.simulator, model.version)
+        elf, made = rewriting.rewritten(
+            elf, place, model.simulator, model.version, kernel.lds_nbytes
+        )
     return {stages.SOURCE: kernel, stages.LEGALISED: made, stages.CODE_OBJECT: elf}
 
 

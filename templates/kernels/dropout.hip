@@ -55,8 +55,8 @@ extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
         const Four random = randoms(at);
         if (SIZE % GROUP == 0 || together<Element>(at, SIZE)) {
             four(at, ALL ? float4{} : load4(x + at), random);
-        } else if constexpr (SIZE % VECTOR != 0) {
-            /* At most three elements are left. */
+        } else if constexpr (SIZE % VECTOR != 0 && sizeof(Element) == sizeof(float)) {
+            /* At most three elements are left. Narrow ones are together; NVIDIA's compiler does not find that out by itself. */
             if (at < SIZE)
                 store(y, at, drop(load(x, at), random.x));
             if (SIZE % VECTOR > 1 && at + 1 < SIZE)

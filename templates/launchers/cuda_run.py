@@ -91,6 +91,8 @@ extern "C" __global__ void read(const uint4* from, unsigned long long count, uns
 """
 CHAIN = "CHAIN"  # what the text of a kernel has launches for that are one
 OPTIONS = ("--std=c++20", "--fmad=false")  # fused multiply-adds only where the kernel says so
+# How NVRTC and ptxas begin a line that says an error.
+ERROR = re.compile(r"(?:\S.*?[:;] |ptxas )(?:\w+ )?(?:error|fatal)\b[ #\w-]*:")
 # What Nsight Compute is asked for (targets/ncu.py has what it means).
 COUNTERS = (
     "gpu__time_duration.sum",
@@ -446,8 +448,7 @@ def compile_kernel(kernel: dict, ptx: Path | None, *defined: str) -> cupy.RawKer
         path.write_text(LOAD.sub("ld.global.cg", compiled(whole, name, code).decode().rstrip("\0")))
         return cupy.RawModule(path=str(path)).get_function(name)
     except cupy.cuda.compiler.CompileException as error:
-        told = next((line for line in str(error).splitlines() if "error" in line), str(error))
-        stop(5, f"src/{name}.hip", f"NVRTC refuses it ({told}); tell simgen's developers")
+        stop(5, f"src/{name}.hip", f"NVRTC refuses it ({refusal(error)}); tell simgen's developers")
 
 
 def own_function(kernel: dict) -> cupy.RawKernel:
@@ -464,12 +465,17 @@ def own_function(kernel: dict) -> cupy.RawKernel:
             function = module.get_function(entry)
         assert function.kernel  # it is loaded when it is asked for
     except cupy.cuda.compiler.CompileException as error:
-        told = next((line for line in str(error).splitlines() if "error" in line), str(error))
-        stop(2, f"kernel {name}", f"NVRTC refuses it ({told}); correct it")
+        stop(2, f"kernel {name}", f"NVRTC refuses it ({refusal(error)}); correct it")
     except cupy.cuda.driver.CUDADriverError as error:
         fact = f"this GPU, of compute capability {cupy.cuda.Device().compute_capability}, does not"
         stop(3, f"kernel {name}", f"{fact} take it ({error}); bring code for it")
     return function
+
+
+def refusal(error: object) -> str:
+    """The first error in a compiler's log, else its last line; warnings come first, and many."""
+    lines = [line.rstrip() for line in str(error).splitlines() if line.strip()]
+    return next(filter(ERROR.match, lines), lines[-1] if lines else "it says nothing")
 
 
 def ask(function: cupy.RawKernel, nbytes: int) -> None:

@@ -116,3 +116,23 @@ def test_only_an_lstm_has_a_last_cell_state() -> None:
     (step,) = lowered("recurrent_fwd", *settings).steps
     assert "hy" in dict(step.writes)
     assert "cy" not in dict(step.writes)
+
+
+def test_a_refusal_by_nvidias_compiler_says_the_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Logs of NVRTC 13.0 and ptxas: warnings come first, and the source is quoted."""
+    warned = (
+        "error.cu(549): warning #737-D: using-declaration ignored: an error\n  using ::keep4;\n"
+        "      ^\n\nRemark: The warnings can be suppressed with \"-diag-suppress <number>\"\n\n"
+    )  # fmt: skip
+    errors = (
+        "ptxas fatal   : Unresolved extern function '_Z5store'",
+        "ptxas error   : Entry function 'k' uses too much shared data (0x13880 bytes, 0xc000 max)",
+        "ptxas application ptx input, line 23; error   : Unknown modifier '.bar'",
+        'k.cu(1): error: identifier "undefined_thing" is undefined',
+        'k.cu(1): catastrophic error: could not open source file "nothing.h"',
+        "nvrtc: error: invalid value for --gpu-architecture (-arch)",
+    )
+    run = launcher(monkeypatch)
+    for error in errors:
+        assert run.refusal(f"{warned}{error}\n  fatal: x\n\n1 error detected.\n") == error
+    assert run.refusal("It went wrong\nsomewhere\n") == "somewhere"

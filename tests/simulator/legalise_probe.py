@@ -3,8 +3,9 @@
 Six words of input for each item lie in v2 to v7 (the first lane's also in s8 to s13) before the
 instructions of a row; VCC, s[22:23] and s[26:27] hold patterns, SCC is 1, v10 to v13, s20 and s21
 hold what nobody computes. Behind a row are stored those of v10 to v13, s20 and s21 (outputs 0 to 5)
-that it names, and one word with the item's bits of s[22:23] and of VCC, and SCC. So a replacement
-that clobbers one of them is seen. Inputs that a row overwrites are there again for the next.
+that it names, and one word with the item's bits of s[22:23] and of VCC, SCC, and whether the item's
+word in LDS that the launch asks for beside the kernel's own is what it was. So a replacement that
+clobbers one of them is seen. Inputs that a row overwrites are there again for the next.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from legalise_rows import MASK, MASK_BITS, SCC, UNTOUCHED, VCC, VCC_BITS, Inputs
 
 from simgen.bundle.writing import workload_text
 from simgen.compile.legalise import Legalised, roles
-from simgen.compile.legalise.assembly import instruction
+from simgen.compile.legalise.assembly import DYNAMIC_LDS, instruction
 from simgen.compile.stages import CODE_OBJECT, LEGALISED
 from simgen.ir import (
     GUARD,
@@ -32,8 +33,10 @@ from simgen.ir import (
     DType,
     Fill,
     Kernel,
+    Language,
     Launch,
     Node,
+    OwnSource,
     Pass,
     Role,
     Step,
@@ -56,9 +59,11 @@ if TYPE_CHECKING:
 WORDS_IN = 6
 LANES = 64
 LDS_NBYTES = 0x8000
+ASKED_NBYTES = 0x400  # of LDS, which begin behind those
 VGPRS, SGPRS = 40, 60  # of the frame and the rows; temporaries lie above
 FIRST_VECTOR, FIRST_SCALAR = 10, 20  # registers of outputs 0 and 4
-FLAGS = {MASK: 0, VCC: 1, SCC: 2}  # bits of the last word
+ASKED = VCC + 1  # the word in LDS
+FLAGS = {MASK: 0, VCC: 1, SCC: 2, ASKED: 3}  # bits of the last word
 
 FLOATS = np.array(
     [0, -0.0, 1, -1, 0.5, -0.5, 1.5, -2.5, 3.7, -3.7, 1e-45, -1e-45, 1.1754942e-38, 3.4e38, -3.4e38,
@@ -171,7 +176,17 @@ def _loads(items: int, *, gcn3: bool) -> list[str]:
             f"s_mov_b32 s{register}, {value & 0xFFFFFFFF:#x}",
             f"s_mov_b32 s{register + 1}, {value >> 32:#x}",
         ]
-    return [*lines, "s_mov_b32 m0, -1"]
+    return [
+        *lines,
+        "s_mov_b32 m0, -1",
+        *_asked("v_xor_b32_e32 v18, -1, v17", "ds_write_b32 v17, v18"),
+    ]
+
+
+def _asked(*lines: str) -> list[str]:
+    """Lines with the place in LDS of the item's word in v17; the last one accesses it."""
+    place = ("v_and_b32_e32 v17, 63, v0", "v_lshlrev_b32_e32 v17, 2, v17")
+    return [*place, *lines[:-1], f"{lines[-1]} offset:{LDS_NBYTES}", "s_waitcnt lgkmcnt(0)"]
 
 
 def _further(stride: int, *, gcn3: bool) -> list[str]:
@@ -205,6 +220,11 @@ def _stores(row: Row, items: int, *, gcn3: bool) -> list[str]:
         "v_cndmask_b32_e64 v17, 0, 2, vcc",
         "v_or_b32_e32 v16, v16, v17",
         "v_or_b32_e32 v16, s30, v16",
+        *_asked("ds_read_b32 v18, v17"),
+        "v_xor_b32_e32 v18, -1, v18",
+        "v_cmp_eq_u32_e64 s[28:29], v17, v18",
+        "v_cndmask_b32_e64 v17, 0, 8, s[28:29]",
+        "v_or_b32_e32 v16, v16, v17",
     ]
     if row.words:
         lines += _further(4 * items * row.words, gcn3=gcn3)
@@ -253,6 +273,7 @@ def _module(name: str, arch: str, lines: list[str]) -> str:
 \t\t.amdhsa_next_free_vgpr {VGPRS}
 \t\t.amdhsa_next_free_sgpr {SGPRS}
 {accum}\t.end_amdhsa_kernel
+\t.set {name}.{DYNAMIC_LDS}, {ASKED_NBYTES}
 """
 
 
@@ -379,7 +400,10 @@ def _workload(
     )
     step = Step("probe", Pass.FORWARD, (), (), launches)
     names = dict.fromkeys([*(first or {}).values(), *shapes])
-    kernels = tuple(Kernel(name, "probe", block) for name in names)
+    source = OwnSource(Language.HIP, "", "")  # launches of users' kernels alone ask for LDS
+    kernels = tuple(
+        Kernel(name, "probe", block, lds_nbytes=ASKED_NBYTES, source=source) for name in names
+    )
     node = Node("probe", "bypass", (), ())
     return Workload("probe", 0, (node,), tuple(buffers), kernels, (step,), at, outputs_offset)
 
@@ -400,7 +424,7 @@ def wrong(row: Row, got: Words, inputs: Words, launched: int) -> list[str]:
     numbers = stored(row)
     for k in numbers:
         expected.setdefault(k, np.full(w.items, UNTOUCHED + k, np.uint32))
-    for k, values in {MASK: w.bit(MASK_BITS), VCC: w.bit(VCC_BITS), SCC: 1}.items():
+    for k, values in {MASK: w.bit(MASK_BITS), VCC: w.bit(VCC_BITS), SCC: 1, ASKED: 1}.items():
         expected.setdefault(k, np.asarray(values, np.uint32))
     flags = {k: got[-1] >> np.uint32(at) & 1 for k, at in FLAGS.items()}
     outputs = dict(zip(numbers, got[row.words :])) | flags

@@ -98,6 +98,63 @@ def test_warps_and_variables_in_gem5(tmp_path: Path, place: Path, arch: str) -> 
     assert bundle.diff(strict=True)
 
 
+ASKED = """
+__global__ void exchanged(const float* x, float* y, float* same, int n)
+{
+    extern __shared__ float row[];
+    __shared__ float part[8];
+    const int t = threadIdx.x;
+    float s = 0, turned = 0;
+    for (int i = t; i < n; i += blockDim.x) {
+        const float v = x[blockIdx.x * n + i];
+        row[i] = v;
+        s += v * v;
+    }
+    for (int by = 16; by; by /= 2)
+        s += __shfl_down(s, by, 32);
+    if (t % 32 == 0)
+        part[t / 32] = s;
+    turned += __int_as_float(__builtin_amdgcn_ds_swizzle(__float_as_int(s), 0x041F));
+    turned += __int_as_float(__builtin_amdgcn_mov_dpp(__float_as_int(s), 0xB1, 0xf, 0xf, true));
+    turned += __int_as_float(__builtin_amdgcn_ds_permute(4 * (t ^ 1), __float_as_int(s)));
+    __syncthreads();
+    float total = 0;
+    for (int j = 0; j < blockDim.x / 32; j++)
+        total += part[j];
+    for (int i = t; i < n; i += blockDim.x) {
+        y[blockIdx.x * n + i] = row[i] * rsqrtf(total / n + 1e-6f);
+        same[blockIdx.x * n + i] = row[i] + 0.0f * turned;
+    }
+}
+"""
+ASKED_TOML = """
+source = "exchanged.hip"
+parameters = { n = 300 }
+inputs = { x = "f32[4, n]" }
+outputs = { y = "f32[4, n]", same = "f32[4, n]" }
+args = ["x", "y", "same", "i32 n"]
+grid = 4
+block = 128
+lds = "4 * n"
+[reference]
+y = "x / np.sqrt((x * x).mean(1, keepdims=True) + 1e-6)"
+same = "x + 0"
+"""
+
+
+@pytest.mark.skipif(bool(LACKS), reason="; ".join(map(str, LACKS)))
+@pytest.mark.parametrize(("arch", "mode"), [("gfx803", "emu"), ("gfx942", "timing")])
+def test_exchanges_of_lanes_leave_lds_that_launches_ask_for(
+    tmp_path: Path, arch: str, mode: str
+) -> None:
+    """RMSNorm, whose row lies in it: words for exchanges lay there, at its beginning."""
+    (tmp_path / "exchanged.hip").write_text(ASKED)
+    (tmp_path / "exchanged.toml").write_text(ASKED_TOML)
+    bundle = simgen.plan(tmp_path / "exchanged.toml").build(tmp_path / "b", MGPUSim(arch=arch))
+    bundle.run(timeout=TIMEOUT, options={"mode": mode})
+    assert bundle.diff(strict=True)
+
+
 PRIVATE = """\
 __global__ void indexed(const int* x, const int* at, int* out, int n)
 {

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -26,6 +28,7 @@ s_endpgm
 .p2align 6
 .amdhsa_kernel k
  .amdhsa_user_sgpr_kernarg_segment_ptr 1
+ .amdhsa_group_segment_fixed_size {lds}
  .amdhsa_next_free_vgpr 8
  .amdhsa_next_free_sgpr 16
 {accum}
@@ -36,7 +39,7 @@ amdhsa.kernels:
     .symbol: k.kd
     .kernarg_segment_size: 16
     .kernarg_segment_align: 8
-    .group_segment_fixed_size: 0
+    .group_segment_fixed_size: {lds}
     .private_segment_fixed_size: 0
     .wavefront_size: 64
     .sgpr_count: 22
@@ -44,20 +47,23 @@ amdhsa.kernels:
     .max_flat_workgroup_size: 64
     .args:
       - .offset: 0
-        .size: 8
-        .value_kind: global_buffer
+        .size: {nbytes}
+        .value_kind: {kind}
 amdhsa.version: [1, 2]
 .end_amdgpu_metadata
 """
 
 
-def text(*lines: str, arch: str = "gfx942") -> str:
+def text(
+    *lines: str, arch: str = "gfx942", lds: int = 0, kind: str = "global_buffer", nbytes: int = 8
+) -> str:
     accum = " .amdhsa_accum_offset 8" if arch in ("gfx90a", "gfx942") else ""
-    return HEAD.format(arch=arch) + "\n".join(lines) + TAIL.format(accum=accum)
+    tail = TAIL.format(accum=accum, lds=lds, kind=kind, nbytes=nbytes)
+    return HEAD.format(arch=arch) + "\n".join(lines) + tail
 
 
-def elf(*lines: str, arch: str = "gfx942") -> bytes:
-    return toolchain.assemble_foreign(text(*lines, arch=arch), arch, "k.s")
+def elf(*lines: str, arch: str = "gfx942", **of: Any) -> bytes:
+    return toolchain.assemble_foreign(text(*lines, arch=arch, **of), arch, "k.s")
 
 
 @pytest.mark.parametrize(
@@ -175,3 +181,32 @@ def test_constants_whose_sign_is_turned():
     assert not made.replaced
     codes = [functions.of(each, "k")[1][0].code for each in (once, again)]
     assert codes[0] == codes[1]
+
+
+ASKED = re.compile(r"ds_\w+ .*offset:(\d+)")
+
+
+@pytest.mark.parametrize("asked", [None, 0, 1000])
+def test_what_rules_take_of_lds_lies_behind_what_launches_ask_for(asked):
+    """A kernel that may have dynamic LDS, which begins where its own 128 bytes end."""
+    lines = ("ds_read_b32 v1, v0 offset:64", "ds_bpermute_b32 v2, v0, v1")
+    before = elf(*lines, lds=128)
+    if asked is None:
+        with pytest.raises(RefusedError, match=r"^k: kernel k: .*say with --dynamic-lds BYTES"):
+            rewriting.rewritten(before, "k", "mgpusim", "4.2.0")
+        # Alone, exchanges of lanes access no LDS.
+        rewriting.rewritten(elf(lines[1], lds=128), "k", "mgpusim", "4.2.0")
+        return
+    after, made = rewriting.rewritten(before, "k", "mgpusim", "4.2.0", asked)
+    first, *others = {int(at) for at in ASKED.findall(made.text)} - {64}
+    begin = -(-(128 + asked) // 16) * 16
+    assert (first, others) == (begin, [])
+    assert code_object.kernels(after)["k"].lds_nbytes + asked >= begin + 4 * 64
+
+
+def test_local_arguments_lie_behind_what_rules_take():
+    """Launchers of OpenCL put them where the kernel's LDS ends, and ask for no other."""
+    lines = ("ds_read_b32 v1, v0 offset:128", "ds_bpermute_b32 v2, v0, v1")
+    before = elf(*lines, lds=128, kind="dynamic_shared_pointer", nbytes=4)
+    after, _ = rewriting.rewritten(before, "k", "mgpusim", "4.2.0")
+    assert code_object.kernels(after)["k"].lds_nbytes >= 128 + 4 * 64

@@ -23,7 +23,12 @@ from simgen.compile.legalise import (
     instruction_rules,
     private_memory,
 )
-from simgen.compile.legalise.assembly import Instruction, parse
+from simgen.compile.legalise.assembly import (
+    Instruction,
+    parse,
+    registers,
+    source_modifiers,
+)
 from simgen.compile.legalise.rewritten import Legalised as Legalised
 from simgen.compile.legalise.simulators import Model as Model
 from simgen.compile.legalise.simulators import as_it_says as as_it_says
@@ -129,7 +134,21 @@ def rewrite(text: str, model: Model, chosen: Sequence[str] | None = None) -> Leg
     for name in names(model) if chosen is None else chosen:
         made = made.then(REWRITINGS[name](made.text, model))
     _refuse_what_it_lacks(made.text, model)
+    if made.text != text:
+        _check_owned(made.text)
     return made
+
+
+def _check_owned(text: str) -> None:
+    """Fail where a replacement has borrowed a register that the kernel does not own."""
+    for kernel in parse(text.split("\n")):
+        owned = {"v": kernel.vgprs, "s": kernel.sgprs}
+        for item in kernel.items.values():
+            for operand in item.operands if isinstance(item, Instruction) else ():
+                for each in registers(source_modifiers(operand)[2]):
+                    most = owned.get(each[0]) if each[1:].isdigit() else 0
+                    if most and int(each[1:]) >= most:
+                        raise RuntimeError(f"kernel {kernel.name}: {item}: {each} of {most}")
 
 
 def _count(text: str) -> int:

@@ -26,6 +26,7 @@ _SOURCE_LINE = re.compile(r"\bkernel\.hip:(\d+):")  # not of the prelude
 # latter may be more, so that fewer waves run at once.
 _COUNTS = {"num_vgpr": "next_free_vgpr", "numbered_sgpr": "next_free_sgpr"}
 _SYMBOL = re.compile(r"\s*\.set ([\w.$]+)\.(\w+), (\d+)$")  # of a kernel, such as num_vgpr
+DYNAMIC_LDS = "dynamic_lds"  # such a symbol of ours: bytes that each launch of the kernel asks for
 _METADATA = (".vgpr_count", ".sgpr_count")
 _SIZES = (".group_segment_fixed_size", ".max_flat_workgroup_size")
 _TAIL = re.compile(r"[a-z]\w*(:\S+)?$")  # offset:16, clamp, op_sel:[0,1]
@@ -250,7 +251,8 @@ def raise_counts(lines: list[str], kernel: AssemblyKernel, vgprs: int, sgprs: in
 
 
 def raise_lds(lines: list[str], kernel: AssemblyKernel, nbytes: int) -> None:
-    """Let the kernel's work-groups own so much LDS: descriptor and metadata."""
+    """Let the kernel's work-groups own so much LDS beside what launches ask for: descriptor and
+    metadata."""
     places = [
         kernel.counts.get("group_segment_fixed_size"),
         kernel.metadata.get(".group_segment_fixed_size"),

@@ -128,7 +128,7 @@ def _kernel(
     if pool.uses_thread:
         pool.own(vgprs=kernel.vgprs + 1)
     if pool.uses_lane_words:
-        raise_lds(lines, kernel, pool.lane_words + pool.lane_nbytes)
+        raise_lds(lines, kernel, pool.lane_words + pool.lane_nbytes - pool.asked_lds)
     raise_counts(lines, kernel, pool.vgprs, pool.sgprs)
     emulated |= pool.emulated
     return added + len(first)

@@ -1,8 +1,9 @@
 """Rules that move values between the lanes of a wavefront.
 
 Single lanes are read and written with EXEC cut down to them; it is put back. Other exchanges go
-through LDS, of which the kernel gets a word for each work-item behind its own: a wavefront's LDS
-instructions are executed in order, each for all lanes at once, so its words need no barrier.
+through LDS, of which the kernel gets a word for each work-item behind all that its launches own,
+static or dynamic: a wavefront's LDS instructions are executed in order, each for all lanes at once,
+so its words need no barrier.
 """
 
 from __future__ import annotations

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from simgen.compile.legalise.assembly import (
+    DYNAMIC_LDS,
     VCC,
     Instruction,
     integer,
@@ -106,10 +107,15 @@ class Registers:
         return self.kernel.metadata.get(".max_flat_workgroup_size", (0, MOST_ITEMS))[1]
 
     @property
+    def asked_lds(self) -> int:
+        """Bytes of LDS that launches ask for, which begin where the kernel's own end."""
+        return self.kernel.counts.get(DYNAMIC_LDS, (0, 0))[1]
+
+    @property
     def lane_words(self) -> int:
-        """Byte offset in LDS of a word for each work-item."""
+        """Byte offset in LDS of a word for each work-item, behind all that a launch owns."""
         own = self.kernel.counts.get("group_segment_fixed_size", (0, 0))[1]
-        return -(-own // 16) * 16
+        return -(-(own + self.asked_lds) // 16) * 16
 
     @property
     def lane_nbytes(self) -> int:
@@ -200,7 +206,7 @@ class Site:
         return held
 
     def lane_words(self) -> int:
-        """Byte offset in LDS of a word for each work-item of the group, behind the kernel's own."""
+        """Byte offset in LDS of a word for each work-item of the group (`Registers.lane_words`)."""
         if self._pool.lane_words + self._pool.lane_nbytes > MOST_LDS:
             raise self.refusal("needs more LDS than there is", "let the kernel use less of it")
         self._pool.uses_lane_words = True

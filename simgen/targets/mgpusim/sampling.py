@@ -55,8 +55,8 @@ def held(kernel: Kernel, elf: bytes, machine: Machine) -> int:
     of_simd = min(machine.wavefronts, machine.registers // max(found.vgprs, 1))
     scalars = SCALARS // SCALAR_GRANULE // max(ceil(found.sgprs / SCALAR_GRANULE), 1)
     groups = min(of_simd * machine.simds, scalars) // wavefronts
-    if found.lds_nbytes:
-        each = ceil(found.lds_nbytes / LDS_GRANULE) * LDS_GRANULE
+    if lds := found.lds_nbytes + (kernel.lds_nbytes if kernel.source else 0):
+        each = ceil(lds / LDS_GRANULE) * LDS_GRANULE
         groups = min(groups, machine.lds_nbytes // each)
     return max(groups, 1) * machine.units
 
