@@ -11,11 +11,13 @@ from typing import TYPE_CHECKING
 
 from simgen import resources
 from simgen.compile import toolchain, triton
-from simgen.compile.legalise.assembly import DYNAMIC_LDS
+from simgen.compile.legalise.assembly import DYNAMIC_LDS, readable
 from simgen.errors import RefusedError, UsageError, did_you_mean, printable
 from simgen.ir import VARIABLE_TYPE, WAVEFRONT, Language
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
     from simgen.compile.cache import Cache
     from simgen.ir import Kernel, OwnSource
 
@@ -34,6 +36,8 @@ _C_LINKAGE = re.compile(r'extern\s+"C"\s*(\{?)')
 _BEGIN = re.compile(r"^\t\.\w+\t\S+ +; -- Begin function (\S+)\n", re.M)
 # What lanes of a warp leave each other without a barrier: LDS that is volatile, for the first warp.
 _OF_A_WARP = re.compile(r"<=?\s*(?:31|32|63|64|warpSize|WARP_?SIZE|warp_?size)\b")
+_OBJECT = re.compile(r"^([\w.$]+):\n(?:\t\.(?:quad|long|short|byte|zero)\t[^\n]*\n)+", re.M)
+_QUAD = re.compile(r"\t\.quad\t([\w.$]+(?:\+\d+)?)", re.M)
 _TAIL = "\t.section\t.AMDGPU.gpr_maximums"
 # Where code is not what a launcher copies: data of the file, and functions that were not inlined.
 _ELSEWHERE = re.compile(r"^\s+\S.*\s([\w.$]+)@(gotpcrel32|rel32)@lo", re.M)
@@ -180,7 +184,7 @@ def renamed(text: str, entry: str, name: str) -> str:
         if found:
             cure = f"write which: {', '.join(found)}"
             raise UsageError(f"kernel {printable(entry)}: several kernels are called so; {cure}")
-        cure = did_you_mean(entry, map(_readable, symbols))
+        cure = did_you_mean(entry, map(readable, symbols))
         if not symbols and "<" not in entry:
             cure = f"of a template, name an instance, such as {entry}<float>"
         raise UsageError(f"kernel {printable(entry)}: no such kernel in its source; {cure}")
@@ -209,8 +213,32 @@ def _alone(text: str, entry: str) -> str:
         body = functions[todo.pop()]
         todo += (new := [n for n in functions if n not in kept and f"{n}@" in body])
         kept |= dict.fromkeys(new)
+    rest = _without_tables(rest, functions, [functions[n] for n in kept], entry)
     begins = dict(zip(parts[1::2], _BEGIN.finditer(text), strict=True))
-    return parts[0] + "".join(begins[n][0] + functions[n] for n in kept) + tail + rest
+    # Of what is before a function, which names its section, there may be nothing left.
+    code = "\t.text\n".join(begins[n][0] + functions[n] for n in kept)
+    return parts[0] + code + tail + rest
+
+
+def _without_tables(rest: str, functions: Iterable[str], kept: Sequence[str], entry: str) -> str:
+    """Data of a module without addresses of functions in objects that nothing kept reads.
+
+    Raises:
+        RefusedError: the kernel reads such an object.
+    """
+
+    def plain(table: re.Match[str]) -> str:
+        if {each.partition("+")[0] for each in _QUAD.findall(table[0])}.isdisjoint(functions):
+            return table[0]
+        if any(re.search(rf"(?<![\w.$]){re.escape(table[1])}@", body) for body in kept):
+            raise RefusedError(
+                f"kernel {entry}: it calls functions by {readable(table[1])}, addresses "
+                "in memory, which nobody relocates in a simulator; call them by their names, as in "
+                "a switch"
+            )
+        return _QUAD.sub("\t.quad\t0", table[0])
+
+    return _OBJECT.sub(plain, rest)
 
 
 def _is_called(symbol: str, entry: str) -> bool:
@@ -224,11 +252,6 @@ def _is_called(symbol: str, entry: str) -> bool:
     return ("<" in entry) == behind.startswith("I")
 
 
-def _readable(symbol: str) -> str:
-    match = re.match(r"_Z(\d+)(\w+)", symbol)
-    return match[2][: int(match[1])] if match else symbol
-
-
 def check_image(text: str, kernel: str, whole: bool) -> None:
     """Refuse text that needs a loader; `whole`: data beside the code is there when it runs.
 
@@ -238,6 +261,6 @@ def check_image(text: str, kernel: str, whole: bool) -> None:
     for symbol, kind in _ELSEWHERE.findall(text):
         if kind == "gotpcrel32" or not whole:
             raise RefusedError(
-                f"kernel {kernel}: it refers to {symbol}, data or a function outside of its code, "
-                "which nobody loads; pass constants as a tensor, and inline functions"
+                f"kernel {kernel}: it refers to {readable(symbol)}, data or a function outside of "
+                "its code, which nobody loads; pass constants as a tensor, and inline functions"
             )

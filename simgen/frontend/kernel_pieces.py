@@ -43,6 +43,9 @@ _ATTRIBUTE = re.compile(
     r"\b(?:__align__|alignas|__attribute__|__launch_bounds__|__declspec)\s*"
     r"\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\)"
 )
+_POINTER = re.compile(
+    r"[^(={]*\(\s*\*\s*(?:const\s+)?(\w+)\s*(?:\[[^\]]*\]\s*)*\)\s*\("
+)  # to a function
 _WORD = re.compile(r"[A-Za-z_]\w*")
 _BASIC = frozenset(
     (
@@ -176,6 +179,8 @@ def _declares(code: str) -> set[str]:
     if _TYPES.search(without) and "(" not in without:
         inner = _WORD.findall(rest) if "enum" in without else []
         return {*_WORD.findall(without), *inner, *_WORD.findall(tail)}
+    if pointer := _POINTER.match(without):
+        return {pointer[1]}
     function = re.search(r"(\w+)\s*(?:<[^()]*>\s*)?\(", without)
     if function and "=" not in without[: function.start()] and not without.startswith("typedef"):
         return {function[1]}

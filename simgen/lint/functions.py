@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from elftools.elf.elffile import ELFFile
 
-EXECUTABLE = 4  # flag of a section
+LOADED, EXECUTABLE = 2, 4  # flags of a section
 # Of code objects of version 2: the type of kernels' symbols (10), and the bytes before their code.
 KERNELS_V2 = ("STT_LOOS", "STT_GNU_IFUNC")
 HEADER_V2 = 256
@@ -80,6 +80,28 @@ def of(elf: bytes, place: str) -> tuple[str, list[Function], Lines]:
                 f"{place}: for the processor {named}, which no simulator here has; known: {known}"
             )
         return arch, list(_functions(file)), Lines(elf)
+
+
+def not_loaded(elf: bytes, place: str) -> list[str]:
+    """The functions in sections that no launcher loads: who calls them goes anywhere.
+
+    Raises:
+        DamagedError: it is not a whole ELF file.
+    """
+    from elftools.elf.sections import SymbolTableSection
+
+    with opened(elf, place) as file:
+        left = {
+            number
+            for number, section in enumerate(file.iter_sections())
+            if not section["sh_flags"] & LOADED
+        }
+        table = file.get_section_by_name(".symtab")
+        return [
+            str(symbol.name)
+            for symbol in (table.iter_symbols() if isinstance(table, SymbolTableSection) else ())
+            if symbol["st_info"]["type"] == "STT_FUNC" and symbol["st_shndx"] in left
+        ]
 
 
 def _functions(file: ELFFile) -> Iterator[Function]:

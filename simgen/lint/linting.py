@@ -15,7 +15,7 @@ from simgen.compile.legalise.simulators import Model
 from simgen.errors import SimgenError, UsageError
 from simgen.lint import containers, functions, mgpusim, naming
 from simgen.lint.gem5 import Gem5
-from simgen.lint.verdicts import NOTE, REFUSED
+from simgen.lint.verdicts import ENDS, NOTE, REFUSED
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     from simgen.compile.legalise.facts import Tables
     from simgen.lint.containers import Held
     from simgen.lint.verdicts import Judge
+
+NOT_LOADED = "lies in a section that is not loaded, and calls of it go anywhere"
+INTO_TEXT = "put it into .text"
 
 
 @dataclass(frozen=True)
@@ -129,7 +132,11 @@ def _code_object(held: Held, simulator: str, version: str, own: Tables | None) -
     if isinstance(judge, str):
         return Looked(told, arch, 0, 0, (), (), judge)
     _, found, lines = functions.of(held.code, held.place)
-    made, count, kernels = list[Finding](), 0, 0
+    made = [
+        Finding(held.path, held.inside, arch, name, 0, "its code", ENDS, NOT_LOADED, INTO_TEXT)
+        for name in functions.not_loaded(held.code, held.place)
+    ]
+    count, kernels = 0, 0
     noted: dict[str, Counter[str]] = {}
     for function in found:
         kernels += function.is_kernel

@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, Any
 from simgen.compile import code_object, cures, own, stages, toolchain
 from simgen.compile.cache import Key
 from simgen.compile.legalise import Legalised, facts
+from simgen.compile.legalise.assembly import readable
 from simgen.errors import RefusedError, SimgenError
 from simgen.ir import Language
-from simgen.lint import linting, rewriting
+from simgen.lint import functions, linting, rewriting
 from simgen.lint.containers import Held
 
 if TYPE_CHECKING:
@@ -156,6 +157,9 @@ def _check_loadable(kernel: Kernel, elf: bytes) -> None:
     except SimgenError as error:
         fact = str(error).removeprefix("code object: ")
         raise RefusedError(f"kernel {kernel.name}: {fact}") from None
+    for left in functions.not_loaded(elf, f"kernel {kernel.name}"):
+        fact = f"{readable(left)} {linting.NOT_LOADED}"
+        raise RefusedError(f"kernel {kernel.name}: {fact}; {linting.INTO_TEXT}")
     if kernel.symbol not in found:
         raise RefusedError(
             f"kernel {kernel.name}: the code object has {', '.join(sorted(found))}; name one"

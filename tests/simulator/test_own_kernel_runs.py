@@ -6,6 +6,8 @@ import os
 from pathlib import Path
 
 import pytest
+from called import CALLED
+from called import TOML as CALLED_TOML
 
 import simgen
 from simgen.errors import SimgenError
@@ -152,6 +154,18 @@ def test_exchanges_of_lanes_leave_lds_that_launches_ask_for(
     (tmp_path / "exchanged.toml").write_text(ASKED_TOML)
     bundle = simgen.plan(tmp_path / "exchanged.toml").build(tmp_path / "b", MGPUSim(arch=arch))
     bundle.run(timeout=TIMEOUT, options={"mode": mode})
+    assert bundle.diff(strict=True)
+
+
+@pytest.mark.skipif(not os.environ.get("GEM5"), reason="GEM5 is not set")
+@pytest.mark.parametrize("arch", ["gfx902", "gfx942"])
+@pytest.mark.parametrize("name", ["inline", "chosen", "recursion"])
+def test_functions_are_called_in_gem5(tmp_path: Path, place: Path, name: str, arch: str) -> None:
+    source, reference = CALLED[name]
+    (tmp_path / "k.hip").write_text(source)
+    (tmp_path / "k.toml").write_text(CALLED_TOML.format(reference=reference))
+    bundle = simgen.plan(tmp_path / "k.toml").build(place / "b", Gem5Se(arch=arch))
+    bundle.run(timeout=TIMEOUT)
     assert bundle.diff(strict=True)
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     Numbers = dict[str, tuple[int, int]]  # by name: (index of the line, value)
 
@@ -25,10 +25,17 @@ _SOURCE_LINE = re.compile(r"\bkernel\.hip:(\d+):")  # not of the prelude
 # Symbol of what the code uses -> directive of what the descriptor reserves, both without VCC. The
 # latter may be more, so that fewer waves run at once.
 _COUNTS = {"num_vgpr": "next_free_vgpr", "numbered_sgpr": "next_free_sgpr"}
+_DESCRIBED = re.compile(r"\s*\.amdhsa_kernel (\S+)")
+# Of what calls functions: the most of its own and theirs.
+_MOST = re.compile(r"\s*\.set ([\w.$]+)\.(\w+), max\(([\w.$, ]+)\)$")
 _SYMBOL = re.compile(r"\s*\.set ([\w.$]+)\.(\w+), (\d+)$")  # of a kernel, such as num_vgpr
 DYNAMIC_LDS = "dynamic_lds"  # such a symbol of ours: bytes that each launch of the kernel asks for
 _METADATA = (".vgpr_count", ".sgpr_count")
-_SIZES = (".group_segment_fixed_size", ".max_flat_workgroup_size")
+_SIZES = (
+    ".group_segment_fixed_size",
+    ".max_flat_workgroup_size",
+    ".private_segment_fixed_size",
+)
 _TAIL = re.compile(r"[a-z]\w*(:\S+)?$")  # offset:16, clamp, op_sel:[0,1]
 _REGISTERS = re.compile(r"([vs])(?:(\d+)|\[(\d+):(\d+)\])$")
 _INLINE_FLOATS = frozenset(
@@ -74,6 +81,8 @@ class AssemblyKernel:
     sgprs: int = 0  # without VCC
     counts: Numbers = field(default_factory=dict)  # numeric .amdhsa_ directives, and symbols
     metadata: Numbers = field(default_factory=dict)  # _METADATA and _SIZES
+    # Of a function that is none: the kernels of the module, whose registers it shares.
+    callers: tuple[AssemblyKernel, ...] = ()
 
 
 def parse(lines: Sequence[str]) -> list[AssemblyKernel]:
@@ -105,6 +114,13 @@ def parse(lines: Sequence[str]) -> list[AssemblyKernel]:
             kernel.counts.get(used, kernel.counts.get(reserved, (0, 0)))[1]
             for used, reserved in _COUNTS.items()
         )
+    described = {m[1] for line in lines if (m := _DESCRIBED.match(line))}
+    kernels = tuple(kernel for kernel in found if kernel.name in described)
+    if kernels and len(kernels) < len(found):  # what any of them owns may be in use in a call
+        vgprs, sgprs = max(k.vgprs for k in found), max(k.sgprs for k in found)
+        for kernel in found:
+            kernel.vgprs, kernel.sgprs = vgprs, sgprs
+            kernel.callers = () if kernel in kernels else kernels
     return found
 
 
@@ -135,6 +151,16 @@ def _split(text: str) -> list[str]:
             start = at + 1
     last = text[start:].strip()
     return [*parts, last] if last else parts
+
+
+def readable(symbol: str) -> str:
+    """The name in the source of what a symbol of C++ stands for."""
+    head = re.match(r"_Z(?:Z.*E)?N?", symbol)
+    name, at = symbol, head.end() if head else len(symbol)
+    while length := re.match(r"L?(\d+)", symbol[at:]):
+        start = at + length.end()
+        name, at = symbol[start : start + int(length[1])], start + int(length[1])
+    return name
 
 
 # Operands ------------------------------------------------------------------------------------
@@ -197,6 +223,7 @@ def source_modifiers(operand: str) -> tuple[bool, bool, str]:
 def _counts(lines: Sequence[str]) -> defaultdict[str, Numbers]:
     """By kernel: its numeric directives and symbols."""
     found: defaultdict[str, Numbers] = defaultdict(dict)
+    most: dict[tuple[str, str], tuple[int, list[str]]] = {}
     inside = ""
     for at, line in enumerate(lines):
         words = line.split()
@@ -208,7 +235,28 @@ def _counts(lines: Sequence[str]) -> defaultdict[str, Numbers]:
             found[inside][words[0].removeprefix(".amdhsa_")] = (at, int(words[1]))
         elif m := _SYMBOL.match(line):
             found[m[1]][m[2]] = (at, int(m[3]))
+        elif m := _MOST.match(line):
+            most[m[1], m[2]] = (at, m[3].split(", "))
+    for name, key in most:
+        found[name][key] = (most[name, key][0], _most(name, key, most, found, set()))
     return found
+
+
+def _most(
+    name: str, key: str, most: Mapping[tuple[str, str], tuple[int, list[str]]],
+    known: Mapping[str, Numbers], seen: set[tuple[str, str]],
+) -> int:  # fmt: skip
+    """The value of a symbol; functions may call each other."""
+    if (name, key) in seen:
+        return 0
+    seen.add((name, key))
+    if (name, key) not in most:
+        return known.get(name, {}).get(key, (0, 0))[1]
+    parts = ((part, *part.rpartition(".")) for part in most[name, key][1])
+    return max(
+        int(part) if part.isdigit() else _most(owner, own, most, known, seen)
+        for part, owner, _, own in parts
+    )
 
 
 def _metadata(lines: Sequence[str]) -> defaultdict[str, Numbers]:
@@ -232,7 +280,8 @@ def _metadata(lines: Sequence[str]) -> defaultdict[str, Numbers]:
 
 
 def raise_counts(lines: list[str], kernel: AssemblyKernel, vgprs: int, sgprs: int) -> None:
-    """Let the kernel own at least this many registers: descriptor, metadata and symbols."""
+    """Let the kernel, or all that call the function, own at least this many registers: descriptor,
+    metadata and symbols."""
     vgprs, sgprs = max(vgprs, kernel.vgprs), max(sgprs, kernel.sgprs)
     if (vgprs, sgprs) == (kernel.vgprs, kernel.sgprs):
         return
@@ -240,14 +289,20 @@ def raise_counts(lines: list[str], kernel: AssemblyKernel, vgprs: int, sgprs: in
     values = {"accum_offset": -(-vgprs // 4) * 4}
     for names, count in zip(_COUNTS.items(), (vgprs, sgprs)):
         values |= dict.fromkeys(names, count)
-    for name, value in values.items():
-        if name in kernel.counts:
-            at, old = kernel.counts[name]
-            lines[at] = re.sub(rf"{old}(\s*)$", rf"{max(old, value)}\1", lines[at])
-    for key, more in zip(_METADATA, (vgprs - kernel.vgprs, sgprs - kernel.sgprs)):
-        if key in kernel.metadata:
-            at, old = kernel.metadata[key]
-            lines[at] = re.sub(r"\d+\s*$", str(old + more), lines[at])
+    for owner in kernel.callers or (kernel,):
+        for name, value in values.items():
+            if name in owner.counts:
+                _raise(lines, owner.counts[name][0], value)
+        for key, more in zip(_METADATA, (vgprs - owner.vgprs, sgprs - owner.sgprs)):
+            if key in owner.metadata:
+                at, old = owner.metadata[key]
+                _raise(lines, at, old + more)
+
+
+def _raise(lines: list[str], at: int, value: int) -> None:
+    """Let a line end with a number that is at least this one, or the most of it and others."""
+    found = re.sub(r"(\d+)(\s*)$", lambda m: f"{max(int(m[1]), value)}{m[2]}", lines[at])
+    lines[at] = re.sub(r" max\((.*)\)$", rf" max({value}, \1)", found)
 
 
 def raise_lds(lines: list[str], kernel: AssemblyKernel, nbytes: int) -> None:

@@ -215,6 +215,12 @@ class _Table:
 
     def _unknown(self, site: Site) -> NoRuleError:
         name = site.item.mnemonic
+        if name == "s_getpc_b64" and (symbol := site.named_place()):
+            return site.refusal(
+                f"it calls {symbol}, or reads it, and {TITLE} loads the code of a kernel alone",
+                "inline functions (__forceinline__, no recursion), pass constants as a tensor, or "
+                "build with --target gem5-se",
+            )
         cure = next((c for prefix, c in _CURES if name.startswith(prefix)), "")
         return site.refusal(
             f"{self.name} does not execute it right, and simgen has no replacement",

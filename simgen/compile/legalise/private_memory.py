@@ -13,6 +13,7 @@ launcher has behind the tensors:
 
 Wavefronts get their numbers as they begin, by counting. The launcher puts behind a kernel's
 arguments, at the next multiple of 8, the address of the memory and a word to count in, which is 0.
+Functions that are called have these registers too, and the stack of calls lies in this memory.
 Each launch has its own arguments. Metadata goes on to tell how many bytes a work-item needs
 (`.private_segment_fixed_size`); the descriptor asks for none.
 
@@ -32,15 +33,20 @@ from simgen.compile.legalise.site import MOST_SGPRS, MOST_VGPRS
 from simgen.errors import RefusedError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from simgen.compile.legalise.assembly import AssemblyKernel
 
 LANES = 64  # of a wavefront
 GRAIN = 16  # bytes that a lane's memory is a multiple of
 BEHIND_NBYTES = 16  # an address, the counter, and what fills them up
-_SIZE = "private_segment_fixed_size"
+STACK_NBYTES = 1024  # of calls whose depth no compiler knows, beside _SIZE: as HIP's runtime has it
+_SIZE, _DYNAMIC = "private_segment_fixed_size", "uses_dynamic_stack"
+_GROWS = re.compile(r"s_add_[iu]32 s32, s32, (?!-)")
 _ACCESS = re.compile(r"scratch_(load|store)_\w+\Z")
 # Registers for users that come before the address of the arguments, and how many each has.
 _BEFORE = {"private_segment_buffer": 4, "dispatch_ptr": 2, "queue_ptr": 2}
+_CALLS = "inline functions, or call them by their names"
 _CURE = "index local arrays by constants, or let a work-group have fewer work-items"
 
 
@@ -63,39 +69,73 @@ def rewrite(text: str, arch: str) -> Legalised:
     lines = text.split("\n")
     count: Counter[str] = Counter()
     before = added = 0
-    for kernel in parse(lines):
+    found = parse(lines)
+    called = [each for each in found if each.callers]
+    for kernel in found:
         before += sum(isinstance(item, Instruction) for item in kernel.items.values())
-        if kernel.counts.get(_SIZE, (0, 0))[1]:
-            added += _kernel(lines, kernel, arch, count)
+        if kernel.callers:
+            continue
+        grows = kernel.counts.get(_DYNAMIC, (0, 0))[1]
+        nbytes = kernel.counts.get(_SIZE, (0, 0))[1] + (STACK_NBYTES if grows else 0)
+        if nbytes:
+            if called and len(called) + 1 < len(found):
+                raise _refusal(kernel, "calls functions, as other kernels beside it do")
+            added += _kernel(lines, kernel, called, nbytes, arch, count)
     return Legalised("\n".join(lines), before, dict(sorted(count.items())), added)
 
 
-def _kernel(lines: list[str], kernel: AssemblyKernel, arch: str, count: Counter[str]) -> int:
-    at, nbytes = kernel.counts[_SIZE]
+def _kernel(
+    lines: list[str], kernel: AssemblyKernel, called: Sequence[AssemblyKernel], nbytes: int,
+    arch: str, count: Counter[str],
+) -> int:  # fmt: skip
     offset, held = f"v{kernel.vgprs}", f"v{kernel.vgprs + 1}"
     first = -(-kernel.sgprs // 2) * 2
     if kernel.vgprs + 2 > MOST_VGPRS or first + 6 > MOST_SGPRS:
-        raise _refusal(kernel, "has no register left to address its private memory with")
+        cure = _CALLS if called else _CURE
+        raise _refusal(kernel, "has no register left to address its private memory with", cure)
     base = f"s[{first}:{first + 1}]"
     made = 0
-    for place, item in kernel.items.items():
-        if not isinstance(item, Instruction):
-            continue
-        if any(each.startswith("src_private") for each in item.operands):
-            raise _refusal(kernel, "passes a pointer to private memory on")
-        new = _replaced(kernel, item, base, offset, held)
-        if new is not None:
-            count[item.mnemonic] += 1
-            made += len(new) - 1
-            told = f"\t; for {item}"
-            lines[place] = "\n".join([f"\t{each}" for each in new]) + told if new else f"\t{told}"
+    for function in (kernel, *called):
+        for place, item in function.items.items():
+            if not isinstance(item, Instruction):
+                continue
+            if any(each.startswith("src_private") for each in item.operands):
+                raise _refusal(kernel, "passes a pointer to private memory on")
+            new = _replaced(kernel, item, base, offset, held)
+            if new is None and _DYNAMIC in kernel.counts and _GROWS.match(str(item)):
+                new = [str(item), *_checked(first + 2, nbytes, place)]
+            if new is not None:
+                count[item.mnemonic] += 1
+                made += len(new) - 1
+                text = "\n".join(each if each.endswith(":") else f"\t{each}" for each in new)
+                lines[place] = text + f"\t; for {item}"
     start = _start(kernel, arch, stride(nbytes), first, offset, held)
     lines[kernel.start] += "".join(f"\n\t{each}" for each in start)
-    lines[at] = re.sub(r"\d+(\s*)$", r"0\1", lines[at])
+    for name, value in ((_SIZE, 0), (_DYNAMIC, 0)):
+        if name in kernel.counts:
+            at = kernel.counts[name][0]
+            lines[at] = re.sub(r"\d+(\s*)$", rf"{value}\1", lines[at])
+    if f".{_SIZE}" in kernel.metadata:
+        at = kernel.metadata[f".{_SIZE}"][0]
+        lines[at] = re.sub(r"\d+(\s*)$", rf"{nbytes}\1", lines[at])
     where, kernarg = kernel.counts["kernarg_size"]
     lines[where] = re.sub(r"\d+(\s*)$", rf"{behind(kernarg) + BEHIND_NBYTES}\1", lines[where])
     raise_counts(lines, kernel, kernel.vgprs + 2, first + 6)
     return made + len(start)
+
+
+def _checked(scalar: int, nbytes: int, place: int) -> list[str]:
+    """What reads from the address 0, where nothing is, if the stack has grown out of its memory.
+    SCC is nobody's behind the sum that moves the stack's end."""
+    pair, label = f"s[{scalar}:{scalar + 1}]", f".Lsimgen_stack_{place}"
+    return [
+        f"s_cmp_le_u32 s32, {nbytes:#x}",
+        f"s_cbranch_scc1 {label}",
+        f"s_mov_b64 {pair}, 0",
+        f"s_load_dword s{scalar}, {pair}, 0x0",
+        "s_waitcnt lgkmcnt(0)",
+        f"{label}:",
+    ]
 
 
 def _replaced(
@@ -156,5 +196,5 @@ def _start(
     ]
 
 
-def _refusal(kernel: AssemblyKernel, fact: str) -> RefusedError:
-    return RefusedError(f"kernel {kernel.name}: it {fact}; {_CURE}")
+def _refusal(kernel: AssemblyKernel, fact: str, cure: str = _CURE) -> RefusedError:
+    return RefusedError(f"kernel {kernel.name}: it {fact}; {cure}")

@@ -6,6 +6,7 @@ kernel, so that every place uses the same few.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -16,6 +17,7 @@ from simgen.compile.legalise.assembly import (
     integer,
     is_inline,
     is_vgpr,
+    readable,
     registers,
     source_modifiers,
 )
@@ -38,6 +40,7 @@ _NEED_THREAD = (
 SIGN = "0x80000000"
 MAGNITUDE = "0x7fffffff"
 INFINITY = "0x7f800000"
+_PLACE = re.compile(r"([\w.$]+)@(?:rel32|gotpcrel32)@lo")
 _COMMUTES = frozenset(
     [
         "add_f32",
@@ -173,6 +176,13 @@ class Site:
     def recent(self, register: str) -> Instruction | None:
         """What wrote a register last, if that was a little before, with no label in between."""
         return self._flow.recent(self._at, register)
+
+    def named_place(self) -> str:
+        """The symbol that is added to the address of this place, if one is."""
+        items = self._pool.kernel.items
+        following = [items[at] for at in sorted(items) if at > self._at][:1]
+        found = [_PLACE.match(each) for i in following for each in getattr(i, "operands", ())]
+        return next((readable(each[1]) for each in found if each), "")
 
     def become(self, mnemonic: str, *operands: str) -> None:
         """Let another rule replace this instruction as another one."""

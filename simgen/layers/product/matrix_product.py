@@ -431,7 +431,18 @@ class Product:
             return staged
         if by_matrix := fragment.tiles(self.machine, self._factors):
             return by_matrix
-        return tile.TILES if min(self._widths) > 1 else UNALIGNED
+        return tile.TILES if self._simple else UNALIGNED
+
+    @property
+    def _simple(self) -> bool:
+        """Whether loads leave AMD's compilers the registers for the largest tile, without spills:
+        not with a last step of k that is cut apart, but of wide elements that all lie along k."""
+        if min(self._widths) == 1:
+            return False
+        of = self.elements
+        along_k = not self.a_transposed and self.b_transposed
+        wide = along_k and not any(x.is_float and x.nbytes == 1 for x in (of.left, of.right))
+        return self.k % 4 == 0 or wide or self.machine.wavefront == 32
 
     def _tiled(self, prefix: str) -> tuple[Kernel, tuple[int, int, int]]:
         found, alone = self._cut, not self._sums_follow
