@@ -215,8 +215,11 @@ def _info(image: bytes, symbol: Any, processor: str, granule: int) -> KernelInfo
     if not 0 <= at + entry < len(image) - FETCH_AHEAD:
         raise DamagedError(f"code object: {symbol.name} starts outside its code; build it again")
     if scratch or properties & DYNAMIC_STACK:
+        needs = f"{scratch} bytes of scratch memory" if scratch else (
+            "a stack that the compiler knows no end of (recursion, pointers to functions)"
+        )  # fmt: skip
         raise SimgenError(
-            f"code object: kernel {symbol.name[:-3]} needs {scratch} bytes of scratch memory; "
+            f"code object: kernel {symbol.name[:-3]} needs {needs}; "
             "kernels must not spill registers, index local arrays or call functions"
         )
     if properties & WAVEFRONT_SIZE_32 or preload:

@@ -76,10 +76,8 @@ def assembly(
             else _compiled(kernel, own, arch, cache, gem5=gem5)
         )
     made = renamed(text, own.entry, kernel.name)
-    if (
-        kernel.lds_nbytes and own.language is not Language.OPENCL
-    ):  # whose local arguments lie behind
-        made += f"\t.set {kernel.name}.{DYNAMIC_LDS}, {kernel.lds_nbytes}\n"  # what rules take
+    if kernel.lds_nbytes:
+        made += f"\t.set {kernel.name}.{DYNAMIC_LDS}, {kernel.lds_nbytes}\n"
     return made
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -66,6 +67,10 @@ def products(
         SimgenError: as `Builder.products`.
     """
     known = {kernel.name: kernel for kernel in workload.kernels}
+    # Arguments in LDS lie where the kernel's own ends at last, behind what rules take.
+    for launch in workload.launches:
+        if any(value.local for value in launch.values):
+            known[launch.kernel] = replace(known[launch.kernel], lds_nbytes=0)
     compiled: dict[str, Any] = {
         name: known[name] if known[name].source else text
         for name, text in sources.items()
@@ -155,7 +160,7 @@ def _check_loadable(kernel: Kernel, elf: bytes) -> None:
     try:
         found = code_object.kernels(elf)
     except SimgenError as error:
-        fact = str(error).removeprefix("code object: ")
+        fact = str(error).removeprefix("code object: ").removeprefix(f"kernel {kernel.symbol} ")
         raise RefusedError(f"kernel {kernel.name}: {fact}") from None
     for left in functions.not_loaded(elf, f"kernel {kernel.name}"):
         fact = f"{readable(left)} {linting.NOT_LOADED}"
