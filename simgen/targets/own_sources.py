@@ -18,6 +18,7 @@ from simgen.errors import RefusedError, SimgenError
 from simgen.ir import Language
 from simgen.lint import linting, rewriting
 from simgen.lint.containers import Held
+from simgen.targets import kernargs
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -87,6 +88,7 @@ def products(
     for name, products in made.items():
         if known[name].source:
             _check_loadable(known[name], products[stages.CODE_OBJECT])
+            _check_launch(known[name], products[stages.CODE_OBJECT])
         # The stages rewrite all text of simgen's kernels for MGPUSim, by the rules that lint asks.
         if builder.linted and (known[name].source or model.simulator != MGPUSIM):
             refuse(name, products[stages.CODE_OBJECT], model, builder.cache, language)
@@ -157,4 +159,25 @@ def _check_loadable(kernel: Kernel, elf: bytes) -> None:
     if kernel.symbol not in found:
         raise RefusedError(
             f"kernel {kernel.name}: the code object has {', '.join(sorted(found))}; name one"
+        )
+
+
+def _check_launch(kernel: Kernel, elf: bytes) -> None:
+    """Refuse work-groups that the code's metadata rules out.
+
+    Raises:
+        RefusedError: they are larger than what it is compiled for, or another than it requires.
+    """
+    told = kernargs.metadata(elf, kernel)
+    required = told.get(".reqd_workgroup_size")
+    if required is not None and list(kernel.extents) != list(required):
+        raise RefusedError(
+            f"kernel {kernel.name}: it is compiled for work-groups of {list(required)} alone "
+            f"(.reqd_workgroup_size), and the launch has {list(kernel.extents)}; write that block"
+        )
+    most = told.get(".max_flat_workgroup_size", kernel.block)
+    if kernel.block > most:
+        raise RefusedError(
+            f"kernel {kernel.name}: it is compiled for work-groups of at most {most} work-items "
+            f"(.max_flat_workgroup_size), and the launch has {kernel.block}; make block smaller"
         )
