@@ -60,7 +60,8 @@ def rewritten(elf: bytes, place: str, simulator: str, version: str) -> tuple[byt
     arch, found, _ = functions.of(elf, place)
     for each in found:
         if asked := code_object.demand(each.descriptor) if each.descriptor else None:
-            raise RefusedError(f"{place}: kernel {each.name} {asked.fact}; {asked.cure}")
+            where = place if place == f"kernel {each.name}" else f"{place}: kernel {each.name}"
+            raise RefusedError(f"{where} {asked.fact}; {asked.cure}")
     model = Model(simulator, version, arch)
     chosen = legalise.names(model, edges=True)
     made: list[Legalised] = []

@@ -155,7 +155,8 @@ def _check_loadable(kernel: Kernel, elf: bytes) -> None:
         found = code_object.kernels(elf)
     except SimgenError as error:
         fact = str(error).removeprefix("code object: ")
-        raise RefusedError(f"kernel {kernel.name}: {fact}") from None
+        place = "" if fact.startswith(f"kernel {kernel.symbol} ") else f"kernel {kernel.name}: "
+        raise RefusedError(f"{place}{fact}") from None
     if kernel.symbol not in found:
         raise RefusedError(
             f"kernel {kernel.name}: the code object has {', '.join(sorted(found))}; name one"

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simgen.errors import ConfigError
+from simgen.frontend import config, network
 from simgen.ir import Pass, TensorSpec
 from simgen.layers.conv import algorithms, direct
 from simgen.layers.conv.algorithms import Algorithm, ConvAlgo, DataAlgo, Unknown
@@ -182,6 +183,17 @@ def test_algofwd_wins_over_algo(algofwd: str, forward: Algorithm | None) -> None
 )
 def test_numbers_of_algod_are_those_of_cudnn(algod: str, data: Algorithm | None) -> None:
     assert algorithms.for_data(ConvAlgo.DIRECT, DataAlgo(algod)) is data
+
+
+def test_the_algorithm_of_the_command_line_is_that_of_all_passes() -> None:
+    text = "[Convolution]\nn=1\nc=3\nh=9\nw=9\nalgofwd=6\nalgod=winograd\nkernel_size=3\n"
+    parsed = config.parse(text, "x.dnnmark")
+    for algorithm, forward in ((None, WINOGRAD), ("im2col", IM2COL)):
+        (node,) = network.resolve(parsed, algorithm=algorithm).layers
+        read = node.layer
+        assert isinstance(read, Convolution)
+        assert algorithms.for_forward(read.algo, read.forward_algo) is forward
+        assert algorithms.for_data(read.algo, read.data_algo) is forward
 
 
 def test_an_empty_choice_of_kernels_is_none() -> None:

@@ -21,8 +21,9 @@ Of x and w of i8, y is i32, or i8 where scales are given; 8-bit floats have scal
 x_scale w_scale / y_scale times.
 
 Source: cudnnConvolutionForward and its two backward functions; "transpose" is miopenTranspose of
-MIOpen. (On AMD GPUs, DNNMark turns "convolution" into miopenTranspose with the shapes of
-"cross_correlation". In simgen, a config means the same on every machine: what it means in cuDNN.)
+MIOpen. (On AMD GPUs, DNNMark's branch develop turns "convolution" into miopenTranspose with the
+shapes of "cross_correlation", and older ones into the latter. In simgen, a config means the same on
+every machine: what it means in cuDNN.)
 `group` and `dilation` are keys of Caffe.
 """
 
