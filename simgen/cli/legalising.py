@@ -38,9 +38,9 @@ def legalise(
     held = list(containers.found(file, arch))
     fits = [each for each in held if linting.simulated(each, named, version)]
     if held and not fits:
-        why = linting.code_objects(held[:1], named, version)
+        (skipped, *_) = linting.code_objects(held[:1], named, version)
         raise RefusedError(
-            f"{held[0].place}: {next(iter(why)).skipped}; compile it for a processor that it has"
+            f"{held[0].place}: {skipped.skipped}; compile it for a processor that it has"
         )
     if len(fits) != 1:
         have = "none" if not fits else f"{len(fits)}"
