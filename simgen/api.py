@@ -188,8 +188,8 @@ class PlannedBuild:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What there is to be said of the problem: its list, how it was scaled down."""
-        return self.plan.problem.notes
+        """What there is to be said: its list, how it was scaled down, what `data` was taken for."""
+        return self.plan.notes
 
     @property
     def workload(self) -> Workload:

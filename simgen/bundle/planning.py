@@ -18,7 +18,7 @@ from simgen.bundle.recipe import Choices as Choices
 from simgen.bundle.recipe import Recipe
 from simgen.compile import cache
 from simgen.compile.build import Builder
-from simgen.errors import UsageError, did_you_mean
+from simgen.errors import UsageError, did_you_mean, one_line
 from simgen.frontend import descent, losses, network, problem, scaling
 from simgen.frontend import fusion as fuse
 from simgen.ir import Pass
@@ -172,12 +172,31 @@ class Plan:
         return made
 
     @functools.cached_property
+    def samples(self) -> filling.Samples | None:
+        """What the user's file of samples holds."""
+        return filling.read(filling.find(self.choices.data)) if self.choices.data else None
+
+    @property
+    def taken_for(self) -> tuple[str, ...]:
+        """What the file of samples was taken for, if there is one."""
+        return (
+            (f"{one_line(self.choices.data or '')}: {self.samples.told}",) if self.samples else ()
+        )
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What is to be said of the problem and its samples."""
+        return (*self.problem.notes, *self.taken_for)
+
+    @functools.cached_property
     def values(self) -> dict[str, NDArray[Any]]:
         """The user's own values of inputs."""
         words = (exact_values.WORD, own_values.MODEL)
         paths = [Path(word) for word in self.choices.values if word not in words]
         only, word = self.choices.of_values, self.choices.data
-        found = filling.values(filling.find(word), self._lowered) if word else {}
+        found = {}
+        if self.samples and word:
+            found = filling.values(filling.find(word), self.samples, self._lowered)
         if own_values.MODEL in self.choices.values:
             name = self.problem.name
             found |= own_values.of_model(self.problem.parameters, name, self._lowered)

@@ -103,7 +103,7 @@ def show(
         shown |= {"commands": commands, "unsupported": unsupported or None}
         print(json.dumps(shown, indent=1))
         return
-    for note in plan.problem.notes:
+    for note in plan.notes:
         print(note)
     present.network(plan.network, settings=verbose)
     if unsupported:
@@ -150,7 +150,7 @@ def _show_json(plan: Plan, workload: Workload | None) -> dict[str, Any]:
 
     shown: dict[str, Any] = {
         "name": plan.problem.name,
-        "notes": list(plan.problem.notes),
+        "notes": list(plan.notes),
         "layers": [
             {
                 **to_json(placed.node),

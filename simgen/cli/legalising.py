@@ -51,6 +51,11 @@ def legalise(
     named, version = facts.named(simulator)
     held = list(containers.found(file, arch))
     fits = [each for each in held if linting.simulated(each, named, version)]
+    if held and not fits:
+        (skipped, *_) = linting.code_objects(held[:1], named, version)
+        raise RefusedError(
+            f"{held[0].place}: {skipped.skipped}; compile it for a processor that it has"
+        )
     if len(fits) != 1:
         have = "none" if not fits else f"{len(fits)}"
         raise UsageError(

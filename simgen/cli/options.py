@@ -428,5 +428,5 @@ def settings_given(texts: Sequence[str]) -> tuple[tuple[str, str], ...]:
         key, equals, value = text.partition("=")
         if not equals or not key.strip():
             raise UsageError(f"--set {text!r}: not a setting; write KEY=VALUE, such as n=4")
-        settings.append((key.strip(), value.strip()))
+        settings.append((key.strip(), value.strip(" \t")))
     return tuple(settings)

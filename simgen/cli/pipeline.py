@@ -69,6 +69,8 @@ def build(and_run: bool, replace_results: bool, quiet: bool, verbose: bool, **gi
         made, builder = plan.write(output, targets, replace_results=replace_results, tell=tell)
     if not quiet:
         _say_built(made, len(plan.network.layers), builder.cache, verbose)
+        for note in plan.taken_for:
+            print(note)
         for target in targets:
             notes = target.package.notes(made.path / target.name, details=verbose)
             queued = queueing.notes(target, made.workload)

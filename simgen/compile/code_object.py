@@ -20,7 +20,7 @@ from simgen import machine as machines
 from simgen.errors import DamagedError, RefusedError, SimgenError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from elftools.elf.elffile import ELFFile
 
@@ -32,6 +32,7 @@ MOST_NBYTES = 1 << 26  # of a memory image; a kernel is a thousandth of it
 PF_X = 1  # flag of an executable segment
 DYNAMIC_STACK = 1 << 11  # bits of kernel_code_properties
 WAVEFRONT_SIZE_32 = 1 << 10
+PRELOADED = 127  # of kernarg_preload, the words; behind them, where they begin
 
 # The low byte of e_flags (EF_AMDGPU_MACH) -> processor, vector registers in an allocation granule.
 MACHINES = {
@@ -49,6 +50,47 @@ PACKED_IDS = ("gfx90a", "gfx940", "gfx941", "gfx942", "gfx950")
 
 # Clang puts a one-byte object of this name into every HIP module; no instruction refers to it.
 MODULE_ID = "__hip_cuid_"
+
+
+@dataclass(frozen=True)
+class Demand:
+    """What a kernel asks of a loader that nobody here gives it."""
+
+    directive: str  # as its descriptor has it in assembly
+    fact: str
+    cure: str
+
+
+def demand(descriptor: Sequence[int]) -> Demand | None:
+    """The first thing in a descriptor (the fields of DESCRIPTOR) that no simulator here, and no
+    launcher for one, gives a kernel: what lint, legalise and builds refuse alike."""
+    _, scratch, _, _, _, _, _, properties, preload = descriptor
+    if properties & DYNAMIC_STACK:
+        return Demand(
+            ".amdhsa_uses_dynamic_stack 1",
+            "needs a stack that grows while it runs",
+            "kernels must not recurse, call functions by address, or have arrays of variable size",
+        )
+    if scratch:
+        return Demand(
+            f".amdhsa_private_segment_fixed_size {scratch}",
+            f"needs {scratch} bytes of scratch memory",
+            "kernels must not spill registers, index local arrays or call functions",
+        )
+    if properties & WAVEFRONT_SIZE_32:
+        return Demand(
+            ".amdhsa_wavefront_size32 1",
+            "needs wavefronts of 32 work-items",
+            "compile with -mwavefrontsize64",
+        )
+    if preload:
+        words = preload & PRELOADED
+        return Demand(
+            f".amdhsa_user_sgpr_kernarg_preload_length {words}",
+            f"needs {words} words of its arguments in registers before it begins",
+            "compile with -mllvm -amdgpu-kernarg-preload-count=0",
+        )
+    return None
 
 
 @dataclass(frozen=True)
@@ -209,24 +251,11 @@ def _info(image: bytes, symbol: Any, processor: str, granule: int) -> KernelInfo
     at = symbol["st_value"]
     if at % DESCRIPTOR_NBYTES or at + DESCRIPTOR_NBYTES > len(image):
         raise DamagedError(f"code object: {symbol.name} lies at {at:#x}; build it again")
-    lds, scratch, kernarg, entry, _, rsrc1, _, properties, preload = DESCRIPTOR.unpack_from(
-        image, at
-    )
+    lds, scratch, kernarg, entry, _, rsrc1, *_ = found = DESCRIPTOR.unpack_from(image, at)
     if not 0 <= at + entry < len(image) - FETCH_AHEAD:
         raise DamagedError(f"code object: {symbol.name} starts outside its code; build it again")
-    if scratch or properties & DYNAMIC_STACK:
-        needs = f"{scratch} bytes of scratch memory" if scratch else (
-            "a stack that the compiler knows no end of (recursion, pointers to functions)"
-        )  # fmt: skip
-        raise SimgenError(
-            f"code object: kernel {symbol.name[:-3]} needs {needs}; "
-            "kernels must not spill registers, index local arrays or call functions"
-        )
-    if properties & WAVEFRONT_SIZE_32 or preload:
-        raise SimgenError(
-            f"code object: kernel {symbol.name[:-3]} needs 32-wide wavefronts or preloaded "
-            "arguments; simulators have neither"
-        )
+    if asked := demand(found):
+        raise SimgenError(f"code object: kernel {symbol.name[:-3]} {asked.fact}; {asked.cure}")
     encoded = rsrc1 >> 6 & 15
     sgprs = (encoded // 2 + 1) * 16 if processor.startswith("gfx9") else (encoded + 1) * 8
     vgprs = ((rsrc1 & VGPRS_MASK) + 1) * granule

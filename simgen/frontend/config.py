@@ -9,13 +9,15 @@
 
 White space around names, keys and values does not count, nor do blank lines and indentation. A
 variable is replaced before its line is read, so that it may stand for a value, for a whole entry
-(`$CUDNN_CBFA` for `algo=fft`) or, when its value is empty, for nothing. This is what DNNMark's own
-run_dnnmark_template.sh does with a .dnntemplate.
+(`$CUDNN_CBFA` for `algo=fft`) or, when its value is empty, for nothing. A line break in its value
+ends the line, and entries may follow: a fork's run_dnnmark_template.sh ends values in one, and
+writes `${A}${B}`. This is what the scripts of that name do with a .dnntemplate.
 
 Nothing here knows what a section or a key means: that is the business of `simgen.layers`.
 
 Source: ParseGeneralConfig, ParseLayerConfig and SplitStr of DNNMark (core/src/dnnmark.cc,
-core/src/utility.cc at 0c29f80). Trailing comments and `${WORD}` are additions.
+core/src/utility.cc at 0c29f80); run_dnnmark_template.sh there and in pyotr777/DNNMark. Trailing
+comments and `${WORD}` are additions.
 """
 
 from __future__ import annotations
@@ -28,12 +30,13 @@ from simgen.errors import ConfigError, one_line, printable, resembling
 from simgen.storage.files import NotRegularError, open_regular
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
     from pathlib import Path
 
 MAX_NBYTES = 2**20  # the largest config that `read` takes
 
 _COMMENT = re.compile(r"(?:^|(?<=\s))#.*")
+_LINE_BREAK = re.compile(r"\r?\n")
 _VARIABLE = re.compile(r"\$(?:\{([A-Za-z_][A-Za-z0-9_]*)\}|([A-Za-z_][A-Za-z0-9_]*))")
 BUILT_IN = "built-in"  # begins the source of a config that is no file
 # Control characters other than the tab, Unicode's two line separators, and lone surrogates: what
@@ -122,8 +125,7 @@ def parse(text: str, source: str, variables: Mapping[str, str] = {}) -> Config:
             uses.setdefault(name, where)
     _check_variables(uses, variables)
     sections: list[tuple[str, Place, dict[str, Entry]]] = []
-    for code, where in lines:
-        line = _expand(code, where, variables).strip()
+    for line, where in _expanded(lines, variables):
         if line.startswith("["):
             sections.append((_section_name(line, where), where, {}))
         elif line:
@@ -193,9 +195,22 @@ def _check_variables(uses: Mapping[str, Place], variables: Mapping[str, str]) ->
         raise ConfigError(uses[missing[0]], f"{fact}; {cure}")
     for name, where in uses.items():
         value = variables[name]
-        if _CONTROL.search(value) or "\t" in value:
+        first, *more = _LINE_BREAK.split(value)
+        if any(_CONTROL.search(each) or "\t" in each for each in (first, *more)):
             fact = f"variable {name} is {printable(value)}"
             raise ConfigError(where, f"{fact}; its value must not contain control characters")
+        if any(each.strip() and ("=" not in each or each.strip()[0] == "[") for each in more):
+            fact = f"variable {name} is {printable(value)}"
+            raise ConfigError(where, f"{fact}; write key=value behind a line break")
+
+
+def _expanded(
+    lines: Iterable[tuple[str, Place]], variables: Mapping[str, str]
+) -> Iterator[tuple[str, Place]]:
+    """The lines with their variables replaced, one more for each line break in a value."""
+    for code, where in lines:
+        for line in _LINE_BREAK.split(_expand(code, where, variables)):
+            yield line.strip(), where
 
 
 def _expand(code: str, where: Place, variables: Mapping[str, str]) -> str:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import base64
 import re
+from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
 from simgen.errors import ConfigError, did_you_mean, printable
 from simgen.frontend import kernel_pieces, ptx_text, triton_text
 from simgen.ir import CUDA_WARP, NOT_THERE, WAVEFRONT, Language, OwnSource
+from simgen.layers.own import expression
 from simgen.layers.own.expression import ExpressionError
 from simgen.machine import architectures
 
@@ -213,3 +215,55 @@ def _processor(name: str, raw: bytes) -> str:
         known = ", ".join(architectures())
         raise ConfigError(printable(name), f"for an unknown processor; known: {known}")
     return found[0].name
+
+
+_BOUNDS = re.compile(
+    r"\b(?:__)?(launch_bounds__|amdgpu_flat_work_group_size|reqd_work_group_size)\s*"
+    r"\(((?:[^()]|\([^()]*\))*)\)"
+)
+_CONSTANT = re.compile(
+    r"^[ \t]*#[ \t]*define[ \t]+(\w+)[ \t]+\(?(\d+)[uUlL]*\)?[ \t]*$|"
+    r"\b(?:constexpr|const)\s+(?:static\s+)?(?:unsigned\s+)?(?:int|unsigned|size_t|auto)\s+(\w+)"
+    r"\s*=\s*(\d+)[uUlL]*\s*;",
+    re.M,
+)
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """The work-groups that a function of a source may have."""
+
+    least: int = 1  # work-items
+    most: int | None = None
+    exactly: tuple[int, int, int] | None = None
+    said: str = ""  # by which attribute
+
+
+def bounds(source: OwnSource, entry: str) -> Bounds:
+    """What is written ahead of the function; what depends on a template's arguments is left out."""
+    text = kernel_pieces.plain(source.text)
+    name = re.escape(re.sub(r"<.*", "", entry).rpartition("::")[2])
+    ahead = (
+        re.split("[;}]", text[: each.start()])[-1] for each in re.finditer(rf"\b{name}\s*\(", text)
+    )
+    head = next(
+        (each for each in ahead if re.search(r"\b(?:__global__|(?:__)?kernel)\b", each)), ""
+    )
+    known: dict[str, int | float] = {
+        match[1] or match[3]: int(match[2] or match[4]) for match in _CONSTANT.finditer(source.text)
+    }
+    known |= {key: int(value) for key, value in source.defines if value.isdecimal()}
+    for match in _BOUNDS.finditer(head):
+        try:
+            numbers = [int(expression.number(each, known)) for each in match[2].split(",")]
+        except ExpressionError:
+            continue
+        said = f"{match[0].split('(')[0].strip()}({match[2].strip()})"
+        if match[1] == "reqd_work_group_size" and len(numbers) == 3:
+            x, y, z = numbers
+            return Bounds(exactly=(x, y, z), said=said)
+        if match[1] == "amdgpu_flat_work_group_size" and len(numbers) == 2:
+            return Bounds(numbers[0], numbers[1], said=said)
+        if match[1] == "launch_bounds__":
+            return Bounds(most=numbers[0], said=said)
+    return Bounds()

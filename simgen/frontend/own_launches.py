@@ -10,7 +10,7 @@ from math import ceil, prod
 from typing import TYPE_CHECKING, Any
 
 from simgen.errors import did_you_mean, printable
-from simgen.frontend import kernel_pieces, own_tensors, ptx_text, triton_text
+from simgen.frontend import kernel_pieces, kernel_text, own_tensors, ptx_text, triton_text
 from simgen.ir import (
     MOST_STRUCTURE,
     ByValue,
@@ -163,6 +163,9 @@ class Launches:
             assert kernel.source is not None
             file = str(self.said["source"])
             ptx_text.check(kernel.source.text, kernel.source.entry, file, given, place)
+            ptx_text.check_launch(
+                kernel.source.text, kernel.source.entry, file, kernel.extents, place
+            )
 
     def _triton_launch(
         self, place: str, source: OwnSource, said: Mapping[str, Any], known: Mapping[str, Any]
@@ -281,6 +284,7 @@ class Launches:
             own = replace(source, entry=entry, triton=triton)
             if source.language in (Language.HIP, Language.OPENCL):
                 own = replace(own, defines=self._defines())
+                _check_bounds(place, kernel_text.bounds(own, entry), entry, block)
             if source.language is Language.HIP:
                 own = self._cut(place, own)
             self._kernels[key] = Kernel(
@@ -376,6 +380,26 @@ def _structure(place: str, at: int, text: str, known: Mapping[str, Any]) -> ByVa
         )
     bits, *more = (int.from_bytes(content[n : n + 8], "little") for n in range(0, len(content), 8))
     return ByValue(at, len(content), bits, more=tuple(more))
+
+
+def _check_bounds(
+    place: str, bounds: kernel_text.Bounds, entry: str, block: tuple[int, int, int]
+) -> None:
+    """Raises:
+    ExpressionError: the function is written for other work-groups.
+    """
+    items = prod(block)
+    if bounds.exactly not in (None, block):
+        raise ExpressionError(
+            f"{place}: block is {list(block)}, and {entry} is written for another alone "
+            f"({bounds.said}); write that block"
+        )
+    if not bounds.least <= items <= (bounds.most or MOST_ITEMS):
+        limit = f"{bounds.most} at most" if items > bounds.least else f"{bounds.least} at least"
+        raise ExpressionError(
+            f"{place}: a work-group of {items} work-items, and {entry} is written for {limit} "
+            f"({bounds.said}); make block fit"
+        )
 
 
 def _placed(values: Sequence[ByValue]) -> tuple[ByValue, ...]:

@@ -23,12 +23,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from simgen import resources
-from simgen.errors import UsageError, did_you_mean, printable
-from simgen.frontend import config, deepbench, operation, own_kernel
+from simgen.errors import ConfigError, UsageError, did_you_mean, one_line, printable
+from simgen.frontend import config, deepbench, foreign, operation, own_kernel
 from simgen.frontend.config import Config, Place
 from simgen.frontend.drivers import table
 from simgen.frontend.importing import model_file, onnx_model
 from simgen.frontend.network import sample_section
+from simgen.frontend.settings import GENERAL
 from simgen.ir import Pass
 from simgen.layers import LAYERS
 
@@ -98,12 +99,13 @@ def find(
         UnsupportedError: simgen has no layer that does it.
     """
     path = Path(word)
+    broken, settings = settings, _on_their_lines(settings)
     if path.suffix == own_kernel.SUFFIX:
         return _of_kernel(own_kernel.read(path, settings), settings)
     if path.suffix in model_file.SUFFIXES:
         return replace(_from_model(path, settings, passes or usual), dtype=dtype)
     if path.suffix in SUFFIXES or (len(word) <= LONGEST_PATH and path.is_file()):
-        return replace(_from_file(path, settings, passes or usual), dtype=dtype)
+        return replace(_from_file(path, broken, passes or usual), dtype=dtype)
     network = resources.folder("data") / f"{word}.dnnmark"
     if re.fullmatch(r"\w+", word) and network.is_file():
         return replace(_from_file(network, settings, passes or usual), dtype=dtype)
@@ -144,7 +146,8 @@ def again(
         ConfigError: the text is no config.
     """
     if own_kernel.is_one(text):
-        return _of_kernel(own_kernel.again(text, source, settings), settings)
+        plain = _on_their_lines(settings)
+        return _of_kernel(own_kernel.again(text, source, plain), plain)
     content = config.parse(text, source, dict(settings))
     return replace(_of_config(name, content, settings, passes), dtype=dtype)
 
@@ -165,6 +168,9 @@ def _split(word: str) -> tuple[str, str]:
 
 
 def _from_file(path: Path, settings: Sequence[tuple[str, str]], passes: Sequence[Pass]) -> Problem:
+    what = foreign.told(path, (GENERAL, *(layer.section for layer in LAYERS.values())))
+    if what:
+        raise ConfigError(one_line(str(path)), what)
     return _of_config(_stem(path), config.read(path, dict(settings)), settings, passes)
 
 
@@ -188,8 +194,13 @@ def _of_kernel(found: KernelFile, settings: Sequence[tuple[str, str]]) -> Proble
 def _of_config(
     name: str, content: Config, settings: Sequence[tuple[str, str]], passes: Sequence[Pass]
 ) -> Problem:
-    rest = tuple((key, value) for key, value in settings if key not in content.variables)
-    return Problem(name, content, tuple(passes), rest)
+    rest = [each for each in settings if each[0] not in content.variables]
+    return Problem(name, content, tuple(passes), _on_their_lines(rest))
+
+
+def _on_their_lines(settings: Sequence[tuple[str, str]]) -> tuple[tuple[str, str], ...]:
+    """Settings without the line breaks around their values, which only templates have a use for."""
+    return tuple((key, value.strip()) for key, value in settings)
 
 
 def _from_operation(

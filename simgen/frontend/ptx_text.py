@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from math import prod
 
 from simgen.errors import printable
 from simgen.layers.own.expression import ExpressionError
@@ -18,6 +19,7 @@ _PARAM = re.compile(
     r"\.param(?P<said>(?:\s*\.\w+(?:\s+\d+(?=\s))?)*)\s+(?P<name>[\w$%]+)\s*"
     r"(?:\[\s*(?P<count>\d{1,6})\s*\])?"
 )
+_LAUNCH = re.compile(r"\.(reqntid|maxntid|reqnctapercluster|explicitcluster)\b([\d\s,]*)")
 _TYPE = re.compile(r"\.(?:[busf](8|16|32|64|128)|f16x2)(?=[\s.]|$)")
 _OPAQUE = re.compile(r"\.(texref|samplerref|surfref)\b")
 
@@ -55,6 +57,34 @@ def check(text: str, entry: str, file: str, given: list[tuple[str, int]], place:
                 f"{place}: argument {number}: .param {parameter.name} has {parameter.nbytes} bytes "
                 f"({file}, line {parameter.line}), and {words} {nbytes}; write a number of its "
                 "type, or a tensor"
+            )
+
+
+def check_launch(text: str, entry: str, file: str, block: tuple[int, int, int], place: str) -> None:
+    """Refuse a work-group that a kernel's directives rule out.
+
+    Raises:
+        ExpressionError: it is another than `.reqntid`, larger than `.maxntid`, or one of a cluster.
+    """
+    plain = _without_comments(text)
+    match = next(each for each in _ENTRY.finditer(plain) if each[1] == entry)
+    for said in _LAUNCH.finditer(plain, match.end(), plain.find("{", match.end())):
+        x, y, z = ([int(n) for n in said[2].replace(",", " ").split()] + [1, 1, 1])[:3]
+        at = f"{file}, line {plain.count(chr(10), 0, said.start()) + 1}"
+        if said[1].endswith("cluster"):
+            raise ExpressionError(
+                f"{place}: {entry} asks for clusters of work-groups (.{said[1]}, {at}), which no "
+                "launch here has; compile it without"
+            )
+        if said[1] == "reqntid" and block != (x, y, z):
+            raise ExpressionError(
+                f"{place}: block is {list(block)}, and {entry} is compiled for {[x, y, z]} alone "
+                f"(.reqntid, {at}); write block = {[x, y, z]}"
+            )
+        if said[1] == "maxntid" and prod(block) > x * y * z:
+            raise ExpressionError(
+                f"{place}: a work-group of {prod(block)} work-items, and {entry} is compiled for "
+                f"{x * y * z} at most (.maxntid, {at}); make block smaller"
             )
 
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from simgen.errors import ConfigError, did_you_mean, printable
 from simgen.frontend.config import Entry, Place, Section
 from simgen.layers import LAYERS
 from simgen.layers.base import EXTENTS, SHAPE, Phase
 
 GENERAL = "DNNMark"  # the section that is no layer
+OF_A_PASS = ("algofwd", "algod")  # keys of algorithms of one pass
 LAYOUT = "layout"  # the key of storage formats
 
 
@@ -72,7 +75,12 @@ def with_algorithm(named: dict[str, Section], kept: set[str], algorithm: str) ->
         cure = did_you_mean(algorithm, own)
         raise ConfigError(entry.where, f"algo is {printable(algorithm)}; {cure}")
     choosing = {n for n in having if algorithm in LAYERS[kind_of(named[n])].algorithms}
-    return {n: _replaced(s, entry) if n in choosing else s for n, s in named.items()}
+    made = {n: _replaced(s, entry) if n in choosing else s for n, s in named.items()}
+    for name in choosing:
+        for key in OF_A_PASS:
+            if made[name].get(key):
+                made[name] = _replaced(made[name], replace(entry, key=key))
+    return made
 
 
 def with_layout(named: dict[str, Section], kept: set[str], layout: str) -> dict[str, Section]:

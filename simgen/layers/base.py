@@ -224,7 +224,8 @@ class Layer(ABC):
     ) -> Self:
         """The layer from (key, value, place) triples; the last one to set a field wins.
 
-        It is planned for a machine; None: for the one that plans were fitted on.
+        It is planned for a machine; None: for the one that plans were fitted on. A hint with an
+        empty value is as if it were not there.
 
         Raises:
             ConfigError: an unknown key, or a value that its field does not take.
@@ -239,6 +240,8 @@ class Layer(ABC):
                 raise ConfigError(where, f"{fact}; {did_you_mean(name, known)}")
             for target in keys[name]:
                 limit = limits[target]
+                if not text and limit["hint"]:
+                    continue  # to DNNMark, an empty choice of kernels is none
                 value = parse_value(hints[target], name, text, where)
                 given[target] = check_range(name, value, limit["least"], limit["most"], where)
         return cls(**given, machine=machine or fitted())

@@ -13,7 +13,7 @@ from simgen.lint import metadata, naming
 from simgen.lint.elf import opened
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from elftools.elf.elffile import ELFFile
 
@@ -34,6 +34,7 @@ class Function:
     address: int  # of its first instruction
     code: bytes
     is_kernel: bool
+    descriptor: tuple[int, ...] = ()  # of a kernel, the fields of DESCRIPTOR; empty: it has none
 
 
 @dataclass
@@ -113,7 +114,7 @@ def _functions(file: ELFFile) -> Iterator[Function]:
         return
     table = file.get_section_by_name(".symtab") or file.get_section_by_name(".dynsym")
     symbols = list(table.iter_symbols()) if isinstance(table, SymbolTableSection) else []
-    kernels = {s.name.removesuffix(".kd") for s in symbols if s.name.endswith(".kd")}
+    kernels = dict(_descriptors(file, symbols))
     for number, section in enumerate(file.iter_sections()):
         if section["sh_type"] != "SHT_PROGBITS" or not section["sh_flags"] & EXECUTABLE:
             continue
@@ -134,9 +135,23 @@ def _functions(file: ELFFile) -> Iterator[Function]:
             if symbol["st_info"]["type"] in KERNELS_V2 and len(code) >= HEADER_V2:
                 (ahead,) = struct.unpack_from("<q", code, 16)
                 ahead, is_kernel = min(max(ahead, HEADER_V2), len(code)), True
-            yield Function(symbol.name, number, symbol["st_value"] + ahead, code[ahead:], is_kernel)
+            at, told = symbol["st_value"] + ahead, kernels.get(symbol.name, ())
+            yield Function(symbol.name, number, at, code[ahead:], is_kernel, told)
         if not inside and data:
             yield Function(section.name, number, base, data, False)
+
+
+def _descriptors(file: ELFFile, symbols: Sequence[Any]) -> Iterator[tuple[str, tuple[int, ...]]]:
+    """(kernel, the fields of its descriptor); none where that lies in no section."""
+    for symbol in symbols:
+        if symbol.name.endswith(".kd"):
+            told: tuple[int, ...] = ()
+            if isinstance(symbol["st_shndx"], int):
+                section = file.get_section(symbol["st_shndx"])
+                at = symbol["st_value"] - section["sh_addr"]
+                if section["sh_type"] == "SHT_PROGBITS" and at >= 0:
+                    told = DESCRIPTOR.unpack_from(section.data(), at)
+            yield symbol.name.removesuffix(".kd"), told
 
 
 def _described(file: ELFFile) -> Iterator[Function]:
@@ -152,33 +167,35 @@ def _described(file: ELFFile) -> Iterator[Function]:
         if not segment["p_flags"] & PF_X:
             continue
         code, base = bytes(segment.data()), segment["p_vaddr"]
-        starts = {  # address -> bytes of arguments
-            start: nbytes
+        starts = {  # address -> descriptor
+            start: descriptor
             for other in segments
             if not other["p_flags"] & PF_X
-            for start, nbytes in _entries(bytes(other.data()), other["p_vaddr"])
+            for start, descriptor in _entries(bytes(other.data()), other["p_vaddr"])
             if base <= start < base + len(code)
         }
         names = [f"kernel at {start:#x}" for start in starts]
-        if [each[".kernarg_segment_size"] for each in told] == list(starts.values()):
+        if [each[".kernarg_segment_size"] for each in told] == [d[2] for d in starts.values()]:
             names = [str(each[".name"]) for each in told]
         named = sorted(zip(starts, names, strict=True))
         if not named and code:
             yield Function("", number, base, code, False)
         ends = [*(start for start, _ in named[1:]), base + len(code)]
         for (start, name), end in zip(named, ends[: len(named)], strict=True):
-            yield Function(name, number, start, code[start - base : end - base], True)
+            code_of = code[start - base : end - base]
+            yield Function(name, number, start, code_of, True, starts[start])
 
 
-def _entries(data: bytes, base: int) -> Iterator[tuple[int, int]]:
-    """(address of the first instruction, bytes of arguments) of what may be descriptors."""
+def _entries(data: bytes, base: int) -> Iterator[tuple[int, tuple[int, ...]]]:
+    """(address of the first instruction, fields) of what may be descriptors."""
     for at in range(
         -base % DESCRIPTOR_NBYTES, len(data) - DESCRIPTOR_NBYTES + 1, DESCRIPTOR_NBYTES
     ):
-        _, _, arguments, entry, *_ = DESCRIPTOR.unpack_from(data, at)
+        descriptor = DESCRIPTOR.unpack_from(data, at)
+        entry = descriptor[3]
         start = base + at + entry
         if entry > 0 and start % CODE_ALIGNMENT == 0 and not any(data[at + 24 : at + 44]):
-            yield start, arguments
+            yield start, descriptor
 
 
 def _line_rows(elf: bytes) -> Iterator[tuple[int, str]]:

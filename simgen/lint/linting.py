@@ -9,7 +9,7 @@ from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from simgen.compile import legalise
+from simgen.compile import code_object, legalise
 from simgen.compile.legalise import facts, simulators
 from simgen.compile.legalise.simulators import Model
 from simgen.errors import SimgenError, UsageError
@@ -30,7 +30,7 @@ INTO_TEXT = "put it into .text"
 
 @dataclass(frozen=True)
 class Finding:
-    """What a simulator makes of an instruction."""
+    """What a simulator makes of an instruction, or of what a descriptor asks for."""
 
     path: Path
     inside: str  # the container's name of the code object; empty if the file is one
@@ -140,6 +140,11 @@ def _code_object(held: Held, simulator: str, version: str, own: Tables | None) -
     noted: dict[str, Counter[str]] = {}
     for function in found:
         kernels += function.is_kernel
+        if asked := code_object.demand(function.descriptor) if function.descriptor else None:
+            made.append(
+                Finding(held.path, held.inside, arch, function.name, function.address,
+                        asked.directive, ENDS, f"the kernel {asked.fact}", asked.cure)
+            )  # fmt: skip
         items = naming.decoded(function.code)
         count += len(items)
         for item, judged in judge(items):
@@ -179,8 +184,9 @@ def identity() -> str:
     """A digest of the rules and tables that findings rest on."""
     digest = hashlib.sha256()
     here = Path(__file__).parent
-    for path in sorted([*here.glob("*.py"), *Path(legalise.__file__).parent.glob("*.py"),
-                        *facts.files()]):  # fmt: skip
+    rules = Path(legalise.__file__).parent.glob("*.py")
+    asked = Path(code_object.__file__)
+    for path in sorted([*here.glob("*.py"), asked, *rules, *facts.files()]):
         digest.update(path.name.encode() + b"\0" + path.read_bytes())
     return digest.hexdigest()
 

@@ -8,11 +8,10 @@ replacements take some. The text, assembled as it is, must be the code that was 
 from __future__ import annotations
 
 import re
-import struct
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from simgen.compile import cures, legalise, toolchain
+from simgen.compile import code_object, cures, legalise, toolchain
 from simgen.compile.code_object import MACHINES
 from simgen.compile.legalise.assembly import DYNAMIC_LDS, Instruction, Label, parse
 from simgen.compile.legalise.simulators import Model
@@ -32,7 +31,6 @@ if TYPE_CHECKING:
 VCC_AND_MORE = 6  # scalar registers that a kernel owns beside its numbered ones
 MOST_SGPRS = 102
 LDS = "group_segment_fixed_size"
-_DESCRIPTOR = struct.Struct("<IIIxxxxq20xIIIHHxxxx")
 _REGISTER = re.compile(r"\b([vs])(?:(\d+)\b|\[\d+:(\d+)\])")
 _NAME = re.compile(r"[\w.$@]+", re.ASCII)  # of a symbol, without quotes
 _OF_LANES = ("ds_bpermute", "ds_permute", "ds_swizzle")  # which access no LDS
@@ -46,7 +44,9 @@ class _Kernel:
 
     name: str
     lines: list[str]  # instructions and labels
-    descriptor: tuple[int, ...]  # LDS, scratch, arguments, offset, rsrc3, rsrc1, rsrc2, flags, 0
+    descriptor: tuple[
+        int, ...
+    ]  # LDS, scratch, arguments, offset, rsrc3, rsrc1, rsrc2, flags, preload
     vgprs: int
     sgprs: int
 
@@ -60,12 +60,18 @@ def rewritten(
     nobody knows.
 
     Raises:
-        RefusedError: something in it has no replacement, or its code cannot be moved; or a
-            replacement takes LDS that its launches may have asked for.
+        RefusedError: something in it has no replacement, its code cannot be moved, a kernel asks
+            of a loader what nobody gives, or a replacement takes LDS that its launches may have
+            asked for.
         UsageError: the simulator does not have the processor, or its version no rules.
         DamagedError: it is not a whole code object.
     """
-    model = Model(simulator, version, functions.of(elf, place)[0])
+    arch, found, _ = functions.of(elf, place)
+    for each in found:
+        if asked := code_object.demand(each.descriptor) if each.descriptor else None:
+            where = place if place == f"kernel {each.name}" else f"{place}: kernel {each.name}"
+            raise RefusedError(f"{where} {asked.fact}; {asked.cure}")
+    model = Model(simulator, version, arch)
     chosen = legalise.names(model, edges=True)
     behind = _local_arguments(elf, place)
     made: list[Legalised] = []
@@ -136,7 +142,7 @@ def changed(
         if not file.num_sections():
             fact = "a memory image, which has no symbols"
             raise UsageError(f"{place}: {fact}; give the code object that it was made of")
-    kernels = [_kernel(elf, each, arch, place) for each in found if each.is_kernel]
+    kernels = [_kernel(each, arch, place) for each in found if each.is_kernel]
     if not kernels:
         raise UsageError(f"{place}: no kernel in it; give a code object that has one")
     with opened(elf, place) as file:
@@ -149,7 +155,7 @@ def changed(
     return toolchain.assemble(text, arch)
 
 
-def _kernel(elf: bytes, function: Function, arch: str, place: str) -> _Kernel:
+def _kernel(function: Function, arch: str, place: str) -> _Kernel:
     """A kernel's text.
 
     Raises:
@@ -179,29 +185,26 @@ def _kernel(elf: bytes, function: Function, arch: str, place: str) -> _Kernel:
     used = {"v": 3, "s": 0}  # the work-item's numbers are in as many as three vector registers
     for kind, one, last in _REGISTER.findall("\n".join(lines)):
         used[kind] = max(used[kind], int(one or last) + 1)
-    descriptor = descriptor_of(elf, function.name, place)
+    descriptor = _told(function, function.name)
     given = (descriptor[6] >> 1 & 31) + 5  # scalars that hold arguments, and group numbers
     return _Kernel(function.name, lines, descriptor, used["v"], max(used["s"], given))
 
 
 def descriptor_of(elf: bytes, name: str, place: str) -> tuple[int, ...]:
-    """The fields of NAME.kd: LDS, scratch, arguments, offset, rsrc3, rsrc1, rsrc2, flags, 0."""
-    with opened(elf, place) as file:
-        return _descriptor(file, name)
+    """The fields of NAME.kd: LDS, scratch, arguments, offset, rsrc3, rsrc1, rsrc2, flags, preload.
+
+    Raises:
+        UsageError: there is no such descriptor.
+    """
+    return _told(next((f for f in functions.of(elf, place)[1] if f.name == name), None), name)
 
 
-def _descriptor(opened: ELFFile, name: str) -> tuple[int, ...]:
-    for table in opened.iter_sections():
-        for symbol in table.iter_symbols() if hasattr(table, "iter_symbols") else ():
-            if symbol.name == f"{name}.kd" and isinstance(symbol["st_shndx"], int):
-                section = opened.get_section(symbol["st_shndx"])
-                at = symbol["st_value"] - section["sh_addr"]
-                if section["sh_type"] != "SHT_PROGBITS" or at < 0:
-                    raise ValueError(f"the descriptor of {name} lies outside of its section")
-                return tuple(_DESCRIPTOR.unpack_from(section.data(), at))
-    raise UsageError(
-        f"kernel {name}: no descriptor of it; give a code object of version 3 or later"
-    )
+def _told(function: Function | None, name: str) -> tuple[int, ...]:
+    if function is None or not function.descriptor:
+        raise UsageError(
+            f"kernel {name}: no descriptor of it; give a code object of version 3 or later"
+        )
+    return function.descriptor
 
 
 def metadata_of(opened: ELFFile) -> dict[str, object]:

@@ -102,7 +102,7 @@ def privates(workload: Workload, objects: Mapping[str, bytes]) -> dict[str, Priv
     """
     found = {}
     for kernel in workload.kernels:
-        told = _metadata(objects[kernel.name], kernel)
+        told = metadata(objects[kernel.name], kernel)
         if each := told.get(".private_segment_fixed_size", 0):
             nbytes = int(told[".kernarg_segment_size"])
             found[kernel.name] = Private(int(each), private_memory.behind(nbytes))
@@ -124,7 +124,7 @@ def _whole(content: bytes) -> bytes:
 
 def _told(elf: bytes, kernel: Kernel) -> list[dict[str, Any]] | None:
     """The arguments of a kernel by its metadata; None where there is none."""
-    told = _metadata(elf, kernel)
+    told = metadata(elf, kernel)
     return list(told.get(".args", [])) if told else None
 
 
@@ -154,7 +154,7 @@ def _loaded(code: bytes, arch: str) -> set[int]:
     return found
 
 
-def _metadata(elf: bytes, kernel: Kernel) -> dict[str, Any]:
+def metadata(elf: bytes, kernel: Kernel) -> dict[str, Any]:
     """What the metadata tells of a kernel; empty where there is none."""
     with opened(elf, f"kernel {kernel.name}") as file:
         told = rewriting.metadata_of(file)

@@ -20,6 +20,7 @@ from simgen.errors import RefusedError, SimgenError
 from simgen.ir import Language
 from simgen.lint import functions, linting, rewriting
 from simgen.lint.containers import Held
+from simgen.targets import kernargs
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -93,6 +94,7 @@ def products(
     for name, products in made.items():
         if known[name].source:
             _check_loadable(known[name], products[stages.CODE_OBJECT])
+            _check_launch(known[name], products[stages.CODE_OBJECT])
         # The stages rewrite all text of simgen's kernels for MGPUSim, by the rules that lint asks.
         if builder.linted and (known[name].source or model.simulator != MGPUSIM):
             refuse(name, products[stages.CODE_OBJECT], model, builder.cache, language)
@@ -160,12 +162,34 @@ def _check_loadable(kernel: Kernel, elf: bytes) -> None:
     try:
         found = code_object.kernels(elf)
     except SimgenError as error:
-        fact = str(error).removeprefix("code object: ").removeprefix(f"kernel {kernel.symbol} ")
-        raise RefusedError(f"kernel {kernel.name}: {fact}") from None
+        fact = str(error).removeprefix("code object: ")
+        place = "" if fact.startswith(f"kernel {kernel.symbol} ") else f"kernel {kernel.name}: "
+        raise RefusedError(f"{place}{fact}") from None
     for left in functions.not_loaded(elf, f"kernel {kernel.name}"):
         fact = f"{readable(left)} {linting.NOT_LOADED}"
         raise RefusedError(f"kernel {kernel.name}: {fact}; {linting.INTO_TEXT}")
     if kernel.symbol not in found:
         raise RefusedError(
             f"kernel {kernel.name}: the code object has {', '.join(sorted(found))}; name one"
+        )
+
+
+def _check_launch(kernel: Kernel, elf: bytes) -> None:
+    """Refuse work-groups that the code's metadata rules out.
+
+    Raises:
+        RefusedError: they are larger than what it is compiled for, or another than it requires.
+    """
+    told = kernargs.metadata(elf, kernel)
+    required = told.get(".reqd_workgroup_size")
+    if required is not None and list(kernel.extents) != list(required):
+        raise RefusedError(
+            f"kernel {kernel.name}: it is compiled for work-groups of {list(required)} alone "
+            f"(.reqd_workgroup_size), and the launch has {list(kernel.extents)}; write that block"
+        )
+    most = told.get(".max_flat_workgroup_size", kernel.block)
+    if kernel.block > most:
+        raise RefusedError(
+            f"kernel {kernel.name}: it is compiled for work-groups of at most {most} work-items "
+            f"(.max_flat_workgroup_size), and the launch has {kernel.block}; make block smaller"
         )

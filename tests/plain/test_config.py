@@ -155,7 +155,20 @@ def test_a_setting_that_is_nearly_a_variable_is_named(given):
     assert message.endswith(f"variable BATCH; --set {given}: did you mean 'BATCH'?")
 
 
-@pytest.mark.parametrize("value", ["1\n[B]", "1\rx=2", "\x1b[2J", "a\tb", "\0", "\u2028", "\ud800"])
+def test_a_value_that_ends_in_a_line_break_ends_its_line():
+    """As run_dnnmark_template.sh of pyotr777/DNNMark writes them: CUDNN_CBFA="algo=$CBFA"$'\\n'."""
+    text = "[A]\nx=1\n${A}${B}${C}\nz=4"
+    parsed = config.parse(text, "f", {"A": "algo=2\n", "B": "", "C": "algod=1\r\nw = 3\n\n"})
+    assert pairs(parsed) == [
+        ("A", [("x", "1"), ("algo", "2"), ("algod", "1"), ("w", "3"), ("z", "4")])
+    ]
+    assert [entry.where.line for entry in parsed.sections[0].entries] == [2, 3, 3, 3, 4]
+    assert config.parse(parsed.text, "f", {"A": "algo=2\n", "B": "", "C": "algod=1\nw=3"}) == parsed
+
+
+@pytest.mark.parametrize(
+    "value", ["1\n[B]", "1\n [B]=2", "1\n2", "1\rx=2", "\x1b[2J", "a\tb", "\0", "\u2028", "\ud800"]
+)
 def test_values_of_variables_stay_on_their_line(value):
     message = refusal("[A]\nx=$X", {"X": value})
     assert message.startswith("a.dnnmark:2: variable X is ")

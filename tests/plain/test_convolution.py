@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simgen.errors import ConfigError
+from simgen.frontend import config, network
 from simgen.ir import Pass, TensorSpec
 from simgen.layers.conv import algorithms, direct
 from simgen.layers.conv.algorithms import Algorithm, ConvAlgo, DataAlgo, Unknown
@@ -160,6 +161,49 @@ def test_algod_wins_over_algo(algod: str, data: Algorithm) -> None:
         assert algorithms.for_data(algo, DataAlgo(algod)) is data
 
 
+@pytest.mark.parametrize(
+    ("algofwd", "forward"),
+    [
+        ("", FFT), ("0", GEMM), ("1", GEMM), ("2", IM2COL), ("3", DIRECT), ("4", FFT), ("5", FFT),
+        ("6", WINOGRAD), ("7", WINOGRAD), ("winograd", WINOGRAD), ("cudnn", ANY), ("cudnnv7", ANY),
+        ("auto", ANY), ("im2col", IM2COL),
+    ],
+)  # fmt: skip
+def test_algofwd_wins_over_algo(algofwd: str, forward: Algorithm | None) -> None:
+    """Numbers of cudnnConvolutionFwdAlgo_t (cudnn_cnn.h), which a fork of DNNMark takes."""
+    read = Convolution.from_config([("algo", "fft", ""), ("algofwd", algofwd, "")])
+    assert algorithms.for_forward(read.algo, read.forward_algo) is forward
+    assert algorithms.for_filters(read.algo) is FFT
+    assert algorithms.for_data(read.algo, read.data_algo) is FFT
+
+
+@pytest.mark.parametrize(
+    ("algod", "data"),
+    [("2", FFT), ("3", FFT), ("4", WINOGRAD), ("5", WINOGRAD), ("auto", ANY), ("cudnnv7", ANY)],
+)
+def test_numbers_of_algod_are_those_of_cudnn(algod: str, data: Algorithm | None) -> None:
+    assert algorithms.for_data(ConvAlgo.DIRECT, DataAlgo(algod)) is data
+
+
+def test_the_algorithm_of_the_command_line_is_that_of_all_passes() -> None:
+    text = "[Convolution]\nn=1\nc=3\nh=9\nw=9\nalgofwd=6\nalgod=winograd\nkernel_size=3\n"
+    parsed = config.parse(text, "x.dnnmark")
+    for algorithm, forward in ((None, WINOGRAD), ("im2col", IM2COL)):
+        (node,) = network.resolve(parsed, algorithm=algorithm).layers
+        read = node.layer
+        assert isinstance(read, Convolution)
+        assert algorithms.for_forward(read.algo, read.forward_algo) is forward
+        assert algorithms.for_data(read.algo, read.data_algo) is forward
+
+
+def test_an_empty_choice_of_kernels_is_none() -> None:
+    """DNNMark's forks keep such values as empty texts, which name no algorithm; extents do not."""
+    keys = [k for f in Convolution.keyed_fields() if f.metadata["hint"] for k in f.metadata["keys"]]
+    assert Convolution.from_config([(key, "", "") for key in keys]) == Convolution()
+    with pytest.raises(ConfigError, match="kernel_size is ''; write a whole number"):
+        Convolution.from_config([("kernel_size", "", "")])
+
+
 def test_few_channels_are_direct_and_many_are_a_product() -> None:
     first = Convolution().geometry((100, 3, 256, 256))
     assert {algorithms.choose(first, each) for each in Unknown} == {DIRECT}
@@ -263,6 +307,24 @@ def test_without_workspace_there_is_none(direction: Pass, side: int) -> None:
         assert not spare.workspaces()
     elements = [sum(s.size for _, s in job.workspaces()) for job in (spare, fast)]
     assert elements[0] <= elements[1]
+
+
+@pytest.mark.parametrize("direction", [F, BD, BW])
+def test_a_workspace_has_the_size_that_is_given_at_most(direction: Pass) -> None:
+    x = (TensorSpec((16, 64, 56, 56)),)
+
+    def nbytes(size: int, preference: str = "fastest", *more: tuple[str, str]) -> int:
+        layer = of_preference(preference, ("workspace_size", str(size)), *more)
+        return sum(s.nbytes for _, s in layer._job(x[0].shape, direction).workspaces())
+
+    free = nbytes(1)
+    assert free == nbytes(0) == nbytes(free) == nbytes(2**31 - 1, "specify_workspace_limit")
+    assert free > 2**22
+    assert nbytes(free - 1) < free
+    assert nbytes(free, "no_workspace") == nbytes(2) == nbytes(1, "no_workspace")
+    asked = [nbytes(size, "fastest", ("algofwd", "6"), ("algo", "4"), ("algod", "4"))
+             for size in (1, 2)]  # fmt: skip
+    assert asked[0] == asked[1] > 2
 
 
 def test_a_preference_is_not_above_an_algorithm_that_is_asked_for() -> None:

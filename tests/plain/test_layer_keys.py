@@ -24,6 +24,7 @@ EXTENTS = {
     for axis in ("", "_h", "_w")
 } | {f"pad{axis}": ["0", "1", "7"] for axis in ("", "_h", "_w")}
 PREFERENCES = ["no_workspace", "fastest", "specify_workspace_limit"]
+CHOSEN = ["auto", "cudnn", "cudnnv7"]
 # All that DNNMark knows, for NVIDIA and for AMD GPUs.
 DNNMARK: dict[type[Layer], dict[str, list[str]]] = {
     Convolution: {
@@ -42,6 +43,7 @@ DNNMARK: dict[type[Layer], dict[str, list[str]]] = {
             "5",
             "6",
             "cudnn",
+            "cudnnv7",  # a fork's
             "auto",
             "direct",
             "implicit_gemm",
@@ -55,11 +57,25 @@ DNNMARK: dict[type[Layer], dict[str, list[str]]] = {
             "1",
             "winograd_nonfused",
             "fft_tiling",
+            *"2345",
+            *CHOSEN,  # a fork's
             "direct",
             "implicit_gemm",
             "im2col",
             "channels_last",  # simgen's
         ],
+        "algofwd": [
+            "",
+            *"01234567",
+            "fft",
+            "winograd",
+            *CHOSEN,
+            "direct",
+            "implicit_gemm",
+            "im2col",
+            "channels_last",
+        ],  # a fork's
+        "workspace_size": ["0", "1", "250000000"],  # a fork's
         "dilation": ["1", "2"],
         "dilation_h": ["1", "3"],
         "dilation_w": ["1", "3"],  # Caffe's

@@ -216,7 +216,7 @@ def test_kernels_that_assembly_cannot_name_are_refused(code):
     (kernel,) = (each for each in functions.of(code, "x")[1] if each.is_kernel)
     odd = replace(kernel, name="a\n.incbin")
     with pytest.raises(RefusedError, match="rename it"):
-        rewriting._kernel(code, odd, "gfx902", "x")
+        rewriting._kernel(odd, "gfx902", "x")
 
 
 def test_metadata_with_odd_keys_is_damage():

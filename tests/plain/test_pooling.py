@@ -29,6 +29,25 @@ def test_the_first_of_equal_maxima_in_row_major_order_gets_the_gradient():
     np.testing.assert_array_equal(dx[0, 0], [[0, 10, 20, 0], [0, 0, 0, 0]])
 
 
+@pytest.mark.parametrize(
+    ("pad", "means"),
+    [
+        (0, [[1, 1], [1, 1]]),
+        (1, [[0.4444, 0.6667, 0.3333], [0.6667, 1, 0.5], [0.3333, 0.5, 0.25]]),
+    ],
+)
+def test_means_with_padding_are_those_of_cudnn(pad, means):
+    """cuDNN 9.19 on an H200, asked with CUDNN_POOLING_AVERAGE_COUNT_INCLUDE_PADDING: 4 x 4 of ones.
+
+    Beyond the padding, where the extents are rounded up, nothing counts; MIOpen's kernels divide by
+    all elements of the window there (0.6667 and 0.4444 with pad 0).
+    """
+    text = f"[Pooling]\nn=1\nc=1\nh=4\nw=4\npool_mode=avg_include_padding\npad={pad}\n"
+    (layer,) = network.resolve(config.parse(text, "x.dnnmark")).layers
+    y = layer.layer.reference({"x": np.ones((1, 1, 4, 4))}, Pass.FORWARD)["y"]
+    np.testing.assert_allclose(y[0, 0], means, atol=5e-5)
+
+
 def test_the_padding_is_never_a_maximum():
     layer = Pooling(pad_h=2, pad_w=2, stride_h=1, stride_w=1)
     x = np.full((1, 1, 2, 2), -np.inf)

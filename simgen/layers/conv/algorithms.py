@@ -8,7 +8,10 @@
     fft            Fourier transforms of tiles; for stride 1 and filters of up to 17 x 17 pixels
 
 DNNMark's values are those of cuDNN's enumerations. cuDNN's algorithms are not simgen's; each value
-stands for the one that is nearest in kind.
+stands for the one that is nearest in kind. `algofwd`, `cudnnv7` and the numbers of `algod` above 1
+are those of a fork.
+
+Source of the fork's: pyotr777/DNNMark at 8699639 (core/include/dnn_utility.h, layers/conv_layer.h).
 """
 
 from __future__ import annotations
@@ -124,8 +127,32 @@ class ConvAlgo(StrEnum):
     FFT = "fft"  # forward too
     WINOGRAD = "winograd"  # forward too
     CUDNN = "cudnn"  # ask the library's heuristics: simgen's
+    CUDNN_V7 = "cudnnv7"  # the same, by a later function of the library
     AUTO = "auto"  # let the library measure: simgen's heuristics
-    DIRECT = "direct"  # this one and the next two: simgen's own names, for all passes
+    DIRECT = "direct"  # this one and the next three: simgen's own names, for all passes
+    IMPLICIT_GEMM = "implicit_gemm"
+    IM2COL = "im2col"
+    CHANNELS_LAST = "channels_last"
+
+
+class ForwardAlgo(StrEnum):
+    """Forward algorithm; cudnnConvolutionFwdAlgo_t, and simgen's own names."""
+
+    UNSAID = ""  # as `algo` says
+    ALGO_IMPLICIT_GEMM = "0"
+    ALGO_IMPLICIT_PRECOMP_GEMM = "1"
+    ALGO_GEMM = "2"
+    ALGO_DIRECT = "3"
+    ALGO_FFT = "4"
+    ALGO_FFT_TILING = "5"
+    ALGO_WINOGRAD = "6"
+    ALGO_WINOGRAD_NONFUSED = "7"
+    FFT = "fft"
+    WINOGRAD = "winograd"
+    CUDNN = "cudnn"
+    CUDNN_V7 = "cudnnv7"
+    AUTO = "auto"
+    DIRECT = "direct"
     IMPLICIT_GEMM = "implicit_gemm"
     IM2COL = "im2col"
     CHANNELS_LAST = "channels_last"
@@ -136,6 +163,13 @@ class DataAlgo(StrEnum):
 
     ALGO_0 = "0"  # what DNNMark takes when nothing is given: `algo` if that is a name of simgen's
     ALGO_1 = "1"  # implicit GEMM
+    ALGO_FFT = "2"
+    ALGO_FFT_TILING = "3"
+    ALGO_WINOGRAD = "4"
+    ALGO_WINOGRAD_NONFUSED = "5"
+    CUDNN = "cudnn"
+    CUDNN_V7 = "cudnnv7"
+    AUTO = "auto"
     FFT = "fft"
     FFT_TILING = "fft_tiling"
     WINOGRAD = "winograd"
@@ -154,9 +188,25 @@ class Unknown(StrEnum):
     FILTERS = "filters"
 
 
-def for_forward(algo: ConvAlgo) -> Algorithm | None:
+CHOSEN = ("0", "cudnn", "cudnnv7", "auto")  # simgen chooses; 0 is what DNNMark takes by itself
+_FORWARD = {
+    **dict.fromkeys("01", Algorithm.IMPLICIT_GEMM), "2": Algorithm.IM2COL, "3": Algorithm.DIRECT,
+    **dict.fromkeys("45", Algorithm.FFT), **dict.fromkeys("67", Algorithm.WINOGRAD),
+}  # fmt: skip
+_DATA = {
+    "1": Algorithm.IMPLICIT_GEMM,
+    **dict.fromkeys(("2", "3", "fft_tiling"), Algorithm.FFT),
+    **dict.fromkeys(("4", "5", "winograd_nonfused"), Algorithm.WINOGRAD),
+}
+
+
+def for_forward(algo: ConvAlgo, forward_algo: ForwardAlgo = ForwardAlgo.UNSAID) -> Algorithm | None:
     """What the config wants of the forward pass; None: simgen chooses."""
-    if algo in (ConvAlgo.ALGO_0, ConvAlgo.CUDNN, ConvAlgo.AUTO):
+    if forward_algo is not ForwardAlgo.UNSAID:
+        return _FORWARD.get(forward_algo) or (
+            None if forward_algo in CHOSEN else Algorithm(forward_algo)
+        )
+    if algo in CHOSEN:
         return None
     return Algorithm(algo) if algo in OURS else Algorithm.IMPLICIT_GEMM
 
@@ -165,11 +215,7 @@ def for_data(algo: ConvAlgo, data_algo: DataAlgo) -> Algorithm | None:
     """The same of the backward-data pass."""
     if data_algo is DataAlgo.ALGO_0:
         return Algorithm(algo) if algo in OURS else None
-    if data_algo is DataAlgo.WINOGRAD_NONFUSED:
-        return Algorithm.WINOGRAD
-    if data_algo is DataAlgo.FFT_TILING:
-        return Algorithm.FFT
-    return Algorithm(data_algo) if data_algo in OURS else Algorithm.IMPLICIT_GEMM
+    return _DATA.get(data_algo) or (None if data_algo in CHOSEN else Algorithm(data_algo))
 
 
 def for_filters(algo: ConvAlgo) -> Algorithm | None:
@@ -337,18 +383,23 @@ class ConvJob:
         wanted: Algorithm | None,
         names: Names,
         *,
-        in_place: bool = False,
+        room: int | None = None,
     ) -> ConvJob:
         """By the algorithm wanted, or by the one that simgen chooses.
 
-        With `in_place` it chooses one without workspaces, where there is such a one.
+        It chooses one whose workspaces have at most so many bytes as there is `room`; where there
+        is none, one that has the fewest.
         """
         job = cls(g, unknown, wanted or choose(g, unknown), names)
-        if wanted or not in_place or not job.workspaces():
+        if wanted or room is None or job._workspace_nbytes <= room:
             return job
         others = [Algorithm.IMPLICIT_GEMM, *([Algorithm.DIRECT] if maps(g, unknown) else [])]
         jobs = [cls(g, unknown, each, names) for each in others]
-        return min(jobs, key=lambda each: sum(spec.size for _, spec in each.workspaces()))
+        return min(jobs, key=lambda each: each._workspace_nbytes)
+
+    @property
+    def _workspace_nbytes(self) -> int:
+        return sum(spec.nbytes for _, spec in self.workspaces())
 
     @property
     def reads(self) -> bool:
@@ -442,7 +493,7 @@ class ConvJob:
         if asked:
             why = "the config asks for it"
         elif chosen is not self.algorithm:
-            why = f"{chosen} would need a workspace"
+            why = f"{chosen} would need a larger workspace"
         first = Choice("algorithm", str(self.algorithm), why)
         if not self.reads:
             why = f"transforms take no {self.g.dtype}: launches convert what they read and write"

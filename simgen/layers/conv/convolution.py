@@ -21,8 +21,9 @@ Of x and w of i8, y is i32, or i8 where scales are given; 8-bit floats have scal
 x_scale w_scale / y_scale times.
 
 Source: cudnnConvolutionForward and its two backward functions; "transpose" is miopenTranspose of
-MIOpen. (On AMD GPUs, DNNMark turns "convolution" into miopenTranspose with the shapes of
-"cross_correlation". In simgen, a config means the same on every machine: what it means in cuDNN.)
+MIOpen. (On AMD GPUs, DNNMark's branch develop turns "convolution" into miopenTranspose with the
+shapes of "cross_correlation", and older ones into the latter. In simgen, a config means the same on
+every machine: what it means in cuDNN.)
 `group` and `dilation` are keys of Caffe.
 """
 
@@ -47,7 +48,14 @@ from simgen.layers.conv import (
     reference as conv_reference,
 )
 from simgen.layers.conv import written as written
-from simgen.layers.conv.algorithms import Algorithm, ConvAlgo, ConvJob, DataAlgo, Unknown
+from simgen.layers.conv.algorithms import (
+    Algorithm,
+    ConvAlgo,
+    ConvJob,
+    DataAlgo,
+    ForwardAlgo,
+    Unknown,
+)
 from simgen.layers.conv.channels_last_copies import RUN
 from simgen.layers.conv.geometry import Geometry, Names
 from simgen.layers.epilogue import Epilogue
@@ -89,7 +97,7 @@ class ConvMode(StrEnum):
 
 
 class Preference(StrEnum):
-    """How much memory an algorithm may take that simgen chooses. There is no key for the limit."""
+    """How much memory an algorithm may take that simgen chooses: none, or up to workspace_size."""
 
     NO_WORKSPACE = "no_workspace"
     FASTEST = "fastest"
@@ -180,6 +188,19 @@ class Convolution(ChoosesLayout):
         default=DataAlgo.ALGO_0,
         hint=True,
         text="the same for bwd_data, where algo is a value of DNNMark's",
+    )
+    forward_algo: ForwardAlgo = key(
+        "algofwd",
+        default=ForwardAlgo.UNSAID,
+        hint=True,
+        text="the same for forward, numbers as in cudnnConvolutionFwdAlgo_t; empty: as algo says",
+    )
+    workspace_nbytes: int = key(
+        "workspace_size",
+        default=1,
+        least=0,
+        hint=True,
+        text="bytes of workspace that an algorithm that is chosen may have; 0 and 1: any number",
     )
     forward_preference: Preference = _preference("conv_fwd_pref", "forward")
     filter_preference: Preference = _preference("conv_bwd_filter_pref", "bwd_weight")
@@ -343,7 +364,7 @@ class Convolution(ChoosesLayout):
 
     def plain_choices(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> tuple[Choice, ...]:
         wanted = {
-            Pass.FORWARD: conv_algorithms.for_forward(self.algo),
+            Pass.FORWARD: conv_algorithms.for_forward(self.algo, self.forward_algo),
             Pass.BACKWARD_DATA: conv_algorithms.for_data(self.algo, self.data_algo),
             Pass.BACKWARD_WEIGHT: conv_algorithms.for_filters(self.algo),
         }
@@ -429,21 +450,27 @@ class Convolution(ChoosesLayout):
             image, result = ("dy", "x") if transposed else ("x", "dy")
             wanted = conv_algorithms.for_filters(self.algo)
             names = Names(suffix, image, result, "dw")
-            small = self.filter_preference is Preference.NO_WORKSPACE
-            return ConvJob.of(g, Unknown.FILTERS, wanted, names, in_place=small)
+            room = self._room(self.filter_preference)
+            return ConvJob.of(g, Unknown.FILTERS, wanted, names, room=room)
         if direction is Pass.FORWARD:
             unknown = Unknown.IMAGE if transposed else Unknown.RESULT
             zeros = self.x_zero_point, self.w_zero_point
             names = Names(
                 suffix, "x", "w", "y", "b" if added else "", self.epilogue, zero_points=zeros
             )
-            wanted = conv_algorithms.for_forward(self.algo)
-            small = self.forward_preference is Preference.NO_WORKSPACE
-            return ConvJob.of(g, unknown, wanted, names, in_place=small)
+            wanted = conv_algorithms.for_forward(self.algo, self.forward_algo)
+            room = self._room(self.forward_preference)
+            return ConvJob.of(g, unknown, wanted, names, room=room)
         unknown = Unknown.RESULT if transposed else Unknown.IMAGE
         wanted = conv_algorithms.for_data(self.algo, self.data_algo)
-        small = self.data_preference is Preference.NO_WORKSPACE
-        return ConvJob.of(g, unknown, wanted, Names(suffix, "dy", "w", "dx"), in_place=small)
+        room = self._room(self.data_preference)
+        return ConvJob.of(g, unknown, wanted, Names(suffix, "dy", "w", "dx"), room=room)
+
+    def _room(self, preference: Preference) -> int | None:
+        """Bytes of workspace that an algorithm may have that simgen chooses; None: any number."""
+        if preference is Preference.NO_WORKSPACE:
+            return 0
+        return self.workspace_nbytes if self.workspace_nbytes > 1 else None
 
     def _computed(self, tensors: Tensors, direction: Pass) -> Array:
         """y, dx or dw, without the bias."""

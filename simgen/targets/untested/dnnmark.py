@@ -52,6 +52,8 @@ KEYS = {  # kind -> keys of its section that say something to DNNMark built for 
 UNHEARD = (
     "algo",
     "algod",
+    "algofwd",
+    "workspace_size",
     "conv_fwd_pref",
     "conv_bwd_filter_pref",
     "conv_bwd_data_pref",
@@ -64,8 +66,9 @@ HAS = {  # key -> the values that do what they say
     "softmax_algo": ("accurate",),
     "softmax_mode": ("channel",),
     "save_intermediates": ("true",),
-    "algo": ("0", "auto", "cudnn", "im2col"),
-    "algod": ("0", "im2col"),
+    "algo": ("0", "auto", "cudnn", "cudnnv7", "im2col"),
+    "algod": ("0", "auto", "cudnn", "cudnnv7", "im2col"),
+    "algofwd": ("", "2", "auto", "cudnn", "cudnnv7", "im2col"),
 }
 SPELLED = {"convolution": "cross_correlation", "avg_exclude_padding": "avg"}
 # A program of composed mode, and for how many layers it has handles.

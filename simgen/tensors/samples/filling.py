@@ -4,11 +4,13 @@ A training step gets the next samples of the file, which begins again at its end
 to [-1, 1]. Of a text, each sample of a batch reads on in a part of its own, as many words in each
 step as its input has places; labels are the words that follow. Of pairs, the first input of words
 is the source, a second one the target, whose following words are the labels. Lengths are those of
-the source.
+the source. Of questions, [AttentionSum] says which input is the document and which the candidates;
+labels are the places of the answers among these.
 """
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from functools import partial
 from math import prod
@@ -20,8 +22,9 @@ from simgen.frontend.network import make_layer
 from simgen.ir import Pass, Role
 from simgen.layers.base import PortRole
 from simgen.tensors import own_values
-from simgen.tensors.samples import images, texts
+from simgen.tensors.samples import images, questions, texts
 from simgen.tensors.samples.images import Images, content, fault
+from simgen.tensors.samples.questions import Questions
 from simgen.tensors.samples.texts import END_ID, PAD_ID, Pairs, Text
 
 if TYPE_CHECKING:
@@ -32,13 +35,15 @@ if TYPE_CHECKING:
 
     from simgen.ir import Buffer, Node, Workload
 
-    Samples = Images | Text | Pairs
+    Samples = Images | Text | Pairs | Questions
     _Given = Iterator[tuple[Buffer, NDArray[Any]]]
 else:
     from simgen import arrays as np
 
+COARSE = 20  # classes of CIFAR-100, where the network tells so many apart
 LABELS = "labels"  # port of losses
 SHIPPED = "samples"  # folder in data
+_MARKUP = re.compile(r"""\s*(?:[{\[]\s*["\[{]|<(?:\?xml|!DOCTYPE|tmx|html)\b)""", re.I)
 
 
 @dataclass(frozen=True)
@@ -46,7 +51,7 @@ class _Batch:
     """What one training step reads of samples, and the layers that read it."""
 
     number: int  # from 0 on
-    inputs: list[tuple[Buffer, Node]]
+    inputs: list[tuple[Buffer, Node]]  # and the first layer that reads each
     lengths: list[Buffer]
     labels: list[tuple[Buffer, Node]]
 
@@ -69,26 +74,38 @@ def read(path: Path) -> Samples:
         raise fault(path, "holds nothing; name a text, or a file of images")
     if images.is_idx(raw):
         return images.mnist(path, raw)
-    if images.is_cifar(path, raw):
-        return images.cifar(path, raw)
+    images.check_foreign(path, raw)
+    kind = images.cifar_kind(path, raw)
+    if kind:
+        return images.cifar(path, raw, kind)
     if raw[:3] == b"\0\0\x08"[: len(raw[:3])] or b"\0" in raw[:4]:
         images.idx(path, raw)  # what is wrong with it
-    return texts.read(path, raw)
+    try:
+        text = raw.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        fact = f"byte {error.start} is in no UTF-8 text, nor is it a file of images"
+        raise fault(path, f"{fact}; name one of MNIST, CIFAR or a text") from None
+    text = text.replace("\r\n", "\n")
+    if text.lstrip()[:1] in ("{", "[", "<") and _MARKUP.match(text):
+        fact = "JSON or XML, whose sentences nothing tells from its keys"
+        raise fault(path, f"{fact}; write them into columns with a tab between them")
+    return questions.read(path, text) if questions.is_one(text) else texts.read(path, text)
 
 
-def values(path: Path, workload: Workload) -> dict[str, NDArray[Any]]:
+def values(path: Path, found: Samples, workload: Workload) -> dict[str, NDArray[Any]]:
     """The tensors of the workload, by name, that the samples in the file give.
 
     Raises:
-        UsageError: as `read`, or samples and inputs do not fit together.
+        UsageError: samples and inputs do not fit together.
     """
-    found = read(path)
     steps = _steps(workload)
     if not steps or not steps[0].inputs:
         raise fault(path, f"{workload.name} has no input for samples; leave it out")
     of_step: Callable[[_Batch], _Given]
     if isinstance(found, Images):
         of_step = partial(_of_images, path, found)
+    elif isinstance(found, Questions):
+        of_step = partial(_of_questions, path, found, workload)
     elif isinstance(found, Text):
         of_step = partial(_of_text, path, found, _vocabulary(path, "a text", steps[0], workload))
     else:
@@ -145,11 +162,50 @@ def _of_images(path: Path, found: Images, step: _Batch) -> _Given:
     at = np.arange(step.number * shape[0], (step.number + 1) * shape[0]) % len(found.pixels)
     pixels = found.pixels[at].astype(np.float32) / np.float32(127.5) - np.float32(1)
     yield buffer, pixels.reshape(shape)
-    for labels, _ in step.labels:
+    for labels, loss in step.labels:
         if labels.spec.shape != shape[:1]:
             fact = f"a label for each of {shape[0]} images, but {labels.name} has"
             raise fault(path, f"{fact} {_times(labels.spec.shape)}; take other data")
-        yield labels, found.labels[at].astype(np.int32)
+        classes = found.labels
+        if found.coarse is not None and loss.inputs[0].shape[1:2] == (COARSE,):
+            classes = found.coarse
+        yield labels, classes[at].astype(np.int32)
+
+
+def _of_questions(path: Path, found: Questions, workload: Workload, step: _Batch) -> _Given:
+    """By the layer that sums up attention: its indices are the document, and another input of
+    words is the question."""
+    named = {buffer.name: buffer for buffer, _ in step.inputs}
+    ports: dict[str, str] = {}
+    for each in workload.steps:
+        read = {port: name for port, name in each.reads if name in named}
+        if "candidates" in read and "ids" in read:
+            ports = {"document": read["ids"], "candidates": read["candidates"]}
+    rest = [name for name in named if name not in ports.values()]
+    if not ports or len(rest) != 1 or step.lengths:
+        takes = ", ".join(named)
+        fact = f"{found.told}, but {takes} are no document, question and candidates"
+        raise fault(path, f"{fact} (for [AttentionSum]); take other data")
+    buffers = [named[name] for name in (ports["document"], rest[0], ports["candidates"])]
+    samples, choices = buffers[2].spec.shape
+    for buffer in buffers:
+        if len(buffer.spec.shape) != 2 or buffer.spec.shape[0] != samples:
+            fact = f"questions, but {buffer.name} has {_times(buffer.spec.shape)}"
+            raise fault(path, f"{fact}, and {samples} candidates; change the network with --set")
+    most = max(map(len, found.candidates))
+    if choices < most:
+        fact = f"questions with {most} candidates, but {buffers[2].name} takes {choices}"
+        raise fault(path, f"{fact}; change the network with --set")
+    rows = _rows_of_tables(step, workload)
+    at = np.arange(step.number * samples, (step.number + 1) * samples) % len(found.queries)
+    made = found.ids(min(rows), [buffer.spec.shape[1] for buffer in buffers])
+    for buffer, ids in zip(buffers, made, strict=True):
+        yield buffer, ids[at]
+    for labels, _ in step.labels:
+        if labels.spec.shape != (samples,):
+            fact = f"an answer to each of {samples} questions, but {labels.name} has"
+            raise fault(path, f"{fact} {_times(labels.spec.shape)}; take other data")
+        yield labels, np.array(found.answers, np.int32)[at]
 
 
 def _vocabulary(path: Path, what: str, step: _Batch, workload: Workload) -> int:
@@ -163,6 +219,16 @@ def _vocabulary(path: Path, what: str, step: _Batch, workload: Workload) -> int:
         if not layers[node.name].tables or len(buffer.spec.shape) != 2:
             fact = f"{what}, but {buffer.name} takes no words (samples x words, for [Embedding])"
             raise fault(path, f"{fact}; take other data")
+    words = [buffer.name for buffer, _ in step.inputs]
+    if what == "a text" and len(words) > 1:
+        fact = f"{what}, but {' and '.join(words)} are several inputs of words"
+        raise fault(path, f"{fact}; give pairs, two sentences on each line with a tab between them")
+    return min(_rows_of_tables(step, workload))
+
+
+def _rows_of_tables(step: _Batch, workload: Workload) -> list[int]:
+    """Of the tables of words that read the inputs."""
+    layers = {node.name: make_layer(node, workload.machine) for node in workload.nodes}
     names = {buffer.name for buffer, _ in step.inputs}
     rows = []
     for each in workload.steps:
@@ -170,7 +236,7 @@ def _vocabulary(path: Path, what: str, step: _Batch, workload: Workload) -> int:
         for port, table in layers[each.layer].tables.items():
             if read.get(port) in names and table in read:
                 rows.append(workload.buffer(read[table]).spec.shape[0])
-    return min(rows)
+    return rows
 
 
 def _of_text(path: Path, found: Text, vocabulary: int, step: _Batch) -> _Given:

@@ -1,8 +1,9 @@
-"""Images with labels, from the binary files of MNIST and of CIFAR-10.
+"""Images with labels, from the binary files of MNIST and of CIFAR-10 and CIFAR-100.
 
     MNIST     idx: two bytes of zero, 8 for unsigned bytes, the number of axes; their extents, big
               endian, 32 bits each; then the values. Images have three axes (N, H, W), labels one.
     CIFAR-10  records of 3073 bytes: the label, then 3 x 32 x 32 values, by colours
+    CIFAR-100 records of 3074 bytes: the label among 20, the label among 100, then the same
 
 Either may be compressed with gzip. Labels of an idx file of images lie beside it, under the name in
 which "images" and "idx3" are "labels" and "idx1", as MNIST's files are named.
@@ -36,8 +37,20 @@ OPTION = "--data"
 GZIP = b"\x1f\x8b"
 IDX = b"\x00\x00\x08"
 MOST = 2**31  # bytes of a file, unpacked
-COLOURS, SIDE = 3, 32  # of CIFAR-10
-RECORD = 1 + COLOURS * SIDE * SIDE  # bytes
+COLOURS, SIDE = 3, 32  # of CIFAR
+CIFAR = {"CIFAR-10": (10,), "CIFAR-100": (20, 100)}  # classes of each label of a record
+# Files that others read, and this does not: their first bytes, what they are, the cure.
+FOREIGN = (
+    (b"PK\x03\x04", "a ZIP archive", "unpack it, and name the file in it"),
+    (b"BZh", "packed by bzip2", "unpack it with bunzip2"),
+    (b"\xfd7zXZ", "packed by xz", "unpack it with unxz"),
+    (b"\x80", "a pickle of Python, as CIFAR's files for Python are", "take the binary version"),
+    (b"\x89PNG", "an image by itself, without a label", "name a file of MNIST or CIFAR"),
+    (b"\xff\xd8\xff", "an image by itself, without a label", "name a file of MNIST or CIFAR"),
+    (b"\x89HDF", "an HDF5 file", "tensors go with --values"),
+    (b"\x93NUMPY", "an array of NumPy", "tensors go with --values"),
+)
+TAR = (257, b"ustar")  # where it stands
 
 
 @dataclass(frozen=True)
@@ -46,6 +59,13 @@ class Images:
 
     pixels: NDArray[Any]
     labels: NDArray[Any]
+    kind: str = "MNIST"
+    coarse: NDArray[Any] | None = None  # classes of CIFAR-100 among 20
+
+    @property
+    def told(self) -> str:
+        extents = " x ".join(map(str, self.pixels.shape[1:]))
+        return f"images of {extents} with labels, {len(self.pixels)} of them, as {self.kind}"
 
 
 def content(path: Path) -> bytes:
@@ -79,11 +99,38 @@ def is_idx(raw: bytes) -> bool:
     return raw[: len(IDX)] == IDX
 
 
-def is_cifar(path: Path, raw: bytes) -> bool:
-    """By its name, or by whole records whose labels are classes."""
-    labels = raw[::RECORD]
-    whole = bool(raw) and len(raw) % RECORD == 0 and max(labels) < 10
-    return whole or path.name.removesuffix(".gz").endswith(".bin")
+def check_foreign(path: Path, raw: bytes) -> None:
+    """Raises:
+    UsageError: it is a file that others read.
+    """
+    if raw[TAR[0] : TAR[0] + len(TAR[1])] == TAR[1]:
+        raise fault(path, "an archive of tar; unpack it, and name the file in it")
+    for start, what, cure in FOREIGN:
+        if raw.startswith(start):
+            raise fault(path, f"{what}; {cure}")
+
+
+def cifar_kind(path: Path, raw: bytes) -> str:
+    """Which of CIFAR it is, by whole records whose labels are classes; empty: none.
+
+    A file that is called .bin is one: of the kind of which it has whole records, if any.
+    """
+    for kind, classes in CIFAR.items():
+        if _whole(kind, raw) and all(
+            max(raw[at :: _record(kind)]) < most for at, most in enumerate(classes)
+        ):
+            return kind
+    if not path.name.removesuffix(".gz").endswith(".bin"):
+        return ""
+    return next((kind for kind in CIFAR if _whole(kind, raw)), "CIFAR-10")
+
+
+def _record(kind: str) -> int:
+    return len(CIFAR[kind]) + COLOURS * SIDE * SIDE
+
+
+def _whole(kind: str, raw: bytes) -> bool:
+    return bool(raw) and len(raw) % _record(kind) == 0
 
 
 def idx(path: Path, raw: bytes) -> NDArray[Any]:
@@ -94,7 +141,7 @@ def idx(path: Path, raw: bytes) -> NDArray[Any]:
     """
     if not is_idx(raw):
         fact = f"begins with {raw[:4].hex() or 'nothing'}, no idx file of bytes (000008)"
-        raise fault(path, f"{fact}; name one of MNIST, CIFAR-10 or a text")
+        raise fault(path, f"{fact}; name one of MNIST, CIFAR or a text")
     axes = raw[3] if len(raw) > 3 else 0
     start = 4 + 4 * axes
     if not 1 <= axes <= 3 or len(raw) < start:
@@ -132,14 +179,23 @@ def mnist(path: Path, raw: bytes) -> Images:
     return Images(pixels[:, np.newaxis], labels)
 
 
-def cifar(path: Path, raw: bytes) -> Images:
-    """Images and labels of CIFAR-10's binary version.
+def cifar(path: Path, raw: bytes, kind: str) -> Images:
+    """Images and labels of the binary version of CIFAR-10 or CIFAR-100.
 
     Raises:
         UsageError: it has no whole records, or a label is no class.
     """
-    if not raw or len(raw) % RECORD:
-        fact = f"{len(raw)} bytes are no whole records of {RECORD} (CIFAR-10's binary version)"
-        raise fault(path, f"{fact}; copy it again")
-    records = np.frombuffer(raw, np.uint8).reshape(-1, RECORD)
-    return Images(records[:, 1:].reshape(-1, COLOURS, SIDE, SIDE), records[:, 0])
+    if not _whole(kind, raw):
+        known = " or ".join(f"{_record(each)} ({each})" for each in CIFAR)
+        fact = f"{len(raw)} bytes are no whole records of {known}"
+        raise fault(path, f"{fact}, as the binary versions have; copy it again")
+    records = np.frombuffer(raw, np.uint8).reshape(-1, _record(kind))
+    count = len(CIFAR[kind])
+    for at, classes in enumerate(CIFAR[kind]):
+        wrong = np.flatnonzero(records[:, at] >= classes)
+        if wrong.size:
+            fact = f"the label of image {wrong[0]} is {records[wrong[0], at]}, of {classes} classes"
+            raise fault(path, f"{fact} of {kind}; copy it again")
+    pixels = records[:, count:].reshape(-1, COLOURS, SIDE, SIDE)
+    coarse = records[:, 0] if count > 1 else None
+    return Images(pixels, records[:, count - 1], kind, coarse)

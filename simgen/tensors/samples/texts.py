@@ -1,7 +1,7 @@
 """Texts as numbers of words, and pairs of sentences.
 
     text   words with white space between them; each line ends in one more, END (as WikiText's do)
-    pairs  two sentences on each line, with a tab between them
+    pairs  two sentences on each line, with a tab between them, and other columns (columns.py)
 
 Words are numbered by how often they come, the most frequent first, among equals in the order of
 the alphabet; those that a vocabulary has no place for are its last number. Of pairs, both sides
@@ -16,6 +16,7 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from simgen.tensors.samples import columns
 from simgen.tensors.samples.images import fault
 
 if TYPE_CHECKING:
@@ -36,6 +37,11 @@ class Text:
     """Words in a row."""
 
     words: tuple[str, ...]
+    columns: str = ""  # of a table, which they are of
+
+    @property
+    def told(self) -> str:
+        return f"a text of {len(self.words)} words{', ' * bool(self.columns)}{self.columns}"
 
     def ids(self, vocabulary: int) -> NDArray[Any]:
         """The number of each word."""
@@ -49,6 +55,11 @@ class Pairs:
 
     sources: tuple[tuple[str, ...], ...]
     targets: tuple[tuple[str, ...], ...]
+    columns: str = ""  # of a table, which they are
+
+    @property
+    def told(self) -> str:
+        return f"pairs, {len(self.sources)} of them{', ' * bool(self.columns)}{self.columns}"
 
     def ids(self, vocabulary: int, length: int) -> tuple[NDArray[Any], NDArray[Any]]:
         """Numbers of both sides, (pairs, length): END behind each sentence, cut off or padded."""
@@ -73,23 +84,19 @@ def numbered(words: Iterable[str], vocabulary: int, first: Sequence[str] = ()) -
     return {word: at for at, word in enumerate(ranked[: max(1, vocabulary - 1)])}
 
 
-def read(path: Path, raw: bytes) -> Text | Pairs:
-    """Words, or pairs where every line has one tab.
+def read(path: Path, text: str) -> Text | Pairs:
+    """Words, or pairs where the lines are a table of them.
 
     Raises:
-        UsageError: it is no UTF-8 text, or has no words.
+        UsageError: it has no words, or is a table whose sentences nobody can tell.
     """
-    try:
-        text = raw.decode("utf-8")
-    except UnicodeDecodeError as error:
-        fact = f"byte {error.start} is in no UTF-8 text, nor is it a file of images"
-        raise fault(path, f"{fact}; name one of MNIST, CIFAR-10 or a text") from None
-    lines = [line for line in text.split("\n") if line.strip()]
-    if lines and all(line.count("\t") == 1 for line in lines):
-        sides = [tuple(tuple(side.split()) for side in line.split("\t")) for line in lines]
+    table = columns.read(path, text)
+    if table and len(table.rows[0]) == 2:
+        sides = [tuple(tuple(side.split()) for side in row) for row in table.rows]
         sources, targets = zip(*sides, strict=True)
-        return Pairs(sources, targets)
-    words = tuple(word for line in lines for word in (*line.split(), END))
+        return Pairs(sources, targets, table.told)
+    lines = [row[0] for row in table.rows] if table else text.split("\n")
+    words = tuple(word for line in lines if line.strip() for word in (*line.split(), END))
     if not words or "\0" in text:
         raise fault(path, "holds no words; name a text, or a file of images")
-    return Text(words)
+    return Text(words, table.told if table else "")
