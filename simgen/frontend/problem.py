@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from simgen.frontend.deepbench import Listed
-    from simgen.frontend.importing.draft import Parameter
+    from simgen.frontend.importing.draft import ModelTensor
     from simgen.frontend.operation import LibraryOperation
     from simgen.frontend.own_kernel import KernelFile
     from simgen.layers import Layer
@@ -55,7 +55,7 @@ class Problem:
     notes: tuple[str, ...] = ()  # what is to be said of it
     kernel: KernelFile | None = None  # kernels of the user's own, in place of layers
     # Of a model: its parameters by buffer, with their shapes and where their values are.
-    parameters: Mapping[str, Parameter] | None = field(default=None, compare=False, repr=False)
+    parameters: Mapping[str, ModelTensor] | None = field(default=None, compare=False, repr=False)
 
 
 def built_in() -> dict[str, str]:

@@ -14,6 +14,9 @@ as cuDNN's cudnnSoftmaxForward and cudnnSoftmaxBackward define it. A row is one 
 mode "channel", softmax_axis says which axis that is (Caffe's `axis`), of a tensor of any rank: 1,
 or -1 for the last.
 
+With softmax_masked, rows whose elements are all hidden, being less than half of the type's lowest
+number, are 0, and m is not less than that: what attention gives where a mask leaves no key.
+
 All tensors have the type of the input; maxima and sums are float32. Narrow elements move by fours:
 where rows are no multiple of four, or do not lie side by side, a second launch makes y or dx, from
 what the first one leaves of each row.
@@ -26,7 +29,7 @@ from enum import StrEnum
 from math import ceil, log, prod
 from typing import TYPE_CHECKING, ClassVar
 
-from simgen.ir import Distribution, Fill, Kernel, Launch, OpCount, Pass, TensorSpec
+from simgen.ir import Distribution, DType, Fill, Kernel, Launch, OpCount, Pass, TensorSpec
 from simgen.layers import axes, elementwise
 from simgen.layers.base import Layer, Lowering, Port, key
 from simgen.layers.contract import Contract
@@ -34,13 +37,14 @@ from simgen.layers.reduction import BLOCK, EACH, FINALS, WARP
 from simgen.layers.written import Places, Writes, cut, dense, writes
 from simgen.numerics import rounding
 from simgen.numerics.powers import power_of_two
-from simgen.numerics.rounding import SECOND_ORDER, TINY, U
+from simgen.numerics.rounding import SECOND_ORDER, TINY, U, float32
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     import numpy as np
 
+    from simgen.ir import Constants
     from simgen.layers.base import Tensors
     from simgen.layers.written import Values
     from simgen.numerics.rounding import Array
@@ -52,6 +56,7 @@ HELD = 16  # elements of a row that one of BLOCK work-items keeps in registers
 # and elements up to which an H200 hides one work-group's waiting behind another.
 OTHERS, FEW = 28, 40
 WIDEST = 1024  # work-items
+FLUSHED, NEAR = 95.0, 16.0  # exp(-x) is 0 in float32 from about x on, within
 
 
 class SoftmaxAlgo(StrEnum):
@@ -111,6 +116,10 @@ class Softmax(Layer):
         "softmax_axis", default=1, text="of mode channel: 1, or another; -1 is the last"
     )
 
+    masked: bool = key(
+        "softmax_masked", default=False, text="of accurate: whether rows of hidden elements are 0"
+    )
+
     def view(self, shape: tuple[int, ...]) -> tuple[int, int, int]:
         """(outer, axis, inner) of an (N, ...) shape."""
         if self.mode is SoftmaxMode.INSTANCE:
@@ -121,6 +130,9 @@ class Softmax(Layer):
     def output(self, inputs: tuple[TensorSpec, ...]) -> TensorSpec:
         (x,) = inputs
         self.view(x.shape)
+        if self.masked and self.algo is not SoftmaxAlgo.ACCURATE:
+            fact = f"softmax_masked with softmax_algo={self.algo}"
+            raise ValueError(f"{fact}; take accurate, or leave it out")
         return x
 
     def count(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> OpCount:
@@ -214,7 +226,8 @@ class Softmax(Layer):
         outer, axis, inner = self.view(x.shape)
         reads, made = (("x",), "y") if direction is Pass.FORWARD else (("y", "dy"), "dx")
         kept = tuple(port.name for port in self._kept(x, direction))
-        name = f"softmax_{direction}_{self.algo}_{outer}x{axis}x{inner}"
+        masked = "_masked" if self.masked and direction is Pass.FORWARD else ""
+        name = f"softmax_{direction}_{self.algo}{masked}_{outer}x{axis}x{inner}"
         name += elementwise.suffix(x.dtype)
         kernel, grid = self.kernel(name, x, direction, whole=not kept)
         if not kept:
@@ -230,6 +243,7 @@ class Softmax(Layer):
         """
         outer, axis, inner = self.view(x.shape)
         mapped = self.mapped(x.shape, direction)
+        ends: Constants = (("masked", int(self.masked)), ("floor", self._floor(x.dtype)))
         kernel = Kernel(
             name,
             "softmax_forward.hip" if direction is Pass.FORWARD else "softmax_backward.hip",
@@ -246,6 +260,7 @@ class Softmax(Layer):
                 ("in_registers", int(mapped.in_registers)),
                 ("finals", FINALS),
                 ("with_result", int(whole)),
+                *(ends if direction is Pass.FORWARD else ()),
                 *elementwise.element(x.dtype),
             ),
         )
@@ -272,6 +287,15 @@ class Softmax(Layer):
         )
         return kernel, Launch(kernel.name, elementwise.grid(x.size), args)
 
+    def _floor(self, dtype: DType) -> float:
+        """What hidden elements are below, so far that exp of the difference is 0."""
+        return float32(-dtype.largest / 2) if self.masked else 0.0
+
+    def _height(self, x: Array) -> Array:
+        """Of each row: how far its maximum is above what the exponentials of a hidden one need."""
+        height: Array = x.max(axis=1, keepdims=True)
+        return height - self._floor(self.types[0] if self.types else DType.F32) + FLUSHED
+
     def moves(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> tuple[str, ...]:
         return ("x", "y", "dy", "dx")
 
@@ -279,6 +303,10 @@ class Softmax(Layer):
         shape = next(iter(tensors.values())).shape
         rows = {name: self._rows(value) for name, value in tensors.items()}
         if direction is Pass.FORWARD:
+            if self.masked:
+                hidden = self._height(rows["x"]) < 0
+                d, log_sum = self._forward(np.where(hidden, 0.0, rows["x"]))
+                return {"y": np.where(hidden, 0.0, np.exp(d - log_sum)).reshape(shape)}
             d, log_sum = self._forward(rows["x"])
             y = d - log_sum
             return {"y": (y if self.algo is SoftmaxAlgo.LOG else np.exp(y)).reshape(shape)}
@@ -294,6 +322,12 @@ class Softmax(Layer):
         rows = {name: self._rows(value) for name, value in tensors.items()}
         summed = self.mapped(shape, direction).additions * U  # relative, for terms of one sign
         if direction is Pass.FORWARD:
+            if self.masked:
+                height = self._height(rows["x"])
+                bound = self._forward_bound(np.where(height < 0, 0.0, rows["x"]), summed)
+                bound = np.where(height < 0, 0.0, bound * SECOND_ORDER)
+                # Next to it, the exponentials may be flushed to zero, or not.
+                return {"y": np.where(np.abs(height) < NEAR, 1.0, bound).reshape(shape)}
             return {"y": (self._forward_bound(rows["x"], summed) * SECOND_ORDER).reshape(shape)}
         y, dy = rows["y"], rows["dy"]
         if self.algo is SoftmaxAlgo.LOG:

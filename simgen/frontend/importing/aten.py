@@ -126,18 +126,25 @@ def _pair(values: Any) -> list[int]:
 
 
 PLAIN = {"relu": "Relu", "sigmoid": "Sigmoid", "tanh": "Tanh", "hardswish": "HardSwish",
-         "neg": "Neg", "sqrt": "Sqrt", "logical_not": "Not"}  # fmt: skip
+         "neg": "Neg", "sqrt": "Sqrt", "logical_not": "Not",
+         "bitwise_not": "Not"}  # fmt: skip
 SAME = ("dropout", "contiguous", "clone", "detach", "alias", "dropout_", "feature_dropout")
 BINARY = {"add": "Add", "sub": "Sub", "mul": "Mul", "div": "Div", "eq": "Equal", "lt": "Less",
           "le": "LessOrEqual", "gt": "Greater", "ge": "GreaterOrEqual", "logical_and": "And",
-          "logical_or": "Or"}  # fmt: skip
+          "logical_or": "Or", "bitwise_and": "And", "bitwise_or": "Or", "__and__": "And",
+          "__or__": "Or"}  # fmt: skip
+BITS = ("bitwise_not", "bitwise_and", "bitwise_or", "__and__", "__or__")  # of bool, logic
 VIEWS = ("view", "reshape", "_unsafe_view", "unsqueeze", "squeeze", "flatten", "unflatten")
 
 
 @aten(*(f"{name}{end}.default" for name in PLAIN for end in ("", "_")))
 def _unary(call: Call) -> None:
     name = call.target.partition(".")[0].removesuffix("_")
-    call.node(PLAIN[name], next(iter(call.arguments.values())))
+    x = next(iter(call.arguments.values()))
+    if name in BITS and call.types.get(x) != BOOL:
+        call.unknown()
+    else:
+        call.node(PLAIN[name], x)
 
 
 @aten(*(f"{name}.default" for name in SAME))
@@ -151,12 +158,18 @@ def _identity(call: Call) -> None:
 @aten(*(f"{name}{end}.{form}" for name in BINARY for end in ("", "_")
         for form in ("Tensor", "Scalar", "default")))  # fmt: skip
 def _binary(call: Call) -> None:
-    if call.get("alpha", 1) != 1:
+    name, x = call.target.partition(".")[0], call.get("self")
+    name = name if name in BINARY else name.removesuffix("_")
+    if call.get("alpha", 1) != 1 or (name in BITS and call.types.get(x) != BOOL):
         call.unknown()
         return
-    name = call.target.partition(".")[0].removesuffix("_")
-    x = call.get("self")
     call.node(BINARY[name], x, call.operand("other", x))
+
+
+@aten("tril.default", "triu.default")
+def _triangle(call: Call) -> None:
+    at = call.tensor([int(call.get("diagonal", 0))], [], "diagonal")
+    call.node("Trilu", call.get("self"), at, upper=int(call.target.startswith("triu")))
 
 
 @aten("rsub.Scalar")
@@ -386,10 +399,14 @@ def _mean(call: Call) -> None:
     call.node("ReduceMean", call.get("self"), keepdims=keeps, **attributes)
 
 
-@aten("permute.default", "transpose.int")
+@aten("permute.default", "transpose.int", "t.default", "numpy_T.default", "mT.default")
 def _permute(call: Call) -> None:
     order = list(range(len(call.sizes[call.get("self")])))
-    if call.target.startswith("permute"):
+    if call.target.startswith(("t.", "numpy_T")):
+        order = order[::-1]
+    elif call.target.startswith("mT"):
+        order[-2:] = order[:-3:-1]
+    elif call.target.startswith("permute"):
         order = [int(each) % len(order) for each in call.get("dims")]
     else:
         one, other = int(call.get("dim0")) % len(order), int(call.get("dim1")) % len(order)

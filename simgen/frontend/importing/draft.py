@@ -27,7 +27,15 @@ INTEGERS = {3: "i8", 6: "i32", 7: "i32"}  # quantised numbers, and indices
 FLAGS = {9: "i32"}  # BOOL: an input of zeros and ones
 BYTES = {3: 0, 2: 128}  # INT8 and UINT8 -> what is subtracted, so that i8 has them
 
-Parameter = tuple[tuple[int, ...], "Callable[[], NDArray[Any]]"]  # shape, and where values are
+
+@dataclass(frozen=True)
+class ModelTensor:
+    """Values of a tensor that the model has: those of a trained one are drawn unless asked for,
+    any other keeps them."""
+
+    shape: tuple[int, ...]
+    read: Callable[[], NDArray[Any]]
+    trained: bool
 
 
 @dataclass
@@ -47,7 +55,8 @@ class Draft:
     readers: Counter[str]  # of values; outputs of the model count as read
     layers: dict[str, DraftLayer] = field(default_factory=dict)
     tensors: dict[str, str] = field(default_factory=dict)  # value -> tensor of a layer
-    parameters: dict[str, Parameter] = field(default_factory=dict)  # by buffer
+    parameters: dict[str, ModelTensor] = field(default_factory=dict)  # by buffer
+    codes: frozenset[str] = frozenset()  # rows of tables that multiply what is computed
 
     def name(self, wanted: str) -> str:
         """A name of a layer that is like this, and no other layer's."""
@@ -141,9 +150,7 @@ class NodeSite:
             if not value.is_known:
                 raise Refused(f"reads {name!r}, which is not imported")
             shape = value.shape or (1,)
-            made = self.draft.add(name, "Input", {"shape": shape, **self._type(value)})
-            self.draft.tensors[name] = made
-            self.parameter(made, "y", shape, value.shaped(shape))
+            self.draft.tensors[name] = self.constant(name, shape, value.shaped(shape), value)
         if value.element not in FLOATS and not (self.keeps_integers and value.element in BYTES):
             raise Refused(f"reads {self._called(value)}, and layers compute with floats")
         return self.draft.tensors[name]
@@ -216,11 +223,30 @@ class NodeSite:
         """The tensor is an output of the node."""
         self.draft.tensors[self.operator.outputs[at]] = tensor
 
+    def constant(
+        self, name: str, shape: Sequence[int], read: Callable[[], NDArray[Any]], *of: Value
+    ) -> str:
+        """An [Input] of values that the model has, computed `of` others; its tensor.
+
+        It is an operand, which the model fixes; where the file says what is trained, that is not.
+        """
+        entries = {"shape": tuple(shape), "fixed": True, **(self._type(of[0]) if of else {})}
+        made = self.draft.add(name, "Input", entries)
+        declared = self.draft.values.declared is not None
+        self.parameter(made, "y", shape, read, *(of if declared else ()))
+        return made
+
     def parameter(
-        self, layer: str, port: str, shape: Sequence[int], read: Callable[[], NDArray[Any]]
+        self,
+        layer: str,
+        port: str,
+        shape: Sequence[int],
+        read: Callable[[], NDArray[Any]],
+        *of: Value,
     ) -> None:
-        """Where a parameter of a layer has its values."""
-        self.draft.parameters[f"{layer}.{port}"] = (tuple(shape), read)
+        """Where a tensor of a layer has its values; it is trained if one that it is made of is."""
+        trained = any(each.trained for each in of)
+        self.draft.parameters[f"{layer}.{port}"] = ModelTensor(tuple(shape), read, trained)
 
     def refuse_other_outputs(self) -> None:
         """Raises Refused if others than the first output are read."""

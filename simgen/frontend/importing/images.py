@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from simgen.frontend.importing.table import operator
@@ -172,10 +172,10 @@ def conv(site: NodeSite) -> None:
 
 def _filters(site: NodeSite, made: str, shape: tuple[int, ...]) -> None:
     w = site.value(1)
-    site.parameter(made, "w", shape, w.shaped(shape))
+    site.parameter(made, "w", shape, w.shaped(shape), w)
     if site.has(2):
         b = site.known(2, "bias")
-        site.parameter(made, "b", b.shape, b.array)
+        site.parameter(made, "b", b.shape, b.array, b)
 
 
 @operator("ConvTranspose")
@@ -313,7 +313,9 @@ def batch_norm(site: NodeSite) -> None:
     ports = {"w": 1, "b": 2, "running_mean": 3, "running_var": 4}
     for port, at in ports.items():
         value = site.known(at, port)
-        site.parameter(made, port, (1, c, 1, 1), value.shaped((1, c, 1, 1)))
+        # Statistics are what weights gave in training: those of others would fit no network.
+        of = replace(value, trained=True) if at > 2 else value
+        site.parameter(made, port, (1, c, 1, 1), value.shaped((1, c, 1, 1)), of)
     site.give(site.seen(made, whole, shape))
 
 

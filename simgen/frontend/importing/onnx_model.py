@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 from collections import Counter, defaultdict
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -26,7 +26,7 @@ from simgen.frontend.importing import pointwise as pointwise
 from simgen.frontend.importing import products as products
 from simgen.frontend.importing import recurrent as recurrent
 from simgen.frontend.importing import rows as rows
-from simgen.frontend.importing.draft import FLAGS, FLOATS, INTEGERS, Draft, NodeSite, Parameter
+from simgen.frontend.importing.draft import FLAGS, FLOATS, INTEGERS, Draft, ModelTensor, NodeSite
 from simgen.frontend.importing.table import OPERATORS
 from simgen.frontend.importing.values import (
     DOMAINS,
@@ -53,7 +53,7 @@ class Imported:
     """What a model becomes."""
 
     config: Config
-    parameters: Mapping[str, Parameter]  # by buffer
+    parameters: Mapping[str, ModelTensor]  # by buffer
     outputs: Mapping[str, str]  # of the model -> buffer
 
 
@@ -79,8 +79,8 @@ def read(path: Path, settings: Mapping[str, str]) -> Imported:
         if each.name in draft.tensors
     }
     parameters = {
-        name: (shape, partial(_told, where, name, made))
-        for name, (shape, made) in draft.parameters.items()
+        name: replace(each, read=partial(_told, where, name, each.read))
+        for name, each in draft.parameters.items()
     }
     return Imported(_config(str(path), draft, filled), parameters, outputs)
 
@@ -209,6 +209,7 @@ def _translate(
     operators = patterns.recognised(masked, draft.values, (*outputs, *losses.read))
     draft.readers = Counter(name for each in operators for name in each.inputs if name)
     draft.readers.update((*outputs, *losses.read))
+    draft.codes = rows.codes(operators, draft.values)
     for operator in operators:
         with losses.watched(operator) as goes_on:
             first = next(name for name in operator.outputs if name)

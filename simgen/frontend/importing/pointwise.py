@@ -175,7 +175,7 @@ def _bias(site: NodeSite) -> bool:
             continue
         layer.entries["bias"] = "true"
         count = shape[axis]
-        site.parameter(tensor, "b", (count,), value.shaped((count,)))
+        site.parameter(tensor, "b", (count,), value.shaped((count,)), value)
         site.give(tensor)
         return True
     return False
@@ -242,8 +242,8 @@ def _with_other(
     second: Value = site.value(1)
     name = site.operator.input(1)
     shape = second.shape or (1,)
-    made = site.draft.add(f"{site.operator.node}_{name}", "Input", {"shape": shape})
-    site.parameter(made, "y", shape, lambda: change(second.array()).reshape(shape))
+    called = f"{site.operator.node}_{name}"
+    made = site.constant(called, shape, lambda: change(second.array()).reshape(shape), second)
     held = site.draft.tensors.get(name)
     site.draft.tensors[name] = made
     sources = [fitted(site, at, site.result()) for at in range(2)]

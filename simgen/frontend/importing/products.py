@@ -37,14 +37,14 @@ def gemm(site: NodeSite) -> None:
         values = weights.array() if turned_b else weights.array().T
         return values if alpha == 1 else values * np.float32(alpha)
 
-    site.parameter(made, "w", (n, site.shape()[1]), w)
+    site.parameter(made, "w", (n, site.shape()[1]), w, weights)
     if site.has(2):
         c = site.value(2)
 
         def b() -> NDArray[Any]:
             return np.broadcast_to(c.array() * np.float32(beta), (1, n)).reshape(n)
 
-        site.parameter(made, "b", (n,), b)
+        site.parameter(made, "b", (n,), b, c)
     site.give(made)
 
 
@@ -66,7 +66,7 @@ def matmul(site: NodeSite) -> None:
     weights = site.value(1)
     if weights.is_known and len(b) == 2:
         made = site.layer("FullyConnected", {"num_output": b[1], "axis": -1}, [site.tensor()])
-        site.parameter(made, "w", b[::-1], lambda: weights.array().T)
+        site.parameter(made, "w", b[::-1], lambda: weights.array().T, weights)
         site.give(made)
         return
     batch = site.result()[:-2]

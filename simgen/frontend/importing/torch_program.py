@@ -36,6 +36,7 @@ MAX_JSON = 2**27  # bytes
 MAX_NBYTES = 2**31 - 2**20  # of all parameters
 SIZES = {6: 4, 7: 8, 10: 2, 1: 4, 11: 8, 9: 1, 16: 2}  # bytes of an element
 OPSET = 17
+PARAMETERS = "simgen.parameters"  # metadata of the model: names of tensors that are trained
 MALFORMED = (ArithmeticError, AttributeError, IndexError, KeyError, RecursionError, StopIteration,
              TypeError, ValueError)  # fmt: skip
 UNREADABLE = (zipfile.BadZipFile, zlib.error, EOFError, OSError, NotImplementedError, RuntimeError)
@@ -94,7 +95,24 @@ class _Program:
         outputs = [helper.make_tensor_value_info(name, 1, None) for name in made]
         tensors = [*self._parameters(), *call.tensors]
         graph = helper.make_graph(nodes, "program", inputs, outputs, tensors)
-        return helper.make_model(graph, opset_imports=[helper.make_opsetid("", OPSET)])
+        made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", OPSET)])
+        made.metadata_props.add(key=PARAMETERS, value=" ".join(self._trained()))
+        return made
+
+    def _trained(self) -> list[str]:
+        """Names of parameters; of those that training leaves alone, where it does not all."""
+        found = {
+            each["parameter"]["arg"]["name"]: each["parameter"]["parameter_name"]
+            for each in self._specs()
+            if "parameter" in each
+        }
+        listing = "/".join(WEIGHTS)
+        there = self.root + listing in self.archive.namelist()
+        stored = self.json(listing)["config"] if there else {}
+        changes = [
+            name for name, own in found.items() if stored[own]["tensor_meta"]["requires_grad"]
+        ]
+        return changes or list(found)
 
     def _user_inputs(self) -> list[str]:
         specs = (each["user_input"]["arg"] for each in self._specs() if "user_input" in each)

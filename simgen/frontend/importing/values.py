@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from simgen.errors import ConfigError, cut, one_line
 from simgen.frontend.importing.model_file import array
+from simgen.frontend.importing.torch_program import PARAMETERS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -45,6 +46,7 @@ class Value:
     shape: tuple[int, ...]
     element: int  # TensorProto.DataType
     read: Callable[[], NDArray[Any]] | None = None  # its values, where the model says them
+    trained: bool = False  # it is stored as what training may change, or computed of that
 
     @property
     def is_known(self) -> bool:
@@ -87,8 +89,13 @@ class Values:
     where: str
     folder: Path  # of tensors outside of the file
     known: dict[str, Value] = field(default_factory=dict)
+    # Names of the trained tensors, where the file tells them from others; ONNX does not.
+    declared: frozenset[str] | None = None
 
     def __post_init__(self) -> None:
+        for each in self.model.metadata_props:
+            if each.key == PARAMETERS:
+                self.declared = frozenset(each.value.split())
         for tensor in self.model.graph.initializer:
             self.known[tensor.name] = self._of_tensor(tensor)
         for sparse in self.model.graph.sparse_initializer:
@@ -106,7 +113,8 @@ class Values:
         shape = tuple(tensor.dims)
         if any(extent < 0 for extent in shape) or prod(shape) > MAX_ELEMENTS:
             raise ConfigError(self.where, f"tensor {cut(tensor.name, 60)!r} is too large")
-        return Value(shape, tensor.data_type, lambda: array(tensor, self.folder))
+        trained = self.declared is None or tensor.name in self.declared
+        return Value(shape, tensor.data_type, lambda: array(tensor, self.folder), trained)
 
     def meet(self, node: onnx.NodeProto, operator: Operator, schema: Any) -> None:
         """Finds the outputs of a node, whose inputs are known.
@@ -129,13 +137,15 @@ class Values:
         if not known or graphs or operator.kind in RANDOM or operator.kind == "Dropout":
             return
         names = [name for name in operator.outputs if name]
+        trained = any(self.known[name].trained for name in operator.inputs if name)
         computed = cache(lambda: self._computed(node, names, operator.version))
         for at, name in enumerate(names):
             if types[name].size <= SMALL:
-                self.known[name] = replace(types[name], read=partial(_part, computed, at))
+                read = partial(_part, computed, at)
             else:  # not kept
                 again = partial(self._computed, node, names, operator.version)
-                self.known[name] = replace(types[name], read=partial(_part, again, at))
+                read = partial(_part, again, at)
+            self.known[name] = replace(types[name], read=read, trained=trained)
 
     def _set(self, name: str, values: NDArray[Any]) -> None:
         from onnx import helper
