@@ -8,13 +8,13 @@ suffix.
 from __future__ import annotations
 
 import re
+from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from simgen.frontend.importing.values import Refused
 
 if TYPE_CHECKING:
-    from collections import Counter
     from collections.abc import Callable, Mapping, Sequence
 
     from numpy.typing import NDArray
@@ -57,6 +57,8 @@ class Draft:
     tensors: dict[str, str] = field(default_factory=dict)  # value -> tensor of a layer
     parameters: dict[str, ModelTensor] = field(default_factory=dict)  # by buffer
     codes: frozenset[str] = frozenset()  # rows of tables that multiply what is computed
+    uses: Counter[str] = field(default_factory=Counter)  # of tensors, by layers
+    called: defaultdict[str, list[str]] = field(default_factory=lambda: defaultdict(list))  # values
 
     def name(self, wanted: str) -> str:
         """A name of a layer that is like this, and no other layer's."""
@@ -83,7 +85,32 @@ class Draft:
         found = self.name(name)
         texts = {key: _text(value) for key, value in entries.items()}
         self.layers[found] = DraftLayer(section, texts, tuple(sources))
+        self.uses.update(sources)
         return found
+
+    def behind(self, tensor: str) -> tuple[str, list[str]]:
+        """The layer that computes what a node is about to read, and views and orders of axes of it
+        on the way, the last one first; "" where others read it too."""
+        way: list[str] = []
+        while (layer := self.layers.get(tensor)) is not None:
+            shared = any(self.readers[value] > 1 for value in self.called[tensor])
+            if shared or self.uses[tensor] > bool(way):
+                break
+            if layer.section != "Reshape" and layer.entries.get("mode") != "permute":
+                return tensor, way
+            way.append(tensor)
+            (tensor,) = layer.sources
+        return "", []
+
+    def without(self, tensor: str, way: Sequence[str], last: str) -> str:
+        """What `last` is when the layer that gives `tensor`, on the `way` to it, is left out."""
+        (source,) = self.layers.pop(tensor).sources
+        if not way:
+            self.uses[source] -= 1
+            return source
+        reader = self.layers[way[-1]]
+        reader.sources = (source,)
+        return last
 
 
 def _text(value: object) -> str:
@@ -221,7 +248,9 @@ class NodeSite:
 
     def give(self, tensor: str, at: int = 0) -> None:
         """The tensor is an output of the node."""
-        self.draft.tensors[self.operator.outputs[at]] = tensor
+        name = self.operator.outputs[at]
+        self.draft.tensors[name] = tensor
+        self.draft.called[tensor].append(name)
 
     def constant(
         self, name: str, shape: Sequence[int], read: Callable[[], NDArray[Any]], *of: Value

@@ -371,12 +371,8 @@ def rotary(p: Parts) -> None:
         b = p.add("odd", "Slice", x, p.whole(1), ends, axis, step)
     else:
         a, b = p.parts("half", 2, x, axis=3)
-    extents = p.whole(*turned, half)
-    wide = []
-    for name, table in (("cos", cos), ("sin", sin)):
-        seen = p.shaped(f"{name}_row", table, *row, half)
-        wide.append(p.add(f"{name}_all", "Expand", seen, extents))
-    c, s = wide
+    c, s = (p.shaped(f"{name}_row", table, *row, half) for name, table in
+            (("cos", cos), ("sin", sin)))  # fmt: skip
     real = p.add("real", "Sub", p.add("a_cos", "Mul", a, c), p.add("b_sin", "Mul", b, s))
     other = p.add("other", "Add", p.add("a_sin", "Mul", a, s), p.add("b_cos", "Mul", b, c))
     if interleaved:
@@ -548,7 +544,7 @@ def _biased(p: Parts, scores: str, heads: _Heads, allowed: NDArray[np.bool_]) ->
     if not p.has(3) or (p.is_known(3) and (hides or lacking)):
         bias = np.where(bias, 0.0, -np.inf) if bias.dtype == bool else bias.astype(np.float64)
         bias = np.pad(bias, [*[(0, 0)] * (bias.ndim - 1), (0, lacking)], constant_values=-np.inf)
-        bias = np.where(allowed, bias, -np.inf)
+        bias = bias if seen is None else np.where(seen, bias, -np.inf)
         if not bias.any():
             return scores, False
         hidden = np.isneginf(bias)

@@ -219,11 +219,6 @@ def where(site: NodeSite) -> None:
     _one(site, "Add", part, rest)
 
 
-@operator("Neg")
-def negative(site: NodeSite) -> None:
-    _one(site, "Mul", site.operator.inputs[0], _number(site, np.array(-1.0), "minus"))
-
-
 @operator("Pow")
 def power(site: NodeSite) -> None:
     exponent = site.known(1, "exponent")

@@ -12,9 +12,11 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from simgen.frontend.importing.draft import NodeSite
+    from simgen.frontend.importing.draft import DraftLayer, NodeSite
 else:
     from simgen import arrays as np
+
+MOST_FACTOR = (1e-6, 1e6)  # of [Gemm]
 
 
 @operator("Gemm")
@@ -50,7 +52,7 @@ def gemm(site: NodeSite) -> None:
 
 def _product(site: NodeSite, alpha: float, beta: float, turned_a: bool, turned_b: bool) -> None:
     added = site.has(2) and beta != 0
-    sources = [site.tensor(0), site.tensor(1)]
+    sources, alpha = _unscaled(site, [site.tensor(0), site.tensor(1)], alpha)
     if added:
         sources.append(fitted(site, 2, site.result()))
     entries: dict[str, object] = {"transa": turned_a, "transb": turned_b, "alpha": alpha}
@@ -71,4 +73,28 @@ def matmul(site: NodeSite) -> None:
         return
     batch = site.result()[:-2]
     sources = [fitted(site, 0, (*batch, *a[-2:])), fitted(site, 1, (*batch, *b[-2:]))]
-    site.give(site.layer("Gemm", {}, sources))
+    sources, alpha = _unscaled(site, sources, 1.0)
+    site.give(site.layer("Gemm", {"alpha": alpha} if alpha != 1 else {}, sources))
+
+
+def scales(layer: DraftLayer, number: float) -> bool:
+    """Whether the factor of the layer's product takes a number into it."""
+    alpha = float(layer.entries.get("alpha", "1")) * number
+    if "beta" in layer.entries or not MOST_FACTOR[0] <= abs(alpha) <= MOST_FACTOR[1]:
+        return False
+    layer.entries["alpha"] = repr(alpha)
+    return True
+
+
+def _unscaled(site: NodeSite, sources: list[str], alpha: float) -> tuple[list[str], float]:
+    """Factors without the numbers that they were multiplied by, which are part of alpha."""
+    for at, tensor in enumerate(sources):
+        found, way = site.draft.behind(tensor)
+        layer = site.draft.layers.get(found)
+        if layer is None or layer.entries.get("piecewise_mode") != "linear":
+            continue
+        number = alpha * float(layer.entries["slope"])
+        plain = float(layer.entries["offset"]) == 0 and tensor not in sources[:at]
+        if plain and MOST_FACTOR[0] <= abs(number) <= MOST_FACTOR[1]:
+            sources[at], alpha = site.draft.without(found, way, tensor), number
+    return sources, alpha
