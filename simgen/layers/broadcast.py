@@ -18,19 +18,17 @@ import hashlib
 from dataclasses import dataclass
 from enum import StrEnum
 from math import prod
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from simgen.ir import Kernel, Launch, OpCount, Pass, TensorSpec
+from simgen.ir import Distribution, Fill, Kernel, Launch, OpCount, Pass, TensorSpec
 from simgen.layers import elementwise
-from simgen.layers.add import Add
 from simgen.layers.axes import MAX_INT, extents
 from simgen.layers.base import MAX_RANK, Layer, Lowering, Port, Sums, key
 from simgen.layers.contract import Contract
-from simgen.layers.divide import Divide
 from simgen.layers.elementwise import BLOCK, VECTOR
-from simgen.layers.multiply import Multiply
-from simgen.layers.subtract import Subtract
 from simgen.layers.written import Writes, dense, writes
+from simgen.numerics import exactness
+from simgen.numerics.rounding import RCP, SECOND_ORDER, TINY, U
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -40,7 +38,6 @@ if TYPE_CHECKING:
     from simgen.ir import Constants
     from simgen.layers.base import Tensors
     from simgen.layers.written import Values
-    from simgen.numerics.rounding import Array
 else:
     from simgen import arrays as np
 
@@ -48,19 +45,17 @@ Shape = tuple[int, ...]
 NAMES = ("x0", "x1")
 
 
-class Operation(StrEnum):
+class Pairwise(StrEnum):
     ADD = "add"
     SUBTRACT = "subtract"
     MULTIPLY = "multiply"
     DIVIDE = "divide"
 
 
-ALIKE: Mapping[Operation, Layer] = {  # what has the formulas, of tensors of one shape
-    Operation.ADD: Add(),
-    Operation.SUBTRACT: Subtract(),
-    Operation.MULTIPLY: Multiply(),
-    Operation.DIVIDE: Divide(),
-}
+FUNCTIONS: Mapping[str, Any] = {
+    Pairwise.ADD: np.add, Pairwise.SUBTRACT: np.subtract, Pairwise.MULTIPLY: np.multiply,
+    Pairwise.DIVIDE: np.divide,
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -74,7 +69,7 @@ class Broadcast(Layer):
     any_float: ClassVar[bool] = True
     sample: ClassVar[Mapping[str, str]] = {"n": "16", "c": "64", "h": "56", "w": "56"}
 
-    operation: Operation = key("operation", default=Operation.MULTIPLY, text="what is computed")
+    operation: Pairwise = key("operation", default=Pairwise.MULTIPLY, text="what is computed")
     operand: str = key(
         "operand", default="",
         text="extents of x1 where previous_layer names none; 0: as x0 has it",
@@ -117,15 +112,15 @@ class Broadcast(Layer):
     def count(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> OpCount:
         """An operation for each element of y; what it is made of is read once."""
         y = self.output(inputs)
-        reciprocals = y.size if self.operation is Operation.DIVIDE else 0
+        reciprocals = y.size if self.operation is Pairwise.DIVIDE else 0
         return OpCount(y.size, reciprocals, sum(x.nbytes for x in inputs), y.nbytes)
 
     def ports(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> tuple[Port, ...]:
-        y = self.output(inputs)
-        usual = ALIKE[self.operation].ports((y, y), Pass.FORWARD)
-        fills = {port.name: port.fill for port in usual}
-        reads = (Port(name, x, fills[name]) for name, x in zip(NAMES, inputs, strict=True))
-        return (*reads, Port("y", y))
+        divisor = Fill(Distribution.UNIFORM, 0.5, 2.0)  # two binades, of which none is near 0
+        first, second = Fill.usual(inputs[0].dtype), Fill.usual(inputs[1].dtype)
+        second = divisor if self.operation is Pairwise.DIVIDE else second
+        x0, x1 = inputs
+        return (Port("x0", x0, first), Port("x1", x1, second), Port("y", self.output(inputs)))
 
     def lower(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> Lowering:
         y = self.output(inputs)
@@ -158,28 +153,45 @@ class Broadcast(Layer):
         return (*NAMES, "y")
 
     def reference(self, tensors: Tensors, direction: Pass) -> Tensors:
-        return ALIKE[self.operation].reference(_alike(tensors), Pass.FORWARD)
+        x0, x1 = tensors["x0"], tensors["x1"]
+        with np.errstate(all="ignore"):  # divisors of a network may be 0
+            return {"y": np.asarray(FUNCTIONS[self.operation](x0, x1))}
 
     def tolerance(self, tensors: Tensors, direction: Pass) -> Tensors:
-        """As of tensors of one shape."""
-        return ALIKE[self.operation].tolerance(_alike(tensors), Pass.FORWARD)
+        """One rounding, of products what may be flushed, and of quotients those of a reciprocal,
+        which may be flushed where the divisor is large; of one that may be, nothing is known."""
+        x0, x1 = tensors["x0"], tensors["x1"]
+        y = self.reference(tensors, direction)["y"]
+        match self.operation:
+            case Pairwise.ADD | Pairwise.SUBTRACT:
+                return {"y": U * np.abs(y)}
+            case Pairwise.MULTIPLY:
+                return {"y": U * np.abs(y) + TINY}
+            case Pairwise.DIVIDE:
+                with np.errstate(all="ignore"):
+                    bound = (RCP + U) * np.abs(y) + TINY * np.abs(x0) + TINY
+                    return {"y": np.where(np.abs(x1) < TINY, np.inf, bound * SECOND_ORDER)}
 
     def sums(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> Sums | None:
-        y = self.output(inputs)
-        return ALIKE[self.operation].sums((y, y), Pass.FORWARD)
+        if self.operation is Pairwise.DIVIDE:
+            return None  # reciprocals are any numbers
+        return Sums(1 if self.operation is Pairwise.MULTIPLY else 2)
 
     def exact(self, tensors: Tensors, direction: Pass) -> Tensors:
-        return ALIKE[self.operation].exact(_alike(tensors), Pass.FORWARD)
+        """Of whole numbers, or those by powers of two, where no bit is lost."""
+        y, (x0, x1) = self.reference(tensors, direction)["y"], (tensors["x0"], tensors["x1"])
+        if self.operation is Pairwise.DIVIDE:
+            return {}
+        if self.operation is Pairwise.MULTIPLY:
+            grain, size = exactness.grain(x0, x1), np.abs(y)
+        else:
+            grain = min(exactness.grain(x0), exactness.grain(x1))
+            size = np.abs(x0) + np.abs(x1)
+        return {"y": exactness.settled(y, size, grain)} if grain else {}
 
 
 def _aligned(shape: Shape, rank: int) -> Shape:
     return (*(1,) * (rank - len(shape)), *shape)
-
-
-def _alike(tensors: Tensors) -> dict[str, Array]:
-    """Both tensors in the extents of y."""
-    made = np.broadcast_arrays(*(tensors[name] for name in NAMES))
-    return dict(zip(NAMES, made, strict=True))
 
 
 def _merged(shape: Shape, inputs: list[Shape]) -> list[tuple[int, ...]]:

@@ -1,6 +1,7 @@
 """Softmax over the channels of each pixel, or over a whole image.
 
     forward   y  = exp(x - m) / sum(exp(x - m))       m = max(x), or 0 with algo "fast"
+              y  = 0 where all elements are hidden    algo "masked"
               y  = x - m - log(sum(exp(x - m)))       algo "log"
     backward  dx = y * (dy - sum(y * dy))
               dx = dy - exp(y) * sum(dy)              algo "log"
@@ -14,8 +15,8 @@ as cuDNN's cudnnSoftmaxForward and cudnnSoftmaxBackward define it. A row is one 
 mode "channel", softmax_axis says which axis that is (Caffe's `axis`), of a tensor of any rank: 1,
 or -1 for the last.
 
-With softmax_masked, rows whose elements are all hidden, being less than half of the type's lowest
-number, are 0, and m is not less than that: what attention gives where a mask leaves no key.
+Hidden elements are below half of the type's lowest number, as a mask of attention makes them, and m
+is not less than that with algo "masked": where a query sees no key, attention is 0.
 
 All tensors have the type of the input; maxima and sums are float32. Narrow elements move by fours:
 where rows are no multiple of four, or do not lie side by side, a second launch makes y or dx, from
@@ -63,6 +64,7 @@ class SoftmaxAlgo(StrEnum):
     FAST = "fast"  # no subtraction of the maximum: overflows from x = 88 on
     ACCURATE = "accurate"
     LOG = "log"
+    MASKED = "masked"  # accurate, and 0 where all elements of a row are hidden
 
 
 class SoftmaxMode(StrEnum):
@@ -105,7 +107,8 @@ class Softmax(Layer):
     algo: SoftmaxAlgo = key(
         "softmax_algo",
         default=SoftmaxAlgo.ACCURATE,
-        text="accurate and log subtract the maximum first; log is the logarithm",
+        text="all but fast subtract the maximum first; log is the logarithm, masked is 0 where all "
+        "elements of a row are hidden",
     )
     mode: SoftmaxMode = key(
         "softmax_mode",
@@ -114,10 +117,6 @@ class Softmax(Layer):
     )
     axis: int = key(
         "softmax_axis", default=1, text="of mode channel: 1, or another; -1 is the last"
-    )
-
-    masked: bool = key(
-        "softmax_masked", default=False, text="of accurate: whether rows of hidden elements are 0"
     )
 
     def view(self, shape: tuple[int, ...]) -> tuple[int, int, int]:
@@ -130,9 +129,6 @@ class Softmax(Layer):
     def output(self, inputs: tuple[TensorSpec, ...]) -> TensorSpec:
         (x,) = inputs
         self.view(x.shape)
-        if self.masked and self.algo is not SoftmaxAlgo.ACCURATE:
-            fact = f"softmax_masked with softmax_algo={self.algo}"
-            raise ValueError(f"{fact}; take accurate, or leave it out")
         return x
 
     def count(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> OpCount:
@@ -226,8 +222,7 @@ class Softmax(Layer):
         outer, axis, inner = self.view(x.shape)
         reads, made = (("x",), "y") if direction is Pass.FORWARD else (("y", "dy"), "dx")
         kept = tuple(port.name for port in self._kept(x, direction))
-        masked = "_masked" if self.masked and direction is Pass.FORWARD else ""
-        name = f"softmax_{direction}_{self.algo}{masked}_{outer}x{axis}x{inner}"
+        name = f"softmax_{direction}_{self.algo}_{outer}x{axis}x{inner}"
         name += elementwise.suffix(x.dtype)
         kernel, grid = self.kernel(name, x, direction, whole=not kept)
         if not kept:
@@ -243,7 +238,7 @@ class Softmax(Layer):
         """
         outer, axis, inner = self.view(x.shape)
         mapped = self.mapped(x.shape, direction)
-        ends: Constants = (("masked", int(self.masked)), ("floor", self._floor(x.dtype)))
+        ends: Constants = (("floor", self._floor(x.dtype)),)
         kernel = Kernel(
             name,
             "softmax_forward.hip" if direction is Pass.FORWARD else "softmax_backward.hip",
@@ -287,9 +282,13 @@ class Softmax(Layer):
         )
         return kernel, Launch(kernel.name, elementwise.grid(x.size), args)
 
+    @property
+    def _is_masked(self) -> bool:
+        return self.algo is SoftmaxAlgo.MASKED
+
     def _floor(self, dtype: DType) -> float:
         """What hidden elements are below, so far that exp of the difference is 0."""
-        return float32(-dtype.largest / 2) if self.masked else 0.0
+        return float32(-dtype.largest / 2) if self._is_masked else 0.0
 
     def _height(self, x: Array) -> Array:
         """Of each row: how far its maximum is above what the exponentials of a hidden one need."""
@@ -303,7 +302,7 @@ class Softmax(Layer):
         shape = next(iter(tensors.values())).shape
         rows = {name: self._rows(value) for name, value in tensors.items()}
         if direction is Pass.FORWARD:
-            if self.masked:
+            if self._is_masked:
                 hidden = self._height(rows["x"]) < 0
                 d, log_sum = self._forward(np.where(hidden, 0.0, rows["x"]))
                 return {"y": np.where(hidden, 0.0, np.exp(d - log_sum)).reshape(shape)}
@@ -322,7 +321,7 @@ class Softmax(Layer):
         rows = {name: self._rows(value) for name, value in tensors.items()}
         summed = self.mapped(shape, direction).additions * U  # relative, for terms of one sign
         if direction is Pass.FORWARD:
-            if self.masked:
+            if self._is_masked:
                 height = self._height(rows["x"])
                 bound = self._forward_bound(np.where(height < 0, 0.0, rows["x"]), summed)
                 bound = np.where(height < 0, 0.0, bound * SECOND_ORDER)

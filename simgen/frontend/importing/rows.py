@@ -33,7 +33,8 @@ def softmax(site: NodeSite) -> None:
     entries: dict[str, object] = {
         "softmax_algo": "log" if site.operator.kind == "LogSoftmax" else "accurate"
     }
-    entries |= {"softmax_masked": True} if site.attribute("masked") else {}
+    if site.attribute("masked"):
+        entries["softmax_algo"] = "masked"
     whole, at = shape, axis
     if joined and (axis == 0 or axis < len(shape) - 1):
         whole, at = (prod(shape[:axis]), prod(shape[axis:])), 1
