@@ -313,7 +313,8 @@ def test_show_lists_constants(tmp_path: Path, simgen: Any) -> None:
     digest = f"sha256 {hashlib.sha256(table.tobytes()).hexdigest()[:16]}"
     wanted = {"gate.y": "0.5 2 -1.25", "table.y": digest, "zeros.y": "0 throughout"}
     said = simgen("show", str(tmp_path / "m.onnx")).out
-    rows = {line.split()[0]: line for line in said.splitlines() if "constant" in line}
+    lines = [line for line in said.splitlines() if line.split()[1:2] == ["constant"]]
+    rows = {line.split()[0]: line for line in lines}
     assert rows.keys() == wanted.keys()
     assert all(rows[name].endswith(each) for name, each in wanted.items())
     told = json.loads(simgen("show", str(tmp_path / "m.onnx"), "--json").out)
