@@ -23,12 +23,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from simgen import resources
-from simgen.errors import UsageError, did_you_mean, printable
+from simgen.errors import ConfigError, UsageError, did_you_mean, one_line, printable
 from simgen.frontend import config, deepbench, operation, own_kernel
 from simgen.frontend.config import Config, Place
 from simgen.frontend.drivers import table
 from simgen.frontend.importing import model_file, onnx_model
 from simgen.frontend.network import sample_section
+from simgen.frontend.settings import kind_of
 from simgen.ir import Pass
 from simgen.layers import LAYERS
 
@@ -170,10 +171,27 @@ def _from_file(path: Path, settings: Sequence[tuple[str, str]], passes: Sequence
 
 def _from_model(path: Path, settings: Sequence[tuple[str, str]], passes: Sequence[Pass]) -> Problem:
     found = onnx_model.read(path, dict(settings))
+    _check_keys(found.config)
     made = _of_config(_stem(path), found.config, settings, passes)
     outputs = (f"{name} is {tensor}" for name, tensor in found.outputs.items())
     notes = (f"outputs of the model: {', '.join(outputs)}",)
     return replace(made, parameters=found.parameters, notes=notes)
+
+
+def _check_keys(content: Config) -> None:
+    """Raises ConfigError if layers do not take what a model says of them, with all of it."""
+    facts = []
+    for section in content.sections:
+        layer = LAYERS[kind_of(section)]
+        common = layer.common_keys()
+        try:
+            layer.from_config(
+                (e.key, e.value, e.where) for e in section.entries if e.key not in common
+            )
+        except ConfigError as error:
+            facts.append(str(error).removeprefix(f"{one_line(content.source)}: "))
+    if facts:
+        raise ConfigError(one_line(content.source), "; ".join(facts))
 
 
 def _stem(path: Path) -> str:

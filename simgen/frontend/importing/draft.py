@@ -12,6 +12,7 @@ from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from simgen.frontend.importing.names import unlike
 from simgen.frontend.importing.values import Refused
 
 if TYPE_CHECKING:
@@ -45,6 +46,7 @@ class DraftLayer:
     section: str
     entries: dict[str, str]
     sources: tuple[str, ...]  # tensors that it reads: LAYER or LAYER.PORT
+    node: str = ""  # what messages call the node that it is for
 
 
 @dataclass
@@ -64,11 +66,7 @@ class Draft:
         """A name of a layer that is like this, and no other layer's."""
         text = re.sub(r"[^A-Za-z0-9_-]+", "_", wanted).strip("_-")[-LONGEST:].lstrip("_-")
         text = text if re.match(r"[A-Za-z_]", text) else f"n{text}"
-        found, count = text, 1
-        while found in self.layers:
-            count += 1
-            found = f"{text}_{count}"
-        return found
+        return unlike(self.layers, text)
 
     def buffer(self, tensor: str) -> str:
         """The buffer of a layer's tensor; that of a view is what is seen."""
@@ -233,7 +231,9 @@ class NodeSite:
     ) -> str:
         """A layer of the node; its tensor."""
         name = f"{self._base}_{suffix}" if suffix else self._base
-        return self.draft.add(name, section, entries, sources)
+        made = self.draft.add(name, section, entries, sources)
+        self.draft.layers[made].node = f"{self.operator.kind} ({self.operator.node})"
+        return made
 
     def seen(
         self, tensor: str, shape: Sequence[int], wanted: Sequence[int], suffix: str = "view"

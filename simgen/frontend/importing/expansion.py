@@ -9,11 +9,12 @@ Source: docs/ContribOperators.md and the kernels of ONNX Runtime; the operators'
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import prod, sqrt
 from typing import TYPE_CHECKING, Any
 
 from simgen.errors import printable
+from simgen.frontend.importing import extents
 from simgen.frontend.importing.values import Refused, Value
 
 if TYPE_CHECKING:
@@ -62,9 +63,13 @@ def nodes(node: onnx.NodeProto, operator: Operator, values: Values) -> list[onnx
     Raises:
         Refused: there are none.
     """
+    from onnx import helper
+
     unknown = [name for name in node.input if name and name not in values.known]
     if unknown:
         raise Refused(f"reads {printable(unknown[0])}, which nothing gives before it")
+    own = {each.name: helper.get_attribute_value(each) for each in node.attribute}
+    extents.first(replace(operator, attributes=own), values.known)
     parts = Parts(node, operator.node, values)
     EXPANSIONS[operator.kind](parts)
     left = [each.name for each in node.attribute if each.name not in parts.asked]
@@ -143,10 +148,15 @@ class Parts:
 
     # ---- What is written ----
 
+    def fresh(self, suffix: str) -> str:
+        """A name of a value in between."""
+        first = next(name for name in self.node.output if name)
+        return self.values.fresh(f"{first}_{suffix}")
+
     def constant(self, array: NDArray[Any]) -> str:
         from onnx import helper
 
-        name = f"{self.node.output[0]}_known{len(self.values.known)}"
+        name = self.fresh("known")
         element = helper.np_dtype_to_tensor_dtype(array.dtype)
         self.values.known[name] = Value(array.shape, element, lambda: array)
         return name
@@ -159,12 +169,12 @@ class Parts:
 
     def add(self, suffix: str, kind: str, *inputs: str, **attributes: Any) -> str:
         """A node whose name ends so; its output."""
-        return self._node(f"{self.called}_{suffix}", kind, inputs, 0, attributes)
+        return self._node(f"{self.called}_{suffix}", kind, inputs, self.fresh(suffix), attributes)
 
     def give(self, kind: str, *inputs: str, at: int = 0, **attributes: Any) -> str:
         """The node that gives an output of this one."""
         name = self.called if at == 0 else f"{self.called}_{at}"
-        return self._node(name, kind, inputs, at + 1, attributes)
+        return self._node(name, kind, inputs, self.node.output[at], attributes)
 
     def maybe_given(self, suffix: str, at: int, kind: str, *inputs: str) -> str:
         """A node, whose output is one of this node's where that is read."""
@@ -176,20 +186,19 @@ class Parts:
         """Split: several outputs."""
         from onnx import helper
 
-        outputs = [f"{self.node.output[0]}_{suffix}{at}" for at in range(count)]
+        outputs = [self.fresh(f"{suffix}{at}") for at in range(count)]
         name = f"{self.called}_{suffix}"
         more: dict[str, Any] = {} if len(inputs) > 1 else {"num_outputs": count}
         self.made.append(helper.make_node("Split", list(inputs), outputs, name, axis=axis, **more))
         return outputs
 
     def _node(
-        self, name: str, kind: str, inputs: tuple[str, ...], output: int, attributes: dict[str, Any]
+        self, name: str, kind: str, inputs: tuple[str, ...], made: str, attributes: dict[str, Any]
     ) -> str:
         from onnx import helper
 
-        made = self.node.output[output - 1] if output else f"{self.node.output[0]}_{len(self.made)}"
         self.made.append(helper.make_node(kind, list(inputs), [made], name, **attributes))
-        return str(made)
+        return made
 
     # ---- What several have ----
 

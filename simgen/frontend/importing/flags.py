@@ -232,11 +232,12 @@ class _Flags:
         keeps = tuple(each.astype(bool) ^ (at == 2) for each in flag.either)
         rank = max(len(flag.extents), chosen.ndim, 1)
         chosen = chosen.reshape((1,) * (rank - chosen.ndim) + chosen.shape)
-        kept, rest = (f"{node.outputs[0]}_{each}" for each in ("kept", "rest"))
+        kept, rest = (self.values.fresh(f"{node.outputs[0]}_{each}") for each in ("kept", "rest"))
         self._table(node, kept, tuple(each.astype(np.float32) for each in keeps), flag, "kept")
         others = tuple(np.where(each, np.float32(0), chosen) for each in keeps)
         self._table(node, rest, others, flag, "rest")
-        part = self._two(node, "Mul", node.inputs[at], kept, f"{node.outputs[0]}_part")
+        part = self.values.fresh(f"{node.outputs[0]}_part")
+        self._two(node, "Mul", node.inputs[at], kept, part)
         self._two(node, "Add", part, rest, node.outputs[0])
 
     def _two(self, node: Operator, kind: str, one: str, other: str, name: str) -> str:
@@ -266,7 +267,7 @@ class _Flags:
             change = one - zero
         if np.isfinite(change).all() and (zero + change == one).all():
             ones = self._ones(node, name, flag)
-            part = name if not zero.any() else f"{name}_part"
+            part = name if not zero.any() else self.values.fresh(f"{name}_part")
             self._two(node, "Mul", ones, self._held(f"{name}_change", change), part)
             if zero.any():
                 self._two(node, "Add", part, self._held(f"{name}_zero", zero), name)
@@ -274,12 +275,14 @@ class _Flags:
         parts = []
         for side, array in enumerate(finite):
             held = self._held(f"{name}_values{side}", array)
-            which = f"{name}_is{side}"
+            which = self.values.fresh(f"{name}_is{side}")
             self._rows(node, which, (1.0 - side, float(side)), flag, flag.extents)
-            parts.append(self._two(node, "Mul", which, held, f"{name}_part{side}"))
+            part = self.values.fresh(f"{name}_part{side}")
+            parts.append(self._two(node, "Mul", which, held, part))
         self._two(node, "Add", parts[0], parts[1], name)
 
     def _held(self, name: str, array: NDArray[Any]) -> str:
+        name = self.values.fresh(name)
         self.values.known[name] = Value(array.shape, FLOAT, lambda: array)
         return name
 
@@ -287,7 +290,7 @@ class _Flags:
         """The flag as a number, which all that it decides read."""
         key = flag.source, flag.extents
         if key not in self.numbers:
-            self.numbers[key] = f"{name}_ones"
+            self.numbers[key] = self.values.fresh(f"{name}_ones")
             self._rows(node, self.numbers[key], (0.0, 1.0), flag, flag.extents)
         return self.numbers[key]
 

@@ -353,8 +353,6 @@ def convolution(site: NodeSite) -> None:
         fact = "has padding that differs on two sides, which 8-bit integers have not"
         raise Refused(f"{fact}; pad both sides alike, or in a node before")
     group = int(site.attribute("group", 1))
-    if channels * group != image.shape[1]:
-        raise Refused(f"has filters of {channels} channels, {group} groups and an image of other")
     more: dict[str, object] = {"group": group} if group > 1 else {}
     more |= {"bias": True} if site.has(8) else {}
     made = site.layer(

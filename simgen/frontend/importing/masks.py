@@ -189,7 +189,7 @@ def mask(site: NodeSite) -> None:
 def _one(site: NodeSite, kind: str, *inputs: str, output: str = "") -> str:
     """A node in place of this one, or before it."""
     known, last = site.draft.values.known, site.operator.outputs[0]
-    name = output and f"{last}_{output}"
+    name = output and site.draft.values.fresh(f"{last}_{output}")
     if name:
         shape = np.broadcast_shapes(*(known[each].shape for each in inputs))
         known[name] = Value(tuple(shape), FLOAT)
@@ -199,7 +199,7 @@ def _one(site: NodeSite, kind: str, *inputs: str, output: str = "") -> str:
 
 
 def _number(site: NodeSite, values: NDArray[Any], name: str) -> str:
-    made = f"{site.operator.outputs[0]}_{name}"
+    made = site.draft.values.fresh(f"{site.operator.outputs[0]}_{name}")
     held = values.astype(np.float32)
     site.draft.values.known[made] = Value(held.shape, FLOAT, lambda: held)
     return made
@@ -208,6 +208,13 @@ def _number(site: NodeSite, values: NDArray[Any], name: str) -> str:
 @operator("Where")
 def where(site: NodeSite) -> None:
     condition = site.known(0, "condition").array()
+    if not (site.value(1).is_known or site.value(2).is_known):
+        sides = [_number(site, each, name) for each, name in
+                 ((condition.astype(bool), "kept"), (~condition.astype(bool), "rest"))]  # fmt: skip
+        parts = [_one(site, "Mul", site.operator.inputs[at], side, output=f"part{at}")
+                 for at, side in enumerate(sides, 1)]  # fmt: skip
+        _one(site, "Add", *parts)
+        return
     at = 2 if site.value(1).is_known else 1
     other = site.known(3 - at, "other choice").array()
     if site.value(at).element != FLOAT:

@@ -258,6 +258,7 @@ def _row(numbers: Polynomial, values: Values, shape: Sequence[int], axis: int, n
         atoms = [atom for atom, _ in each]
         if number == 1 and len(atoms) == 1 and values.known[atoms[0][1]].shape == row:
             return str(atoms[0][1])
+    name = values.fresh(name)
     values.known[name] = Value(row, FLOAT, partial(_sum, numbers, values, row))
     return name
 

@@ -67,6 +67,8 @@ def clip(site: NodeSite) -> None:
         _activation(site, "clipped_relu", activation_ceiling=high)
     else:
         ends = {"low": -LARGEST if low is None else low, "high": LARGEST if high is None else high}
+        if ends["low"] > ends["high"]:
+            raise Refused(f"has a lower bound of {low:g}, above its upper one of {high:g}")
         _piecewise(site, "clip", **ends)
 
 
@@ -106,8 +108,14 @@ def _bound(site: NodeSite, name: str, at: int) -> float | None:
     """A bound of Clip: an attribute of older operator sets, an input of newer; None: no bound."""
     if site.operator.version < 11:
         value = float(site.attribute(name, 0.0))
-        return None if abs(value) > 3e38 else value
-    return float(site.known(at, name).array().reshape(-1)[0]) if site.has(at) else None
+    elif site.has(at):
+        value = float(site.known(at, name).array().reshape(-1)[0])
+    else:
+        return None
+    if value != value:
+        raise Refused(f"has no number as {name}")
+    most = 3e38 if site.operator.version < 11 else LARGEST  # older ones were rounded
+    return None if (value <= -most if name == "min" else value >= most) else value
 
 
 @operator("Identity", "Dropout")

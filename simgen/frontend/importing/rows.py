@@ -59,8 +59,6 @@ def layer_norm(site: NodeSite) -> None:
     entries = {"axis": axis or 1, "epsilon": epsilon}
     made = site.layer("LayerNorm" if by_mean else "RMSNorm", entries, [seen])
     w = site.known(1, "scale")
-    if prod(w.shape) != prod(row):
-        raise Refused("its scale is none of a row")
     site.parameter(made, "gamma", row, lambda: np.broadcast_to(w.array(), row), w)
     if by_mean and site.has(2):
         b = site.known(2, "bias")
