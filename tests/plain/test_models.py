@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import sys
@@ -117,6 +118,34 @@ def test_what_cannot_be_imported_is_named_at_once(tmp_path: Path) -> None:
     assert "NonZero (fourth) gives a tensor whose shape depends on values" in message
     assert "com.example.Own (sixth) an operator of another domain" in message
     assert "\n" not in message
+
+
+def test_a_tensor_of_another_shape_than_is_declared(tmp_path: Path) -> None:
+    """A parameter that is declared as an input too, as old files have it; and one of a program."""
+    model, path = cnn(), tmp_path / "m.onnx"
+    model.graph.input.append(helper.make_tensor_value_info("b1", FLOAT, (9,)))
+    onnx.save(model, path)
+    with pytest.raises(SimgenError, match="tensor 'b1' has 8, which the model declares as 9; corr"):
+        Plan(str(path), Choices())
+    program = tmp_path / "m.pt2"
+    with zipfile.ZipFile(DATA / "program.pt2") as old, zipfile.ZipFile(program, "w") as new:
+        for name in old.namelist():
+            content = old.read(name)
+            if name.endswith("weights_config.json"):
+                told = json.loads(content)
+                meta = next(iter(told["config"].values()))["tensor_meta"]
+                meta["sizes"] = meta["sizes"][::-1] if len(meta["sizes"]) > 1 else [{"as_int": 1}]
+                content = json.dumps(told).encode()
+            new.writestr(name, content)
+    with pytest.raises(SimgenError, match=r"has .*, which its graph declares as "):
+        Plan(str(program), Choices(settings=((EXTENT, "2"),)))
+
+
+def test_a_file_of_torch_that_has_no_graph(tmp_path: Path) -> None:
+    path = tmp_path / "script.pt"
+    path.write_bytes(b"PK\x03\x04")
+    with pytest.raises(SimgenError, match=r"torch\.jit, whose graph is not read; write torch\.exp"):
+        Plan(str(path), Choices())
 
 
 def test_what_stands_behind_a_refused_node_is_not_named(tmp_path: Path) -> None:

@@ -134,6 +134,9 @@ def _inputs(
     variables: dict[str, str] = {}  # -> the input that has it first
     called: dict[object, str] = {}  # what an extent is by -> its variable
     shapes: dict[str, list[str]] = {}
+    for name, value in draft.values.known.items():
+        if fact := draft.values.otherwise(name, value):
+            raise ConfigError(where, f"tensor {printable(name)} has {fact}; correct the model")
     for each in model.graph.input:
         if each.name in draft.values.known:
             continue

@@ -176,6 +176,11 @@ class _Program:
         shape = [int(size["as_int"]) for size in meta["sizes"]]
         strides = [int(each["as_int"]) for each in meta["strides"]]
         dense = [prod(shape[at + 1 :]) for at in range(len(shape))]
+        said = _extents(self.graph["tensor_values"][name]["sizes"])
+        if said != shape:
+            fact = f"parameter {printable(name)} has {'x'.join(map(str, shape)) or 'one number'}"
+            told_as = "x".join(map(str, said)) or "one number"
+            raise ConfigError("pt2", f"{fact}, which its graph declares as {told_as}")
         if told["use_pickle"] or (strides != dense and prod(shape) > 1):
             raise ConfigError("pt2", f"parameter {printable(name)} is not stored as dense numbers")
         element = TYPES[meta["dtype"]]

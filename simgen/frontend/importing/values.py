@@ -124,7 +124,7 @@ class Values:
         graph = self.model.graph
         return {
             each.name: each.type.tensor_type
-            for each in (*graph.value_info, *graph.output)
+            for each in (*graph.input, *graph.value_info, *graph.output)
             if each.type.HasField("tensor_type")
         }
 
@@ -163,7 +163,8 @@ class Values:
         if first is not None:
             types[operator.outputs[0]] = replace(types[operator.outputs[0]], shape=first)
         for name, value in types.items():
-            self._compare(name, value)
+            if fact := self.otherwise(name, value):
+                raise Refused(f"gives {fact}")
         self.known |= types
         known = all(self.known[name].is_known for name in operator.inputs if name)
         graphs = any(each.HasField("g") or each.graphs for each in node.attribute)
@@ -180,24 +181,23 @@ class Values:
                 read = partial(_part, again, at)
             self.known[name] = replace(types[name], read=read, trained=trained)
 
-    def _compare(self, name: str, value: Value) -> None:
-        """Raises Refused if the model declares another shape or type for a value."""
-        if name not in self.stated:
-            return
-        told = self.stated[name]
-        if told.HasField("shape"):
+    def otherwise(self, name: str, value: Value) -> str:
+        """What the model declares of a value, and is not so; "" where there is nothing."""
+        told = self.stated.get(name)
+        if told is not None and told.HasField("shape"):
             dims = [d.dim_value if d.HasField("dim_value") else None for d in told.shape.dim]
             pairs = zip(dims, value.shape)
             if len(dims) != len(value.shape) or any(a not in (None, b) for a, b in pairs):
                 text = "x".join("?" if each is None else str(each) for each in dims) or "one number"
-                raise Refused(f"gives {called(value.shape)}, which the model declares as {text}")
-        if told.elem_type not in (0, value.element):
+                return f"{called(value.shape)}, which the model declares as {text}"
+        if told is not None and told.elem_type not in (0, value.element):
             from onnx import TensorProto
 
             made, said = (
                 TensorProto.DataType.Name(each).lower() for each in (value.element, told.elem_type)
             )
-            raise Refused(f"gives {made}, which the model declares as {said}")
+            return f"{made}, which the model declares as {said}"
+        return ""
 
     def _set(self, name: str, values: NDArray[Any]) -> None:
         from onnx import helper
