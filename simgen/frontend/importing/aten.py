@@ -324,9 +324,11 @@ def _masked_fill(call: Call) -> None:
 
 
 @aten("zeros_like.default", "ones_like.default", "full_like.default", "zeros.default",
-      "ones.default", "full.default")  # fmt: skip
+      "ones.default", "full.default", "new_zeros.default", "new_ones.default", "new_full.default",
+      "empty.memory_format", "empty_like.default", "new_empty.default",
+      "empty_permuted.default")  # fmt: skip
 def _full(call: Call) -> None:
-    call.constant(call.get("fill_value", int(call.target.startswith("ones"))))
+    call.constant(call.get("fill_value", int("ones" in call.target)))
 
 
 @aten("arange.default", "arange.start", "arange.start_step")

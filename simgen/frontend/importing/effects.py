@@ -216,9 +216,8 @@ class Effects:
             return made
         part = self._part(view, extents) if view.kind in PARTS else None
         if part is None:
-            return self._lost(
-                view.node, parent, f"gives a part of {parent}, which is written by it"
-            )
+            shares = "gives a part of" if view.kind else "may share memory with"
+            return self._lost(view.node, parent, f"{shares} {parent}, which is written by it")
         axis, begin, end = part
         whole = extents[axis]
         if view.kind in ROWS:
