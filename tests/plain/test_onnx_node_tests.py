@@ -5,7 +5,7 @@ same model and inputs; on these they agree, so that none had to be believed agai
 case is imported with all of its inputs as inputs of the model, and with all but the first as
 tensors that it knows. Values are those of the references, by which other tests judge kernels.
 
-50 s of one core, of which 13 are what ONNX takes to make its cases.
+15 s of one core, of which a third is what ONNX takes to make its cases.
 """
 
 from __future__ import annotations
