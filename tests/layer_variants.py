@@ -126,6 +126,7 @@ NARROW_STEP = {"gradient_type": "f16", "copy_type": "f16", "loss_scale": "1024"}
 # Parameters that a layer's contract is tested with too, beside its defaults.
 EXTRA: dict[str, list[dict[str, str]]] = {
     "add": [{"inputs": "3"}],
+    "broadcast": [{"operand": each} for each in ("1x1x1x0", "0x1x0x1", "1x1x1x1")],
     "cast": [{"type": "bf16"}, {"type": "f32"}],
     "concat": [{"inputs": "3"}, {"axis": "-1"}],
     "sgd": [

@@ -59,7 +59,9 @@ class Quantised:
 
     def model(self, inputs: dict[str, Sequence[int]], outputs: Sequence[str]) -> onnx.ModelProto:
         given = [helper.make_tensor_value_info(n, TensorProto.FLOAT, s) for n, s in inputs.items()]
-        made = [helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in outputs]
+        made = [
+            helper.make_tensor_value_info(name, TensorProto.UNDEFINED, None) for name in outputs
+        ]
         graph = helper.make_graph(self.nodes, "quantised", given, made, self.tensors)
         return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)])
 

@@ -190,18 +190,24 @@ class Plan:
 
     @functools.cached_property
     def values(self) -> dict[str, NDArray[Any]]:
-        """The user's own values of inputs."""
+        """The user's own values of inputs, and what a model fixes."""
         words = (exact_values.WORD, own_values.MODEL)
         paths = [Path(word) for word in self.choices.values if word not in words]
         only, word = self.choices.of_values, self.choices.data
-        found = {}
+        found = dict(self.constants)
         if self.samples and word:
-            found = filling.values(filling.find(word), self.samples, self._lowered)
+            lowered = own_values.given(self._lowered, found)
+            found |= filling.values(filling.find(word), self.samples, lowered)
         if own_values.MODEL in self.choices.values:
             name = self.problem.name
             found |= own_values.of_model(self.problem.parameters, name, self._lowered)
         found |= own_values.read(paths, self._lowered, only) if paths else {}
         return found | own_reference.values(self.problem.kernel, self._lowered, found)
+
+    @functools.cached_property
+    def constants(self) -> Mapping[str, NDArray[Any]]:
+        """What the model that this is made of fixes, by input."""
+        return own_values.constants(self.problem.parameters or {}, self._lowered)
 
     @functools.cached_property
     def _lowered(self) -> Workload:
@@ -221,7 +227,10 @@ class Plan:
 
     def provenance(self) -> dict[str, Any]:
         """What the manifest says of where the workload comes from."""
-        return recipe.kept(self.problem, self._made_of)
+        source = self.source
+        fixed = (name for name, each in self.constants.items() if self.values[name] is each)
+        constants = source.constants if isinstance(source, Recipe) else tuple(fixed)
+        return recipe.kept(self.problem, self._made_of, constants)
 
     def for_targets(self, targets: Sequence[Target]) -> Plan:
         """The same for the machine of these targets, if the choices name none."""

@@ -86,6 +86,12 @@ class Recipe:
     text: str
     passes: tuple[Pass, ...]
     choices: Choices
+    constants: tuple[str, ...] = ()  # inputs that a model fixes
+
+    @property
+    def gives_values(self) -> bool:
+        """Whether it has values of a user's own, beside what a model fixes."""
+        return bool((self.choices.of_values or frozenset()).difference(self.constants))
 
     def problem(self, choices: Choices) -> Problem:
         """The problem with the settings and the type of these choices.
@@ -120,10 +126,11 @@ class KeptChoices:
     steps: int | None = None
     queues: int | None = None
     exact: bool = False  # whole numbers as values
+    constants: tuple[str, ...] = ()  # inputs that a model fixes
 
 
-def kept(found: Problem, choices: Choices) -> dict[str, Any]:
-    """What the manifest says of where the workload comes from."""
+def kept(found: Problem, choices: Choices, constants: tuple[str, ...] = ()) -> dict[str, Any]:
+    """What the manifest says of where the workload comes from; a model fixes the `constants`."""
     sections = [
         [section.name, [(entry.key, entry.value) for entry in section.entries]]
         for section in found.config.sections
@@ -132,6 +139,7 @@ def kept(found: Problem, choices: Choices) -> dict[str, Any]:
         **{name: getattr(choices, name) for name in PLAIN},
         "type": found.dtype,
         "exact": exact_values.WORD in choices.values or None,
+        "constants": list(constants) or None,
     }
     return {
         "simgen": __version__,
@@ -177,7 +185,8 @@ def of_bundle(bundle: Bundle) -> Recipe:
     )
     if found.exact:
         choices = replace(choices, values=(*choices.values, exact_values.WORD))
-    return Recipe(bundle.workload.name, found.source, text, found.passes, choices)
+    name = bundle.workload.name
+    return Recipe(name, found.source, text, found.passes, choices, found.constants)
 
 
 def command(bundle: Bundle) -> list[str]:
@@ -193,7 +202,7 @@ def command(bundle: Bundle) -> list[str]:
         f"{made.name}.dnnmark",
         *(f"{config.BUILT_IN} {name}" for name in names),
     )
-    if chosen.of_values or (not known and made.source.startswith(config.BUILT_IN)):
+    if made.gives_values or (not known and made.source.startswith(config.BUILT_IN)):
         raise UsageError(f"{bundle.path}: no words name what it was built from; keep its config")
     words = ["simgen", "build", made.name if known else made.source]
     for target in bundle.targets:

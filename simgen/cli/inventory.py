@@ -109,7 +109,7 @@ def show(
     if unsupported:
         print(f"no kernels: {unsupported}")
     elif workload:
-        present.inputs(workload, parameters=verbose)
+        present.inputs(workload, parameters=verbose, constants=plan.constants)
         present.work(workload)
         present.planned(workload, plan.planned_for.why)
         present.queues(workload)
@@ -145,6 +145,7 @@ def _show_lines(plan: Plan, form: str, as_json: bool, quiet: bool) -> None:
 
 
 def _show_json(plan: Plan, workload: Workload | None) -> dict[str, Any]:
+    from simgen.cli import present
     from simgen.ir import to_json
     from simgen.workload import costs
 
@@ -165,6 +166,7 @@ def _show_json(plan: Plan, workload: Workload | None) -> dict[str, Any]:
     }
     if workload:
         works = costs.of(workload)
+        shown["constants"] = {name: present.constant(each) for name, each in plan.constants.items()}
         shown["work"] = [costs.as_json(each) for each in works]
         shown["total"] = to_json(costs.total(works))
         shown["memory_bytes"] = costs.memory(workload)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import hashlib
 import sys
 import time
 from typing import TYPE_CHECKING, Any
@@ -13,8 +14,9 @@ from simgen.metrics import quantity
 from simgen.metrics import seconds as seconds
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
+    from numpy.typing import NDArray
     from rich.progress import Progress
 
     from simgen.bundle.results import Result
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
     Done = Callable[[int, int], None]  # (what is done, all of it)
 
 PLAIN_INTERVAL = 10.0  # seconds between lines of progress where there is no terminal
+MOST_SHOWN = 4  # numbers of a constant
 MOST = 1_000_000  # columns of a table where there is no terminal
 OF_BYTES = ("data", "checking data")  # kinds of work that are counted in them
 EXACT = "exact"  # in place of a share of a tolerance: there was none
@@ -233,19 +236,36 @@ def work(workload: Workload) -> None:
     print(f"memory: {', '.join(parts[:-1])}; {parts[-1]}")
 
 
-def inputs(workload: Workload, *, parameters: bool) -> None:
-    """The tensors that come from data.h5, with what fills them; `parameters` too."""
+def inputs(
+    workload: Workload, *, parameters: bool, constants: Mapping[str, NDArray[Any]] = {}
+) -> None:
+    """The tensors that come from data.h5, with what fills them; `parameters` too.
+
+    `constants` are what a model fixes, each said with its value, or its digest.
+    """
     from simgen.workload import costs as works
 
     kinds = works.kinds_of_tensors(workload)
     rows = [
-        (each.name, kinds[each.name].removesuffix("s"), tensor(each.spec), size(each.spec.nbytes),
-         _filling(each))
+        (each.name, "constant" if each.name in constants else kinds[each.name].removesuffix("s"),
+         tensor(each.spec), size(each.spec.nbytes),
+         constant(constants[each.name]) if each.name in constants else _filling(each))
         for each in workload.buffers
-        if each.role is Role.INPUT and (parameters or kinds[each.name] != "parameters")
+        if each.role is Role.INPUT
+        and (parameters or each.name in constants or kinds[each.name] != "parameters")
     ]  # fmt: skip
     if rows:
         table(None, ("tensor", "is", "shape", "bytes", "values"), rows)
+
+
+def constant(values: NDArray[Any]) -> str:
+    """ "0.125", a few numbers, "0 throughout", or the digest of more."""
+    few = values.reshape(-1)[: MOST_SHOWN + 1].tolist()
+    if len(few) <= MOST_SHOWN:
+        return " ".join(f"{each:.9g}" for each in few)
+    if (values == few[0]).all():
+        return f"{few[0]:.9g} throughout"
+    return f"sha256 {hashlib.sha256(values.tobytes()).hexdigest()[:16]}"
 
 
 def _filling(buffer: Buffer) -> str:

@@ -118,7 +118,7 @@ def _heading(bundle: Bundle) -> str:
         f"pass {','.join(made.passes)}",
         *(f"{name}={getattr(chosen, name)}" for name in plain if getattr(chosen, name) is not None),
         *(name for name in ("fuse", "reuse_memory") if getattr(chosen, name)),
-        *(["values given"] if chosen.values else []),
+        *(["values given"] if made.gives_values or "exact" in chosen.values else []),
     ]
     return (
         f"{bundle.path}: a bundle of {made.source or made.name} ({'; '.join(said)}), "

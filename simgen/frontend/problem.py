@@ -29,7 +29,7 @@ from simgen.frontend.config import Config, Place
 from simgen.frontend.drivers import table
 from simgen.frontend.importing import model_file, onnx_model
 from simgen.frontend.network import sample_section
-from simgen.frontend.settings import GENERAL
+from simgen.frontend.settings import GENERAL, kind_of
 from simgen.ir import Pass
 from simgen.layers import LAYERS
 
@@ -37,12 +37,13 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from simgen.frontend.deepbench import Listed
-    from simgen.frontend.importing.draft import Parameter
+    from simgen.frontend.importing.draft import ModelTensor
     from simgen.frontend.operation import LibraryOperation
     from simgen.frontend.own_kernel import KernelFile
     from simgen.layers import Layer
 
 SUFFIXES = (".dnnmark", ".dnntemplate")
+OF_TORCH = (".pt", ".pth")
 LONGEST_PATH = 255  # characters; longer words name no file
 
 
@@ -56,7 +57,7 @@ class Problem:
     notes: tuple[str, ...] = ()  # what is to be said of it
     kernel: KernelFile | None = None  # kernels of the user's own, in place of layers
     # Of a model: its parameters by buffer, with their shapes and where their values are.
-    parameters: Mapping[str, Parameter] | None = field(default=None, compare=False, repr=False)
+    parameters: Mapping[str, ModelTensor] | None = field(default=None, compare=False, repr=False)
 
 
 def built_in() -> dict[str, str]:
@@ -104,6 +105,10 @@ def find(
         return _of_kernel(own_kernel.read(path, settings), settings)
     if path.suffix in model_file.SUFFIXES:
         return replace(_from_model(path, settings, passes or usual), dtype=dtype)
+    if path.suffix in OF_TORCH and path.is_file():
+        fact = "a file of torch.save or torch.jit, whose graph is not read"
+        cure = "write torch.export.save(torch.export.export(model, inputs), 'model.pt2')"
+        raise UsageError(f"workload {printable(word)}: {fact}; {cure}")
     if path.suffix in SUFFIXES or (len(word) <= LONGEST_PATH and path.is_file()):
         return replace(_from_file(path, broken, passes or usual), dtype=dtype)
     network = resources.folder("data") / f"{word}.dnnmark"
@@ -176,10 +181,27 @@ def _from_file(path: Path, settings: Sequence[tuple[str, str]], passes: Sequence
 
 def _from_model(path: Path, settings: Sequence[tuple[str, str]], passes: Sequence[Pass]) -> Problem:
     found = onnx_model.read(path, dict(settings))
+    _check_keys(found.config)
     made = _of_config(_stem(path), found.config, settings, passes)
     outputs = (f"{name} is {tensor}" for name, tensor in found.outputs.items())
     notes = (f"outputs of the model: {', '.join(outputs)}",)
     return replace(made, parameters=found.parameters, notes=notes)
+
+
+def _check_keys(content: Config) -> None:
+    """Raises ConfigError if layers do not take what a model says of them, with all of it."""
+    facts = []
+    for section in content.sections:
+        layer = LAYERS[kind_of(section)]
+        common = layer.common_keys()
+        try:
+            layer.from_config(
+                (e.key, e.value, e.where) for e in section.entries if e.key not in common
+            )
+        except ConfigError as error:
+            facts.append(str(error).removeprefix(f"{one_line(content.source)}: "))
+    if facts:
+        raise ConfigError(one_line(content.source), "; ".join(facts))
 
 
 def _stem(path: Path) -> str:

@@ -44,7 +44,7 @@ def with_settings(named: dict[str, Section], settings: list[tuple[str, str]]) ->
         elif field in (*EXTENTS, SHAPE):
             keys = (field, SHAPE) if field == "n" else (field,)
             given = {n: next(filter(None, map(s.get, keys)), None) for n, s in named.items()}
-            targets = [n for n, e in given.items() if e and e.value != "0"]
+            targets = [n for n, e in given.items() if e and e.value != "0" and not _fixed(named[n])]
         else:
             targets = []
         if not targets:
@@ -52,6 +52,11 @@ def with_settings(named: dict[str, Section], settings: list[tuple[str, str]]) ->
         for target in targets:
             named[target] = _replaced(named[target], Entry(field, value, where))
     return named
+
+
+def _fixed(section: Section) -> bool:
+    entry = section.get("fixed")
+    return entry is not None and entry.value == "true"
 
 
 def _without_layer(named: dict[str, Section], key: str, where: Place) -> ConfigError:

@@ -9,6 +9,7 @@ from simgen.layers import adam as adam
 from simgen.layers import add as add
 from simgen.layers import all_reduce as all_reduce
 from simgen.layers import attention_sum as attention_sum
+from simgen.layers import broadcast as broadcast
 from simgen.layers import bypass as bypass
 from simgen.layers import cast as cast
 from simgen.layers import concat as concat

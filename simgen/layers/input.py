@@ -1,5 +1,7 @@
 """A tensor of the data file, of any rank, which several layers may read; nothing runs for it.
 
+One that is `fixed`, as a mask or a table of places, has no samples: a bare `n` changes others.
+
     y  the tensor      dy  the sum of the gradients that its readers give it
 
 Source: Input of Caffe, whose `shape` this is.
@@ -11,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from simgen.ir import DType, Fill, OpCount, Pass, TensorSpec
-from simgen.layers.base import Layer, Port
+from simgen.layers.base import Layer, Port, key
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -28,6 +30,10 @@ class Input(Layer):
     integers: ClassVar[tuple[DType, ...]] = (DType.I8, DType.I32)
     per_sample = True
     sample: ClassVar[Mapping[str, str]] = {"shape": "8x128x768"}
+
+    fixed: bool = key(
+        "fixed", default=False, text="whether it has no samples, so that a bare n leaves it alone"
+    )
 
     def output(self, inputs: tuple[TensorSpec, ...]) -> TensorSpec:
         (y,) = inputs

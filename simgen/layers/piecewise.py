@@ -1,15 +1,18 @@
-"""Element-wise functions of a few straight pieces, forward only.
+"""Element-wise functions of straight pieces, and x by a sigmoid, forward only.
 
     mode           y =
     leaky_relu     x where x > 0, otherwise a x
     clip           min(max(x, low), high)
     hard_sigmoid   min(max(a x + b, 0), 1)
     hard_swish     x min(max(a x + b, 0), 1)
+    linear         a x + b
+    swish          x / (1 + exp(-a x))
 
 a is `slope`, b is `offset`. Those of [Activation] have a backward pass too: relu and clipped_relu.
 
 Source: LeakyRelu, Clip, HardSigmoid and HardSwish of ONNX; Howard et al., "Searching for
-MobileNetV3", 2019, section 5.2, where a = 1/6 and b = 1/2.
+MobileNetV3", 2019, section 5.2, where a = 1/6 and b = 1/2. Swish: Ramachandran et al., "Searching
+for Activation Functions", 2017; with a = 1, torch.nn.SiLU.
 """
 
 from __future__ import annotations
@@ -25,7 +28,8 @@ from simgen.layers.base import Layer, Lowering, Port, key
 from simgen.layers.contract import Contract
 from simgen.layers.elementwise import BLOCK, VECTOR
 from simgen.layers.written import Writes, dense, writes
-from simgen.numerics.rounding import SECOND_ORDER, TINY, U, between, float32, identifier
+from simgen.numerics import rounding
+from simgen.numerics.rounding import RCP, SECOND_ORDER, TINY, U, between, float32, identifier
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -47,14 +51,19 @@ class PiecewiseMode(StrEnum):
     CLIP = "clip"
     HARD_SIGMOID = "hard_sigmoid"
     HARD_SWISH = "hard_swish"
+    LINEAR = "linear"
+    SWISH = "swish"
 
 
-FLOPS = {
-    PiecewiseMode.LEAKY_RELU: 2,
-    PiecewiseMode.CLIP: 2,
-    PiecewiseMode.HARD_SIGMOID: 4,
-    PiecewiseMode.HARD_SWISH: 5,
+COUNTS = {  # flops, transcendentals
+    PiecewiseMode.LEAKY_RELU: (2, 0),
+    PiecewiseMode.CLIP: (2, 0),
+    PiecewiseMode.HARD_SIGMOID: (4, 0),
+    PiecewiseMode.HARD_SWISH: (5, 0),
+    PiecewiseMode.LINEAR: (2, 0),
+    PiecewiseMode.SWISH: (3, 2),
 }
+OFFSET = (PiecewiseMode.HARD_SIGMOID, PiecewiseMode.HARD_SWISH, PiecewiseMode.LINEAR)  # have one
 
 
 @dataclass(frozen=True)
@@ -73,14 +82,10 @@ class Piecewise(Layer):
     )
     slope: float = key("slope", default=0.125, least=-1e6, most=1e6, text="a of all but clip")
     offset: float = key(
-        "offset", default=0.5, least=-1e6, most=1e6, text="b of hard_sigmoid and hard_swish"
+        "offset", default=0.5, least=-1e6, most=1e6, text="b of hard_sigmoid, hard_swish, linear"
     )
     low: float = key("low", default=-1.0, least=-LARGEST, most=LARGEST, text="least y of clip")
     high: float = key("high", default=6.0, least=-LARGEST, most=LARGEST, text="largest y of clip")
-
-    @property
-    def _is_hard(self) -> bool:
-        return self.mode in (PiecewiseMode.HARD_SIGMOID, PiecewiseMode.HARD_SWISH)
 
     def output(self, inputs: tuple[TensorSpec, ...]) -> TensorSpec:
         (x,) = inputs
@@ -90,7 +95,8 @@ class Piecewise(Layer):
 
     def count(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> OpCount:
         (x,) = inputs
-        return OpCount(FLOPS[self.mode] * x.size, 0, x.nbytes, x.nbytes)
+        flops, transcendentals = COUNTS[self.mode]
+        return OpCount(flops * x.size, transcendentals * x.size, x.nbytes, x.nbytes)
 
     def ports(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> tuple[Port, ...]:
         (x,) = inputs
@@ -101,7 +107,7 @@ class Piecewise(Layer):
         clips = self.mode is PiecewiseMode.CLIP
         numbers = {
             "slope": 0.0 if clips else float32(self.slope),
-            "offset": float32(self.offset) if self._is_hard else 0.0,
+            "offset": float32(self.offset) if self.mode in OFFSET else 0.0,
             "low": float32(self.low) if clips else 0.0,
             "high": float32(self.high) if clips else 0.0,
         }
@@ -136,6 +142,11 @@ class Piecewise(Layer):
                 return {"y": between(0.0, self._line(x), 1.0)}
             case PiecewiseMode.HARD_SWISH:
                 return {"y": x * between(0.0, self._line(x), 1.0)}
+            case PiecewiseMode.LINEAR:
+                return {"y": self._line(x)}
+            case PiecewiseMode.SWISH:
+                e = np.exp(-np.abs(float32(self.slope) * x))  # float64 does not overflow either
+                return {"y": x * np.where(float32(self.slope) * x >= 0, 1.0, e) / (1 + e)}
 
     def tolerance(self, tensors: Tensors, direction: Pass) -> Tensors:
         """The line is a multiply-add, which rounds its product too where it is not fused (MGPUSim);
@@ -147,6 +158,16 @@ class Piecewise(Layer):
             return {"y": np.zeros_like(y)}  # one of the operands
         if self.mode is PiecewiseMode.LEAKY_RELU:
             return {"y": np.where(x > 0, 0.0, U * np.abs(y) + TINY)}
+        if self.mode is PiecewiseMode.SWISH:
+            # Of e = exp(-t), t = a x, the error counts by its share of 1 + e; a log2(e) is rounded
+            # once more than where there is no a. Then the sum, its reciprocal and the product.
+            t = float32(self.slope) * x
+            share = np.where(t > 0, np.exp(-np.abs(t)), 1.0) / (1 + np.exp(-np.abs(t)))
+            relative = share * (rounding.exp(t) + U * np.abs(t)) + 2 * U + RCP
+            return {"y": (relative * np.abs(y) + (1 + np.abs(x)) * TINY) * SECOND_ORDER}
+        if self.mode is PiecewiseMode.LINEAR:
+            product = U * np.abs(float32(self.slope) * x) if float32(self.offset) else 0.0
+            return {"y": (product + U * np.abs(y) + 2 * TINY) * SECOND_ORDER}
         line = self._line(x)
         product = U * np.abs(float32(self.slope) * x) + TINY
         rounded = U * np.minimum(np.abs(line), 1.0) + TINY + product

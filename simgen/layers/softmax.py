@@ -1,6 +1,7 @@
 """Softmax over the channels of each pixel, or over a whole image.
 
     forward   y  = exp(x - m) / sum(exp(x - m))       m = max(x), or 0 with algo "fast"
+              y  = 0 where all elements are hidden    algo "masked"
               y  = x - m - log(sum(exp(x - m)))       algo "log"
     backward  dx = y * (dy - sum(y * dy))
               dx = dy - exp(y) * sum(dy)              algo "log"
@@ -14,6 +15,9 @@ as cuDNN's cudnnSoftmaxForward and cudnnSoftmaxBackward define it. A row is one 
 mode "channel", softmax_axis says which axis that is (Caffe's `axis`), of a tensor of any rank: 1,
 or -1 for the last.
 
+Hidden elements are below half of the type's lowest number, as a mask of attention makes them, and m
+is not less than that with algo "masked": where a query sees no key, attention is 0.
+
 All tensors have the type of the input; maxima and sums are float32. Narrow elements move by fours:
 where rows are no multiple of four, or do not lie side by side, a second launch makes y or dx, from
 what the first one leaves of each row.
@@ -26,7 +30,7 @@ from enum import StrEnum
 from math import ceil, log, prod
 from typing import TYPE_CHECKING, ClassVar
 
-from simgen.ir import Distribution, Fill, Kernel, Launch, OpCount, Pass, TensorSpec
+from simgen.ir import Distribution, DType, Fill, Kernel, Launch, OpCount, Pass, TensorSpec
 from simgen.layers import axes, elementwise
 from simgen.layers.base import Layer, Lowering, Port, key
 from simgen.layers.contract import Contract
@@ -34,13 +38,14 @@ from simgen.layers.reduction import BLOCK, EACH, FINALS, WARP
 from simgen.layers.written import Places, Writes, cut, dense, writes
 from simgen.numerics import rounding
 from simgen.numerics.powers import power_of_two
-from simgen.numerics.rounding import SECOND_ORDER, TINY, U
+from simgen.numerics.rounding import SECOND_ORDER, TINY, U, float32
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     import numpy as np
 
+    from simgen.ir import Constants
     from simgen.layers.base import Tensors
     from simgen.layers.written import Values
     from simgen.numerics.rounding import Array
@@ -52,12 +57,14 @@ HELD = 16  # elements of a row that one of BLOCK work-items keeps in registers
 # and elements up to which an H200 hides one work-group's waiting behind another.
 OTHERS, FEW = 28, 40
 WIDEST = 1024  # work-items
+FLUSHED, NEAR = 95.0, 16.0  # exp(-x) is 0 in float32 from about x on, within
 
 
 class SoftmaxAlgo(StrEnum):
     FAST = "fast"  # no subtraction of the maximum: overflows from x = 88 on
     ACCURATE = "accurate"
     LOG = "log"
+    MASKED = "masked"  # accurate, and 0 where all elements of a row are hidden
 
 
 class SoftmaxMode(StrEnum):
@@ -100,7 +107,8 @@ class Softmax(Layer):
     algo: SoftmaxAlgo = key(
         "softmax_algo",
         default=SoftmaxAlgo.ACCURATE,
-        text="accurate and log subtract the maximum first; log is the logarithm",
+        text="all but fast subtract the maximum first; log is the logarithm, masked is 0 where all "
+        "elements of a row are hidden",
     )
     mode: SoftmaxMode = key(
         "softmax_mode",
@@ -230,6 +238,7 @@ class Softmax(Layer):
         """
         outer, axis, inner = self.view(x.shape)
         mapped = self.mapped(x.shape, direction)
+        ends: Constants = (("floor", self._floor(x.dtype)),)
         kernel = Kernel(
             name,
             "softmax_forward.hip" if direction is Pass.FORWARD else "softmax_backward.hip",
@@ -246,6 +255,7 @@ class Softmax(Layer):
                 ("in_registers", int(mapped.in_registers)),
                 ("finals", FINALS),
                 ("with_result", int(whole)),
+                *(ends if direction is Pass.FORWARD else ()),
                 *elementwise.element(x.dtype),
             ),
         )
@@ -272,6 +282,19 @@ class Softmax(Layer):
         )
         return kernel, Launch(kernel.name, elementwise.grid(x.size), args)
 
+    @property
+    def _is_masked(self) -> bool:
+        return self.algo is SoftmaxAlgo.MASKED
+
+    def _floor(self, dtype: DType) -> float:
+        """What hidden elements are below, so far that exp of the difference is 0."""
+        return float32(-dtype.largest / 2) if self._is_masked else 0.0
+
+    def _height(self, x: Array) -> Array:
+        """Of each row: how far its maximum is above what the exponentials of a hidden one need."""
+        height: Array = x.max(axis=1, keepdims=True)
+        return height - self._floor(self.types[0] if self.types else DType.F32) + FLUSHED
+
     def moves(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> tuple[str, ...]:
         return ("x", "y", "dy", "dx")
 
@@ -279,6 +302,10 @@ class Softmax(Layer):
         shape = next(iter(tensors.values())).shape
         rows = {name: self._rows(value) for name, value in tensors.items()}
         if direction is Pass.FORWARD:
+            if self._is_masked:
+                hidden = self._height(rows["x"]) < 0
+                d, log_sum = self._forward(np.where(hidden, 0.0, rows["x"]))
+                return {"y": np.where(hidden, 0.0, np.exp(d - log_sum)).reshape(shape)}
             d, log_sum = self._forward(rows["x"])
             y = d - log_sum
             return {"y": (y if self.algo is SoftmaxAlgo.LOG else np.exp(y)).reshape(shape)}
@@ -294,6 +321,12 @@ class Softmax(Layer):
         rows = {name: self._rows(value) for name, value in tensors.items()}
         summed = self.mapped(shape, direction).additions * U  # relative, for terms of one sign
         if direction is Pass.FORWARD:
+            if self._is_masked:
+                height = self._height(rows["x"])
+                bound = self._forward_bound(np.where(height < 0, 0.0, rows["x"]), summed)
+                bound = np.where(height < 0, 0.0, bound * SECOND_ORDER)
+                # Next to it, the exponentials may be flushed to zero, or not.
+                return {"y": np.where(np.abs(height) < NEAR, 1.0, bound).reshape(shape)}
             return {"y": (self._forward_bound(rows["x"], summed) * SECOND_ORDER).reshape(shape)}
         y, dy = rows["y"], rows["dy"]
         if self.algo is SoftmaxAlgo.LOG:

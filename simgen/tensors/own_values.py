@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from simgen.frontend.importing.draft import Parameter
+    from simgen.frontend.importing.draft import ModelTensor
     from simgen.ir import Buffer, Workload
 
 OPTION = "--values"
@@ -95,9 +95,9 @@ def read(
 
 
 def of_model(
-    parameters: Mapping[str, Parameter] | None, name: str, workload: Workload
+    parameters: Mapping[str, ModelTensor] | None, name: str, workload: Workload
 ) -> dict[str, NDArray[Any]]:
-    """The parameters of the model that is called `name`, as `read` gives values of files.
+    """The trained parameters of the model that is called `name`, as `read` gives values of files.
 
     Raises:
         UsageError: the workload is made of no model, or a parameter does not fit into it.
@@ -105,13 +105,35 @@ def of_model(
     if parameters is None:
         fact = f"{OPTION} {MODEL}: {name} is made of no model, which would have parameters"
         raise UsageError(f"{fact}; name a file, or write ./{MODEL}")
+    trained = {buffer: each for buffer, each in parameters.items() if each.trained}
+    return _of_model(trained, workload, f"{OPTION} {MODEL}")
+
+
+def constants(parameters: Mapping[str, ModelTensor], workload: Workload) -> dict[str, NDArray[Any]]:
+    """What else the model fixes; what exceeds the type, as a mask does, is its end.
+
+    Raises:
+        UsageError: a constant does not fit into the workload.
+    """
+    fixed = {buffer: each for buffer, each in parameters.items() if not each.trained}
+    return _of_model(fixed, workload, "constant of the model", within=True)
+
+
+def _of_model(
+    parameters: Mapping[str, ModelTensor], workload: Workload, place: str, *, within: bool = False
+) -> dict[str, NDArray[Any]]:
+    import numpy as np
+
     found = {}
     for buffer in workload.inputs:
         if buffer.name in parameters:
-            values = parameters[buffer.name][1]()
-            place = f"{OPTION} {MODEL}: {buffer.name}"
+            values = parameters[buffer.name].read()
+            if within and buffer.spec.dtype.is_float:
+                most = buffer.spec.dtype.largest
+                wide = np.float64 if values.dtype == np.float64 else np.float32
+                values = np.clip(values.astype(wide), -most, most)
             given = _Array(values.shape, values.dtype, functools.partial(_same, values))
-            found[buffer.name] = _fitted(place, given, buffer)
+            found[buffer.name] = _fitted(f"{place}: {buffer.name}", given, buffer)
     return found
 
 

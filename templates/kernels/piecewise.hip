@@ -1,7 +1,7 @@
-/* Functions of a few straight pieces: y = f(x), element by element. */
+/* Functions of straight pieces, and x by a sigmoid: y = f(x), element by element. */
 #include "prelude.h"
 
-enum class Piecewise { LEAKY_RELU, CLIP, HARD_SIGMOID, HARD_SWISH };
+enum class Piecewise { LEAKY_RELU, CLIP, HARD_SIGMOID, HARD_SWISH, LINEAR, SWISH };
 #include "constants/piecewise.h"
 
 constexpr unsigned GROUP = BLOCK * VECTOR; /* elements of a work-group */
@@ -12,6 +12,10 @@ static __device__ __forceinline__ float function(float x)
         return x > 0.0f ? x : SLOPE * x;
     if constexpr (FUNCTION == Piecewise::CLIP)
         return minimum(maximum(x, LOW), HIGH);
+    if constexpr (FUNCTION == Piecewise::LINEAR)
+        return OFFSET == 0.0f ? SLOPE * x : fused(SLOPE, x, OFFSET);
+    if constexpr (FUNCTION == Piecewise::SWISH)
+        return x * fast_rcp(1.0f + fast_exp2(x * (SLOPE * -1.44269504f)));
     const float line = minimum(maximum(fused(SLOPE, x, OFFSET), 0.0f), 1.0f);
     return FUNCTION == Piecewise::HARD_SWISH ? x * line : line;
 }

@@ -7,6 +7,7 @@ constexpr float LOG2_E = 1.44269504f;
 constexpr float LN_2 = 0.693147181f;
 constexpr bool LOG = ALGO == Algo::LOG;
 constexpr bool CENTRED = ALGO != Algo::FAST;
+constexpr bool MASKED = ALGO == Algo::MASKED; /* rows of nothing but hidden elements are 0 */
 
 static __device__ __forceinline__ float exponential(float x, float most)
 {

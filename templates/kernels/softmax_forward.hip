@@ -3,9 +3,18 @@
  * softmax_apply.hip makes the rest. */
 #include "prelude.h"
 #include "softmax.h"
+#include "constants/softmax_forward.h"
 
 /* -inf: below all elements, and its exponential is zero even in a row of nothing but -FLT_MAX. */
 static __device__ __forceinline__ float lowest() { return as_float(0xff800000u); }
+
+/* Of a row's sum: its logarithm (LOG), or reciprocal; 0 where all elements are hidden (MASKED). */
+static __device__ __forceinline__ float scale_of(float sum)
+{
+    if constexpr (LOG)
+        return fast_log2(sum) * LN_2;
+    return MASKED && sum == 0.0f ? 0.0f : fast_rcp(sum);
+}
 
 /* Sweeps over a row that is too long to hold. NVIDIA's compiler leaves them as they are written, with one
  * load on its way; clang unrolls for AMD GPUs by itself, and fails where it is told to. */
@@ -47,7 +56,7 @@ extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
     const unsigned slice = CONTIGUOUS ? threadIdx.x % SLICES : threadIdx.x / GROUP_ROWS;
     const unsigned row = blockIdx.x * GROUP_ROWS + lane;
     const unsigned base = row / INNER * (AXIS * INNER) + row % INNER;
-    float most = lowest();
+    float most = MASKED ? FLOOR : lowest();
     float sum = 0;
 
     if constexpr (IN_REGISTERS) {
@@ -76,7 +85,7 @@ extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
         }
         sum = row_reduce<Add>(sum, sums, lane, slice);
 
-        const float scale = LOG ? fast_log2(sum) * LN_2 : fast_rcp(sum);
+        const float scale = scale_of(sum);
 #if !WITH_RESULT
         if (slice == 0 && row < ROWS) {
             peaks[row] = most;
@@ -116,7 +125,7 @@ extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
         }
         sum = row_reduce<Add>(sum, sums, lane, slice);
 
-        const float scale = LOG ? fast_log2(sum) * LN_2 : fast_rcp(sum);
+        const float scale = scale_of(sum);
 #if !WITH_RESULT
         if (slice == 0 && row < ROWS) {
             peaks[row] = most;

@@ -615,10 +615,25 @@ def piecewise(variant: Variant, x: Array) -> Array:
             return np.maximum(x, 0) + slope * np.minimum(x, 0)
         case "clip":
             return np.median([x, np.full_like(x, low), np.full_like(x, high)], axis=0)
+        case "linear":
+            return np.polyval([slope, offset], x)
+        case "swish":
+            return x * special.expit(slope * x)
         case "hard_sigmoid":
             return np.where(x < points[0], 0, np.where(x > points[1], 1, slope * x + offset))
         case _:
             return np.where(x < points[0], 0, np.where(x > points[1], x, x * (slope * x + offset)))
+
+
+def broadcast(variant: Variant, x0: Array, x1: Array) -> Array:
+    """Both tensors written out, then term by term."""
+    function = {"add": math.fsum, "subtract": lambda each: each[0] - each[1],
+                "multiply": math.prod, "divide": lambda each: each[0] / each[1]}  # fmt: skip
+    wanted = [max(each) for each in zip(x0.shape, x1.shape, strict=True)]
+    whole = [np.tile(x, [w // e for w, e in zip(wanted, x.shape, strict=True)]) for x in (x0, x1)]
+    pairs = zip(*(x.ravel().tolist() for x in whole), strict=True)
+    made = [function[dict(variant.parameters)["operation"]](each) for each in pairs]
+    return np.array(made).reshape(wanted)
 
 
 def multiply(variant: Variant, x0: Array, x1: Array) -> Array:
@@ -658,6 +673,7 @@ INDEPENDENT = {
     "reduce_mean": reduce_mean,
     "rearrange": rearrange,
     "piecewise": piecewise,
+    "broadcast": broadcast,
     "multiply": multiply,
     "subtract": subtract,
     "divide": divide,

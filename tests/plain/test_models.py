@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import importlib
+import json
 import os
 import re
 import sys
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import onnx
 import pytest
-from imported_models import by_evaluator, by_references, random_inputs, with_weights
+from imported_models import by_evaluator, by_references, random_inputs
 from onnx import TensorProto, helper, numpy_helper
 
 from simgen.bundle.planning import Choices, Plan
@@ -120,6 +120,92 @@ def test_what_cannot_be_imported_is_named_at_once(tmp_path: Path) -> None:
     assert "\n" not in message
 
 
+def test_a_tensor_of_another_shape_than_is_declared(tmp_path: Path) -> None:
+    """A parameter that is declared as an input too, as old files have it; and one of a program."""
+    model, path = cnn(), tmp_path / "m.onnx"
+    model.graph.input.append(helper.make_tensor_value_info("b1", FLOAT, (9,)))
+    onnx.save(model, path)
+    with pytest.raises(SimgenError, match="tensor 'b1' has 8, which the model declares as 9; corr"):
+        Plan(str(path), Choices())
+    program = tmp_path / "m.pt2"
+    with zipfile.ZipFile(DATA / "program.pt2") as old, zipfile.ZipFile(program, "w") as new:
+        for name in old.namelist():
+            content = old.read(name)
+            if name.endswith("weights_config.json"):
+                told = json.loads(content)
+                meta = next(iter(told["config"].values()))["tensor_meta"]
+                meta["sizes"] = meta["sizes"][::-1] if len(meta["sizes"]) > 1 else [{"as_int": 1}]
+                content = json.dumps(told).encode()
+            new.writestr(name, content)
+    with pytest.raises(SimgenError, match=r"has .*, which its graph declares as "):
+        Plan(str(program), Choices(settings=((EXTENT, "2"),)))
+
+
+def test_a_file_of_torch_that_has_no_graph(tmp_path: Path) -> None:
+    path = tmp_path / "script.pt"
+    path.write_bytes(b"PK\x03\x04")
+    with pytest.raises(SimgenError, match=r"torch\.jit, whose graph is not read; write torch\.exp"):
+        Plan(str(path), Choices())
+
+
+def test_what_stands_behind_a_refused_node_is_not_named(tmp_path: Path) -> None:
+    """Shapes of what is lost, and what follows from them, are computed here."""
+    n = Chain()
+    up = n("Resize", "x", "", n.known([1, 1, 2, 2]), mode="nearest")
+    batch = n("Gather", n("Shape", up), n.known([0], np.int64))
+    end = n("Add", n("Erf", up), n("ConstantOfShape", batch))
+    path = tmp_path / "m.onnx"
+    onnx.save(model_of(n.nodes, {"x": (1, 3, 4, 4)}, [end], n.tensors, 13), path)
+    with pytest.raises(SimgenError, match=r": 1 node cannot be imported: Resize \(resize0\) no l"):
+        Plan(str(path), Choices())
+
+
+def test_layers_that_take_less_than_a_model_says_are_named_at_once(tmp_path: Path) -> None:
+    n = Chain()
+    x, ones = "x", [n.known([1.0, 1.0]) for _ in range(4)]
+    for _ in range(2):
+        x = n("BatchNormalization", x, *ones, epsilon=0.0)
+    path = tmp_path / "m.onnx"
+    onnx.save(model_of(n.nodes, {"x": (1, 2, 3, 3)}, [x], n.tensors), path)
+    with pytest.raises(SimgenError) as caught:
+        Plan(str(path), Choices())
+    for name in ("batchnormalization0", "batchnormalization1"):
+        assert f"BatchNormalization ({name}): epsilon is 0.0; it must be" in str(caught.value)
+
+
+def test_invented_names_are_no_other_values(tmp_path: Path) -> None:
+    """Values of the model are called as those that are made for others would be."""
+    n = Chain()
+    nodes = [
+        helper.make_node("RotaryEmbedding", ["x", "cos", "sin"], ["a"], "a"),
+        helper.make_node("Attention", ["a", "a", "a"], ["a_1"], "b"),
+        helper.make_node("Attention", ["a_1", "a", "a"], ["a_scores"], "c", is_causal=1),
+        helper.make_node("Where", ["chosen", "a_scores", "zero"], ["a_1_kept"], "d"),
+        helper.make_node("Neg", ["a_1_kept"], ["a_half0"], "e"),
+        helper.make_node("Neg", ["a_half0"], ["a_half1"], "f"),
+    ]
+    n.tensors = {
+        "cos": np.cos(np.arange(20, dtype=np.float32)).reshape(1, 5, 4),
+        "sin": np.sin(np.arange(20, dtype=np.float32)).reshape(1, 5, 4),
+        "chosen": np.arange(8) % 3 > 0, "zero": np.zeros(1, np.float32),
+    }  # fmt: skip
+    n.nodes = nodes
+    n.judged(tmp_path / "m.onnx", ["a_half1"], {"x": (1, 2, 5, 8)}, 23)
+
+
+def test_extents_of_one_spelling_are_two(tmp_path: Path) -> None:
+    """`a-b` and `a/b` are two names, and so is an axis without one that is called by its place."""
+    nodes = [
+        helper.make_node("Relu", ["x"], ["y"], "y"),
+        helper.make_node("Relu", ["z"], ["w"], "w"),
+    ]
+    inputs = {"x": ("a-b", 2, ""), "z": ("a/b", "x_2")}
+    path = tmp_path / "m.onnx"
+    onnx.save(model_of(nodes, inputs, ["y", "w"], {}), path)
+    with pytest.raises(SimgenError, match="for the extents a_b, x_2, a_b_2, x_2_2 "):
+        Plan(str(path), Choices())
+
+
 def test_a_gru_in_two_directions(tmp_path: Path) -> None:
     """As PyTorch exports it: both biases, the reset gate behind the product, states as inputs."""
     random = np.random.default_rng(3)
@@ -200,13 +286,13 @@ def test_activations_in_parts(tmp_path: Path) -> None:
     outputs += [n("Div", n("Mul", "x", six), 6.0), n("Mul", six, 1 / 6)]
     outputs += [n("Mul", "x", n("HardSigmoid", "x", alpha=1 / 6))]
     made = n.judged(tmp_path / "m.onnx", outputs, {"x": (3, 5, 8)}, 15)
-    assert made == ["Activation"] * 6 + ["Multiply"] + ["Piecewise"] * 3
+    assert made == ["Activation"] * 5 + ["Piecewise"] * 4
 
 
 def test_an_activation_that_only_looks_like_one(tmp_path: Path) -> None:
     """With another number in it, it is computed node by node, or refused by name."""
     n = Chain()
-    outputs = [n("Mul", "x", n("Sigmoid", n("Mul", "x", 1.702)))]
+    outputs = [n("Mul", "x", n("Sigmoid", n("Add", "x", 1.702)))]
     assert "Multiply" in n.judged(tmp_path / "m.onnx", outputs, {"x": (3, 8)}, 15)
     n = Chain()
     outputs = [n("Mul", n("Mul", "x", n("Add", n("Erf", n("Div", "x", 1.5)), 1.0)), 0.5)]
@@ -270,7 +356,7 @@ def test_rows_by_their_root_mean_square(tmp_path: Path) -> None:
     last = n("RMSNormalization", other, n.weights(6, 12), axis=1, epsilon=1e-3)
     outputs = [n("Mul", n("Swish", last), one)]
     made = n.judged(tmp_path / "m.onnx", outputs, {"x": (2, 6, 12)}, 24)
-    assert made == ["RMSNorm"] * 3 + ["Activation", "Multiply", "Multiply"]
+    assert made == ["RMSNorm"] * 3 + ["Piecewise", "Multiply"]
 
 
 def test_differences_and_quotients_of_what_is_computed(tmp_path: Path) -> None:
@@ -281,7 +367,9 @@ def test_differences_and_quotients_of_what_is_computed(tmp_path: Path) -> None:
     row = n("ReduceMean", gate, axes=[2])
     outputs += [n("Sub", "x", row), n("Div", "x", row), n("Div", row, gate)]
     made = n.judged(tmp_path / "m.onnx", outputs, {"x": (2, 3, 8)}, 15)
-    assert [made.count(each) for each in ("Subtract", "Divide")] == [3, 4]
+    # gate and 1 - gate are lines; a number, and means of rows, are read by broadcasting.
+    counts = [made.count(each) for each in ("Subtract", "Divide", "Piecewise", "Broadcast")]
+    assert counts == [1, 1, 2, 4]
 
 
 def test_masks_of_attention(tmp_path: Path) -> None:
@@ -296,7 +384,7 @@ def test_masks_of_attention(tmp_path: Path) -> None:
     outputs += [n("Where", n.known(seen, bool), n("Neg", "x"), n("Pow", n.weights(5, 7), 2.0))]
     made = n.judged(tmp_path / "m.onnx", outputs, {"x": scores}, 17)
     assert made[:6] == ["Mask"] * 3 + ["Softmax"] * 3
-    assert set(made[6:]) == {"Rearrange", "Multiply", "Add"}
+    assert set(made[6:]) == {"Piecewise", "Broadcast"}
 
 
 def test_a_mask_of_lengths(tmp_path: Path) -> None:
@@ -357,7 +445,7 @@ def test_tensors_outside_of_the_file(tmp_path: Path) -> None:
 def test_a_parameter_that_nodes_cannot_compute(tmp_path: Path) -> None:
     """Which shows where its values are wanted: a table is larger than what is computed at once."""
     n = Chain()
-    rows = n("Gather", n.weights(3, 2000), n.known([0, 7], np.int64))
+    rows = n("GatherND", n.weights(3, 2000), n.known([[0], [7]], np.int64))
     model = model_of(n.nodes, {"x": (4, 2)}, [n("MatMul", "x", rows)], n.tensors)
     onnx.save(model, tmp_path / "m.onnx")
     assert Plan(str(tmp_path / "m.onnx"), Choices()).workload.inputs
@@ -374,53 +462,6 @@ def test_without_the_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 def test_values_of_no_model() -> None:
     with pytest.raises(SimgenError, match="--values model: softmax_fwd is made of no model"):
         _ = Plan("softmax_fwd", Choices(values=("model",))).workload
-
-
-MODULES = """
-    add averagepool batch_normalization clip concat conv convtranspose depthtospace div elu expand
-    gelu gemm globalaveragepool gru hardsigmoid hardswish layernormalization leakyrelu logsoftmax
-    lrn lstm matmul maxpool mul pad reducemean rnn slice softmax softplus spacetodepth split sub sum
-    transpose
-"""
-# What covers the forms of operators; all others of theirs were run once.
-CASES = """
-    add_bcast averagepool_1d_default averagepool_2d_pads_count_include_pad
-    averagepool_2d_precomputed_same_upper averagepool_2d_ceil batchnorm_epsilon clip_splitbounds
-    concat_2d_axis_0 concat_3d_axis_negative_1 conv_with_strides_and_asymmetric_padding
-    conv_with_autopad_same convtranspose_1d convtranspose_dilations convtranspose_group_2
-    depthtospace_crd_mode_example div_bcast elu expand_dim_changed gelu_default_2 gelu_tanh_2
-    gemm_transposeA gemm_all_attributes gemm_default_scalar_bias globalaveragepool hardsigmoid
-    hardswish
-    layer_normalization_4d_axis0 layer_normalization_3d_axis_negative_2_epsilon leakyrelu
-    logsoftmax_axis_0 lrn_default lstm_bidirectional lstm_with_initial_bias matmul_3d matmul_bcast
-    maxpool_1d_default maxpool_2d_same_lower maxpool_2d_ceil_output_size_reduce_by_one mul_bcast
-    constant_pad_negative_axes reduce_mean_do_not_keepdims_random simple_rnn_reverse
-    reduce_mean_default_axes_keepdims_random slice slice_neg slice_negative_axes softmax_axis_1
-    softplus spacetodepth_crd_mode_example split_variable_parts_2d_opset18
-    split_equal_parts_1d_opset13 sub_bcast sum_example transpose_all_permutations_4
-"""
-
-
-def test_operators_conform(tmp_path: Path) -> None:
-    """ONNX's conformance tests of single nodes, with all but the first input as parameters."""
-    from onnx.backend.test.case import node as known
-
-    for module in MODULES.split():
-        importlib.import_module(f"{known.__name__}.{module}")
-    cases = {case.name.removeprefix("test_"): case for case in known._NodeTestCases}
-    for name in CASES.split():
-        model, (given, expected) = cases[name].model, cases[name].data_sets[0]
-        inputs = dict(zip((each.name for each in model.graph.input), given))
-        first = model.graph.input[0].name
-        with_weights(model, inputs)
-        if "layer_normalization" in name:
-            del model.graph.output[1:]  # statistics, which layers do not give
-        path = tmp_path / f"{name}.onnx"
-        onnx.save(model, path)
-        found = by_references(path, {first: inputs[first]})
-        for output, values in zip(model.graph.output, expected):
-            made = found[output.name].reshape(values.shape)
-            np.testing.assert_allclose(made, values, rtol=1e-4, atol=2e-5, err_msg=name)
 
 
 @pytest.mark.parametrize(
@@ -513,14 +554,14 @@ def test_a_program_of_torch_export() -> None:
     ("change", "fact"),
     [
         (lambda name, b: b.replace(b"aten.silu.default", b"aten.erfinv.default"),
-         "aten.erfinv.default (silu) an operator of another domain"),
+         "aten.erfinv.default (silu) no layer computes it"),
         (lambda name, b: b[:-5] if name.endswith("weight_0") else b, "is damaged"),
         (lambda name, b: b"{}" if name.endswith("model.json") else b, "in another form"),
         (lambda name, b: b[:50] if name.endswith("model.json") else b, "in another form"),
         (lambda name, b: re.sub(rb'"as_int": ?[0-9]+', b'"as_int": 1e999', b)
          if name.endswith("weights_config.json") else b, "in another form (OverflowError"),
         (lambda name, b: re.sub(rb'(aten.relu.default", "inputs": \[)[^]]*\]', rb"\1]", b),
-         "in another form (StopIteration"),
+         "in another form (IndexError"),
     ],
     ids=["operator", "weights", "graph", "json", "infinite", "no arguments"],
 )  # fmt: skip

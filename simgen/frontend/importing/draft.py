@@ -8,13 +8,14 @@ suffix.
 from __future__ import annotations
 
 import re
+from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from simgen.frontend.importing.names import unlike
 from simgen.frontend.importing.values import Refused
 
 if TYPE_CHECKING:
-    from collections import Counter
     from collections.abc import Callable, Mapping, Sequence
 
     from numpy.typing import NDArray
@@ -27,7 +28,15 @@ INTEGERS = {3: "i8", 6: "i32", 7: "i32"}  # quantised numbers, and indices
 FLAGS = {9: "i32"}  # BOOL: an input of zeros and ones
 BYTES = {3: 0, 2: 128}  # INT8 and UINT8 -> what is subtracted, so that i8 has them
 
-Parameter = tuple[tuple[int, ...], "Callable[[], NDArray[Any]]"]  # shape, and where values are
+
+@dataclass(frozen=True)
+class ModelTensor:
+    """Values of a tensor that the model has: those of a trained one are drawn unless asked for,
+    any other keeps them."""
+
+    shape: tuple[int, ...]
+    read: Callable[[], NDArray[Any]]
+    trained: bool
 
 
 @dataclass
@@ -37,6 +46,7 @@ class DraftLayer:
     section: str
     entries: dict[str, str]
     sources: tuple[str, ...]  # tensors that it reads: LAYER or LAYER.PORT
+    node: str = ""  # what messages call the node that it is for
 
 
 @dataclass
@@ -47,17 +57,16 @@ class Draft:
     readers: Counter[str]  # of values; outputs of the model count as read
     layers: dict[str, DraftLayer] = field(default_factory=dict)
     tensors: dict[str, str] = field(default_factory=dict)  # value -> tensor of a layer
-    parameters: dict[str, Parameter] = field(default_factory=dict)  # by buffer
+    parameters: dict[str, ModelTensor] = field(default_factory=dict)  # by buffer
+    codes: frozenset[str] = frozenset()  # rows of tables that multiply what is computed
+    uses: Counter[str] = field(default_factory=Counter)  # of tensors, by layers
+    called: defaultdict[str, list[str]] = field(default_factory=lambda: defaultdict(list))  # values
 
     def name(self, wanted: str) -> str:
         """A name of a layer that is like this, and no other layer's."""
         text = re.sub(r"[^A-Za-z0-9_-]+", "_", wanted).strip("_-")[-LONGEST:].lstrip("_-")
         text = text if re.match(r"[A-Za-z_]", text) else f"n{text}"
-        found, count = text, 1
-        while found in self.layers:
-            count += 1
-            found = f"{text}_{count}"
-        return found
+        return unlike(self.layers, text)
 
     def buffer(self, tensor: str) -> str:
         """The buffer of a layer's tensor; that of a view is what is seen."""
@@ -74,7 +83,32 @@ class Draft:
         found = self.name(name)
         texts = {key: _text(value) for key, value in entries.items()}
         self.layers[found] = DraftLayer(section, texts, tuple(sources))
+        self.uses.update(sources)
         return found
+
+    def behind(self, tensor: str) -> tuple[str, list[str]]:
+        """The layer that computes what a node is about to read, and views and orders of axes of it
+        on the way, the last one first; "" where others read it too."""
+        way: list[str] = []
+        while (layer := self.layers.get(tensor)) is not None:
+            shared = any(self.readers[value] > 1 for value in self.called[tensor])
+            if shared or self.uses[tensor] > bool(way):
+                break
+            if layer.section != "Reshape" and layer.entries.get("mode") != "permute":
+                return tensor, way
+            way.append(tensor)
+            (tensor,) = layer.sources
+        return "", []
+
+    def without(self, tensor: str, way: Sequence[str], last: str) -> str:
+        """What `last` is when the layer that gives `tensor`, on the `way` to it, is left out."""
+        (source,) = self.layers.pop(tensor).sources
+        if not way:
+            self.uses[source] -= 1
+            return source
+        reader = self.layers[way[-1]]
+        reader.sources = (source,)
+        return last
 
 
 def _text(value: object) -> str:
@@ -141,9 +175,7 @@ class NodeSite:
             if not value.is_known:
                 raise Refused(f"reads {name!r}, which is not imported")
             shape = value.shape or (1,)
-            made = self.draft.add(name, "Input", {"shape": shape, **self._type(value)})
-            self.draft.tensors[name] = made
-            self.parameter(made, "y", shape, value.shaped(shape))
+            self.draft.tensors[name] = self.constant(name, shape, value.shaped(shape), value)
         if value.element not in FLOATS and not (self.keeps_integers and value.element in BYTES):
             raise Refused(f"reads {self._called(value)}, and layers compute with floats")
         return self.draft.tensors[name]
@@ -199,7 +231,9 @@ class NodeSite:
     ) -> str:
         """A layer of the node; its tensor."""
         name = f"{self._base}_{suffix}" if suffix else self._base
-        return self.draft.add(name, section, entries, sources)
+        made = self.draft.add(name, section, entries, sources)
+        self.draft.layers[made].node = f"{self.operator.kind} ({self.operator.node})"
+        return made
 
     def seen(
         self, tensor: str, shape: Sequence[int], wanted: Sequence[int], suffix: str = "view"
@@ -214,13 +248,34 @@ class NodeSite:
 
     def give(self, tensor: str, at: int = 0) -> None:
         """The tensor is an output of the node."""
-        self.draft.tensors[self.operator.outputs[at]] = tensor
+        name = self.operator.outputs[at]
+        self.draft.tensors[name] = tensor
+        self.draft.called[tensor].append(name)
+
+    def constant(
+        self, name: str, shape: Sequence[int], read: Callable[[], NDArray[Any]], *of: Value
+    ) -> str:
+        """An [Input] of values that the model has, computed `of` others; its tensor.
+
+        It is an operand, which the model fixes; where the file says what is trained, that is not.
+        """
+        entries = {"shape": tuple(shape), "fixed": True, **(self._type(of[0]) if of else {})}
+        made = self.draft.add(name, "Input", entries)
+        declared = self.draft.values.declared is not None
+        self.parameter(made, "y", shape, read, *(of if declared else ()))
+        return made
 
     def parameter(
-        self, layer: str, port: str, shape: Sequence[int], read: Callable[[], NDArray[Any]]
+        self,
+        layer: str,
+        port: str,
+        shape: Sequence[int],
+        read: Callable[[], NDArray[Any]],
+        *of: Value,
     ) -> None:
-        """Where a parameter of a layer has its values."""
-        self.draft.parameters[f"{layer}.{port}"] = (tuple(shape), read)
+        """Where a tensor of a layer has its values; it is trained if one that it is made of is."""
+        trained = any(each.trained for each in of)
+        self.draft.parameters[f"{layer}.{port}"] = ModelTensor(tuple(shape), read, trained)
 
     def refuse_other_outputs(self) -> None:
         """Raises Refused if others than the first output are read."""

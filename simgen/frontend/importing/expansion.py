@@ -9,11 +9,12 @@ Source: docs/ContribOperators.md and the kernels of ONNX Runtime; the operators'
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import prod, sqrt
 from typing import TYPE_CHECKING, Any
 
 from simgen.errors import printable
+from simgen.frontend.importing import extents
 from simgen.frontend.importing.values import Refused, Value
 
 if TYPE_CHECKING:
@@ -32,9 +33,12 @@ else:
 VERSION = 23  # operator set of what is written here
 MS = "com.microsoft."
 EXPANSIONS: dict[str, Expansion] = {}
-FLOAT, BOOL = 1, 9  # TensorProto
+FLOAT, BOOL, HALF = 1, 9, 10  # TensorProto
 # Operators that programs have before ONNX's operator sets do.
 SINCE = {"LayerNormalization": 17, "Gelu": 20}
+LOWEST, LOW = -3.4028234663852886e38, -1e30  # of float32; what is above it, and hides as well
+LOWEST_OF_HALF = -49152.0  # so that scores may be added
+LARGEST = 2**24  # elements of a mask that is combined with others here
 CACHES = "keeps keys and values of earlier words; export the model without a cache"
 
 
@@ -59,9 +63,13 @@ def nodes(node: onnx.NodeProto, operator: Operator, values: Values) -> list[onnx
     Raises:
         Refused: there are none.
     """
+    from onnx import helper
+
     unknown = [name for name in node.input if name and name not in values.known]
     if unknown:
         raise Refused(f"reads {printable(unknown[0])}, which nothing gives before it")
+    own = {each.name: helper.get_attribute_value(each) for each in node.attribute}
+    extents.first(replace(operator, attributes=own), values.known)
     parts = Parts(node, operator.node, values)
     EXPANSIONS[operator.kind](parts)
     left = [each.name for each in node.attribute if each.name not in parts.asked]
@@ -96,6 +104,24 @@ class Parts:
     def element(self, at: int) -> int:
         return self.values.known[self.input(at)].element
 
+    def is_known(self, at: int) -> bool:
+        """Whether its values are, and not too many to be looked at here."""
+        value = self.values.known[self.input(at)]
+        return value.is_known and value.size <= LARGEST
+
+    def array(self, at: int) -> NDArray[Any]:
+        return self.values.known[self.input(at)].array()
+
+    def like(self, at: int, array: NDArray[Any]) -> NDArray[Any]:
+        """Numbers as floats of the type of an input, the lowest of which 16 bits hold too."""
+        from onnx import helper
+
+        element = self.element(at)
+        low = LOWEST_OF_HALF if element == HALF else LOWEST
+        dtype = helper.tensor_dtype_to_np_dtype(element)
+        made: NDArray[Any] = np.maximum(array, low).astype(np.float32).astype(dtype)
+        return made
+
     def attribute(self, name: str, usual: Any) -> Any:
         from onnx import helper
 
@@ -122,10 +148,15 @@ class Parts:
 
     # ---- What is written ----
 
+    def fresh(self, suffix: str) -> str:
+        """A name of a value in between."""
+        first = next(name for name in self.node.output if name)
+        return self.values.fresh(f"{first}_{suffix}")
+
     def constant(self, array: NDArray[Any]) -> str:
         from onnx import helper
 
-        name = f"{self.node.output[0]}_known{len(self.values.known)}"
+        name = self.fresh("known")
         element = helper.np_dtype_to_tensor_dtype(array.dtype)
         self.values.known[name] = Value(array.shape, element, lambda: array)
         return name
@@ -138,12 +169,12 @@ class Parts:
 
     def add(self, suffix: str, kind: str, *inputs: str, **attributes: Any) -> str:
         """A node whose name ends so; its output."""
-        return self._node(f"{self.called}_{suffix}", kind, inputs, 0, attributes)
+        return self._node(f"{self.called}_{suffix}", kind, inputs, self.fresh(suffix), attributes)
 
     def give(self, kind: str, *inputs: str, at: int = 0, **attributes: Any) -> str:
         """The node that gives an output of this one."""
         name = self.called if at == 0 else f"{self.called}_{at}"
-        return self._node(name, kind, inputs, at + 1, attributes)
+        return self._node(name, kind, inputs, self.node.output[at], attributes)
 
     def maybe_given(self, suffix: str, at: int, kind: str, *inputs: str) -> str:
         """A node, whose output is one of this node's where that is read."""
@@ -155,20 +186,19 @@ class Parts:
         """Split: several outputs."""
         from onnx import helper
 
-        outputs = [f"{self.node.output[0]}_{suffix}{at}" for at in range(count)]
+        outputs = [self.fresh(f"{suffix}{at}") for at in range(count)]
         name = f"{self.called}_{suffix}"
         more: dict[str, Any] = {} if len(inputs) > 1 else {"num_outputs": count}
         self.made.append(helper.make_node("Split", list(inputs), outputs, name, axis=axis, **more))
         return outputs
 
     def _node(
-        self, name: str, kind: str, inputs: tuple[str, ...], output: int, attributes: dict[str, Any]
+        self, name: str, kind: str, inputs: tuple[str, ...], made: str, attributes: dict[str, Any]
     ) -> str:
         from onnx import helper
 
-        made = self.node.output[output - 1] if output else f"{self.node.output[0]}_{len(self.made)}"
         self.made.append(helper.make_node(kind, list(inputs), [made], name, **attributes))
-        return str(made)
+        return made
 
     # ---- What several have ----
 
@@ -350,12 +380,8 @@ def rotary(p: Parts) -> None:
         b = p.add("odd", "Slice", x, p.whole(1), ends, axis, step)
     else:
         a, b = p.parts("half", 2, x, axis=3)
-    extents = p.whole(*turned, half)
-    wide = []
-    for name, table in (("cos", cos), ("sin", sin)):
-        seen = p.shaped(f"{name}_row", table, *row, half)
-        wide.append(p.add(f"{name}_all", "Expand", seen, extents))
-    c, s = wide
+    c, s = (p.shaped(f"{name}_row", table, *row, half) for name, table in
+            (("cos", cos), ("sin", sin)))  # fmt: skip
     real = p.add("real", "Sub", p.add("a_cos", "Mul", a, c), p.add("b_sin", "Mul", b, s))
     other = p.add("other", "Add", p.add("a_sin", "Mul", a, s), p.add("b_cos", "Mul", b, c))
     if interleaved:
@@ -424,8 +450,12 @@ def _causal(p: Parts, scores: str, heads: _Heads, low: float, first: int) -> str
     return p.add("causal", "Add", scores, p.constant(hidden.astype(np.float32)))
 
 
-def _weighted(p: Parts, scores: str, v: str, joined: bool) -> None:
+def _weighted(p: Parts, scores: str, v: str, joined: bool, *, empty: bool = False) -> None:
+    """`empty`: there may be queries that see no keys, whose weights are 0."""
     weights = p.add("weights", "Softmax", scores, axis=-1)
+    if empty:
+        lost = p.add("lost", "IsNaN", weights)
+        weights = p.add("guarded", "Where", lost, p.number(0.0), weights)
     if not joined:
         p.give("MatMul", weights, v)
         return
@@ -507,6 +537,40 @@ def attention_of_input(p: Parts) -> None:
     _weighted(p, scores, v, True)
 
 
+def _biased(p: Parts, scores: str, heads: _Heads, allowed: NDArray[np.bool_]) -> tuple[str, bool]:
+    """Scores with the mask of input 3, where it is, and of keys that queries are `allowed` to see;
+    and whether queries may see none.
+
+    What is hidden is -inf, below every finite number that a mask may add; where both are added,
+    those are kept above the lowest.
+    """
+    seen = None if allowed.all() else allowed
+    bias = p.array(3) if p.has(3) and p.is_known(3) else np.zeros((1, 1), np.float32)
+    hides = seen is not None or bias.dtype == bool or bool(np.isneginf(bias).any())
+    lacking = heads.keys - p.shape(3)[-1] if p.has(3) and p.shape(3)[-1] != 1 else 0
+    p.refuse(lacking < 0 or (lacking > 0 and not p.is_known(3)),
+             f"has a mask of other keys than {heads.keys}")  # fmt: skip
+    if not p.has(3) or (p.is_known(3) and (hides or lacking)):
+        bias = np.where(bias, 0.0, -np.inf) if bias.dtype == bool else bias.astype(np.float64)
+        bias = np.pad(bias, [*[(0, 0)] * (bias.ndim - 1), (0, lacking)], constant_values=-np.inf)
+        bias = bias if seen is None else np.where(seen, bias, -np.inf)
+        if not bias.any():
+            return scores, False
+        hidden = np.isneginf(bias)
+        made = p.constant(p.like(0, np.where(hidden, LOWEST, np.maximum(bias, LOW))))
+        return p.add("masked", "Add", scores, made), bool(hidden.all(axis=-1).any())
+    if p.element(3) == BOOL:
+        mask = p.input(3)
+        if seen is not None:
+            mask = p.add("seen", "And", mask, p.constant(seen))
+        return p.add("masked", "Where", mask, scores, p.number(LOWEST)), True
+    if seen is None:
+        return p.add("masked", "Add", scores, p.input(3)), False
+    above = p.add("mask_above", "Clip", p.input(3), p.number(LOW))
+    added = p.add("masked", "Add", scores, above)
+    return p.add("causal", "Where", p.constant(seen), added, p.number(LOWEST)), True
+
+
 @expands("Attention")
 def attention(p: Parts) -> None:
     """ONNX's own: of heads, or of rows with their number; groups of queries may share keys."""
@@ -514,6 +578,7 @@ def attention(p: Parts) -> None:
     counts = [p.attribute(name, 0) for name in ("q_num_heads", "kv_num_heads")]
     p.refuse(p.attribute("softcap", 0.0) != 0, "has a softcap, which no layer computes")
     p.ignore("softmax_precision", "qk_matmul_output_mode")
+    windows = [p.attribute(f"{side}_window_size", -1) for side in ("left", "right")]
     p.refuse(p.has(4) or p.has(5) or p.has(6) or p.is_read(1) or p.is_read(2), CACHES)
     p.refuse(p.is_read(3), "gives its scores; cut the model")
     ranks = {len(p.shape(at)) for at in range(3)}
@@ -536,14 +601,12 @@ def attention(p: Parts) -> None:
         v = _repeated(p, "v", v, (batch, counts[1], keys, of_values), shared)
     made = _Heads(q, k, v, queries, keys, features)
     scores = _scores(p, made, scale)
-    low = -3.4028234663852886e38
-    if p.has(3) and p.element(3) == BOOL:
-        scores = p.add("masked", "Where", p.input(3), scores, p.number(low))
-    elif p.has(3):
-        scores = p.add("masked", "Add", scores, p.input(3))
-    if causal:
-        scores = _causal(p, scores, made, low, 0)
-    _weighted(p, scores, v, rows)
+    behind = np.arange(keys) - np.arange(queries)[:, np.newaxis]  # how far a key is
+    allowed = (behind <= 0) | (not causal)
+    allowed &= (behind >= -windows[0]) | (windows[0] < 0)
+    allowed &= (behind <= windows[1]) | (windows[1] < 0)
+    scores, empty = _biased(p, scores, made, allowed)
+    _weighted(p, scores, v, rows, empty=empty)
 
 
 def _repeated(p: Parts, name: str, x: str, shape: tuple[int, ...], count: int) -> str:

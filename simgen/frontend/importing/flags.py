@@ -6,8 +6,8 @@
 
 Elements of such a tensor have two values each: one where the input is 0, and one where it is 1. As
 the rows of an [Embedding] of one feature, that the input chooses from, they are exact; where the
-values differ over the tensor, they are two products with (1, 0) and (0, 1), and their sum, of which
-one term is 0.
+values differ over the tensor, they are a product of the input and a sum, if float32 has both, or
+else two products with (1, 0) and (0, 1), and their sum, of which one term is 0.
 
 Inputs of bool are taken so, and whole numbers whose nodes hide something, by -10,000 or less.
 
@@ -75,6 +75,7 @@ class _Flags:
     values: Values
     found: dict[str, _Flag] = field(default_factory=dict)  # by tensor
     last: list[Operator] = field(default_factory=list)
+    numbers: dict[tuple[str, tuple[int, ...]], str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         for each in self.values.model.graph.input:
@@ -231,11 +232,12 @@ class _Flags:
         keeps = tuple(each.astype(bool) ^ (at == 2) for each in flag.either)
         rank = max(len(flag.extents), chosen.ndim, 1)
         chosen = chosen.reshape((1,) * (rank - chosen.ndim) + chosen.shape)
-        kept, rest = (f"{node.outputs[0]}_{each}" for each in ("kept", "rest"))
+        kept, rest = (self.values.fresh(f"{node.outputs[0]}_{each}") for each in ("kept", "rest"))
         self._table(node, kept, tuple(each.astype(np.float32) for each in keeps), flag, "kept")
         others = tuple(np.where(each, np.float32(0), chosen) for each in keeps)
         self._table(node, rest, others, flag, "rest")
-        part = self._two(node, "Mul", node.inputs[at], kept, f"{node.outputs[0]}_part")
+        part = self.values.fresh(f"{node.outputs[0]}_part")
+        self._two(node, "Mul", node.inputs[at], kept, part)
         self._two(node, "Add", part, rest, node.outputs[0])
 
     def _two(self, node: Operator, kind: str, one: str, other: str, name: str) -> str:
@@ -254,21 +256,43 @@ class _Flags:
         self, node: Operator, name: str, either: Sequence[NDArray[Any]], flag: _Flag, end: str = ""
     ) -> None:
         """A flag's tensor, under this name."""
-        finite = [np.maximum(each, LEAST).astype(np.float32) for each in either]
+        finite = [_fewest(np.maximum(each, LEAST).astype(np.float32)) for each in either]
         if all(each.size == 1 for each in finite):
             table = tuple(float(each.reshape(-1)[0]) for each in finite)
             shape = self.values.known[name].shape if name in self.values.known else flag.extents
             self._rows(node, name, table, flag, shape)
             return
+        zero, one = finite
+        with np.errstate(over="ignore"):
+            change = one - zero
+        if np.isfinite(change).all() and (zero + change == one).all():
+            ones = self._ones(node, name, flag)
+            part = name if not zero.any() else self.values.fresh(f"{name}_part")
+            self._two(node, "Mul", ones, self._held(f"{name}_change", change), part)
+            if zero.any():
+                self._two(node, "Add", part, self._held(f"{name}_zero", zero), name)
+            return
         parts = []
         for side, array in enumerate(finite):
-            held = f"{name}_values{side}"
-            known = Value(array.shape, FLOAT, lambda array=array: array)  # type: ignore[misc]
-            self.values.known[held] = known
-            which = f"{name}_is{side}"
+            held = self._held(f"{name}_values{side}", array)
+            which = self.values.fresh(f"{name}_is{side}")
             self._rows(node, which, (1.0 - side, float(side)), flag, flag.extents)
-            parts.append(self._two(node, "Mul", which, held, f"{name}_part{side}"))
+            part = self.values.fresh(f"{name}_part{side}")
+            parts.append(self._two(node, "Mul", which, held, part))
         self._two(node, "Add", parts[0], parts[1], name)
+
+    def _held(self, name: str, array: NDArray[Any]) -> str:
+        name = self.values.fresh(name)
+        self.values.known[name] = Value(array.shape, FLOAT, lambda: array)
+        return name
+
+    def _ones(self, node: Operator, name: str, flag: _Flag) -> str:
+        """The flag as a number, which all that it decides read."""
+        key = flag.source, flag.extents
+        if key not in self.numbers:
+            self.numbers[key] = self.values.fresh(f"{name}_ones")
+            self._rows(node, self.numbers[key], (0.0, 1.0), flag, flag.extents)
+        return self.numbers[key]
 
     def _rows(
         self, node: Operator, name: str, table: tuple[float, ...], flag: _Flag,
@@ -278,6 +302,12 @@ class _Flags:
         given = {"table": table, "extents": flag.extents}
         called = self._called(node, name)
         self.last.append(Operator(called, TABLE, 0, (flag.source,), (name,), given))
+
+
+def _fewest(array: NDArray[Any]) -> NDArray[Any]:
+    """One element, where all are the same."""
+    alike = array.size > 1 and bool((array == array.reshape(-1)[0]).all())
+    return array.reshape(-1)[:1].reshape((1,) * array.ndim) if alike else array
 
 
 @operator(TABLE)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from simgen.frontend.importing.extents import Along, Unfolded, spreads, windows
 from simgen.frontend.importing.table import operator
 from simgen.frontend.importing.values import Refused
 
@@ -59,56 +60,13 @@ def give_image(site: NodeSite, image: Image, made: str) -> None:
     site.give(site.seen(made, (*shape[:2], 1, *shape[2:]), shape))
 
 
-@dataclass(frozen=True)
-class _Along:
-    """Windows along an axis."""
-
-    extent: int
-    kernel: int
-    stride: int
-    dilation: int
-    before: int  # padding
-    behind: int
-
-    @property
-    def reach(self) -> int:
-        return (self.kernel - 1) * self.dilation + 1
-
-
-def _along(site: NodeSite, image: Image, kernel: Sequence[int]) -> list[_Along]:
+def _along(site: NodeSite, image: Image, kernel: Sequence[int]) -> list[Along]:
     """The windows along height and width."""
-    kernels = image.both(kernel, 1)
-    strides = image.both(site.attribute("strides"), 1)
-    dilations = image.both(site.attribute("dilations"), 1)
-    if min(*kernels, *strides, *dilations) < 1:
-        raise Refused("has a kernel, stride or dilation below 1")
-    mode = site.attribute("auto_pad") or "NOTSET"
-    pads = list(site.attribute("pads") or [0] * 2 * image.axes)
-    if len(pads) != 2 * image.axes or min(pads) < 0:
-        raise Refused(f"its pads are {pads}")
-    begins, ends = image.both(pads[: image.axes], 0), image.both(pads[image.axes :], 0)
-    found = []
-    for at in range(2):
-        extent, stride, reach = (
-            image.shape[2 + at],
-            strides[at],
-            (kernels[at] - 1) * dilations[at] + 1,
-        )
-        begin, end = begins[at], ends[at]
-        if mode in ("SAME_UPPER", "SAME_LOWER"):
-            total = max(0, (-(-extent // stride) - 1) * stride + reach - extent)
-            begin, end = total // 2, total - total // 2
-            if mode == "SAME_LOWER":
-                begin, end = end, begin
-        elif mode == "VALID":
-            begin = end = 0
-        elif mode != "NOTSET":
-            raise Refused(f"its auto_pad is {mode!r}")
-        found.append(_Along(extent, kernels[at], stride, dilations[at], begin, end))
-    return found
+    found = windows(site.operator.attributes, image.shape[4 - image.axes :], kernel)
+    return [Along(1)] * (2 - image.axes) + found
 
 
-def _padded(site: NodeSite, image: Image, along: Sequence[_Along], value: float) -> str:
+def _padded(site: NodeSite, image: Image, along: Sequence[Along], value: float) -> str:
     """The image with what is padded, as a tensor of its own."""
     if site.keeps_integers:
         fact = "pads integers otherwise than layers do"
@@ -119,7 +77,7 @@ def _padded(site: NodeSite, image: Image, along: Sequence[_Along], value: float)
     return site.layer("Rearrange", entries, [image.tensor], "pad")
 
 
-def _windows(along: Sequence[_Along], *, dilated: bool) -> dict[str, int]:
+def _windows(along: Sequence[Along], *, dilated: bool) -> dict[str, int]:
     """The config's entries for kernel, stride and, if asked for, dilation."""
     made: dict[str, int] = {}
     for axis, each in zip(TIMES, along, strict=True):
@@ -128,7 +86,7 @@ def _windows(along: Sequence[_Along], *, dilated: bool) -> dict[str, int]:
     return made
 
 
-def _pads(along: Sequence[_Along]) -> dict[str, int]:
+def _pads(along: Sequence[Along]) -> dict[str, int]:
     return {f"pad_{axis}": each.before for axis, each in zip(TIMES, along, strict=True)}
 
 
@@ -150,8 +108,6 @@ def conv(site: NodeSite) -> None:
     filters, channels, *kernel = w.shape
     along = _along(site, image, kernel)
     group = int(site.attribute("group", 1))
-    if channels * group != image.shape[1]:
-        raise Refused(f"has filters of {channels} channels, {group} groups and an image of other")
     tensor, pads = image.tensor, _pads(along)
     if any(each.before != each.behind for each in along):
         tensor, pads = _padded(site, image, along, 0.0), {"pad_h": 0, "pad_w": 0}
@@ -172,10 +128,10 @@ def conv(site: NodeSite) -> None:
 
 def _filters(site: NodeSite, made: str, shape: tuple[int, ...]) -> None:
     w = site.value(1)
-    site.parameter(made, "w", shape, w.shaped(shape))
+    site.parameter(made, "w", shape, w.shaped(shape), w)
     if site.has(2):
         b = site.known(2, "bias")
-        site.parameter(made, "b", b.shape, b.array)
+        site.parameter(made, "b", b.shape, b.array, b)
 
 
 @operator("ConvTranspose")
@@ -183,13 +139,20 @@ def conv_transpose(site: NodeSite) -> None:
     image = image_of(site)
     w = site.known(1, "filters")
     channels, filters, *kernel = w.shape
-    along = _along(site, image, kernel)
+    lines = spreads(site.operator.attributes, image.shape[4 - image.axes :], kernel)
+    lines = [Unfolded(1, 0, 1)] * (2 - image.axes) + lines
     group = int(site.attribute("group", 1))
-    extents = image.both(site.result()[2:], 1)
-    for each, extent in zip(along, extents, strict=True):
-        plain = (each.extent - 1) * each.stride + each.reach - 2 * each.before
-        if plain != extent:
-            raise Refused("crops its two sides otherwise, or pads its output")
+    cut = []  # from both sides alike; what is left to cut has a launch of its own
+    for each in lines:
+        behind = each.whole - each.before - each.extent
+        if behind < 0:
+            raise Refused("pads its output beyond its products")
+        cut.append(min(each.before, behind))
+    strides, dilations = (image.both(site.attribute(n), 1) for n in ("strides", "dilations"))
+    along = [
+        Along(image.shape[2 + at], k, strides[at], dilations[at], cut[at], cut[at])
+        for at, k in enumerate(image.both(kernel, 1))
+    ]
     made = site.layer(
         "Convolution",
         {
@@ -203,6 +166,10 @@ def conv_transpose(site: NodeSite) -> None:
         [image.tensor],
     )
     _filters(site, made, (channels, filters, *(1,) * (2 - image.axes), *kernel))
+    if any(each.whole - 2 * cut[at] != each.extent for at, each in enumerate(lines)):
+        begin = (0, 0, *(each.before - cut[at] for at, each in enumerate(lines)))
+        to = (0, 0, *(each.extent for each in lines))
+        made = site.layer("Rearrange", {"mode": "crop", "begin": begin, "to": to}, [made], "cut")
     give_image(site, image, made)
 
 
@@ -231,30 +198,20 @@ def pool(site: NodeSite) -> None:
     give_image(site, image, made)
 
 
-def _fits(along: Sequence[_Along], wanted: Sequence[int], rounding: str, *, counts: bool) -> bool:
+def _fits(along: Sequence[Along], wanted: Sequence[int], rounding: str, *, counts: bool) -> bool:
     """Whether [Pooling] has these windows; where padding counts in means, its sides are alike."""
     for each, count in zip(along, wanted, strict=True):
-        if max(each.before, each.behind) >= each.kernel:
-            return False
         if counts and (each.before != each.behind or rounding == "ceil"):
             return False
-        if _positions(each, rounding) != count:
+        if each.count(ceil=rounding == "ceil") != count:
             return False
     return True
-
-
-def _positions(along: _Along, rounding: str) -> int:
-    """Windows of [Pooling] (layers/window.py)."""
-    room = along.extent + along.before + along.behind - along.kernel
-    count = room // along.stride + 1
-    begins = count * along.stride < along.extent + along.before
-    return count + (rounding == "ceil" and room % along.stride > 0 and begins)
 
 
 def _pool_padded(
     site: NodeSite,
     image: Image,
-    along: Sequence[_Along],
+    along: Sequence[Along],
     wanted: Sequence[int],
     entries: dict[str, object],
 ) -> str:
@@ -264,7 +221,7 @@ def _pool_padded(
     if site.attribute("ceil_mode", 0) and entries["pool_mode"] != "max":
         raise Refused("has a mean over windows beyond its padding")
     reached = [
-        _Along(
+        Along(
             each.extent, each.kernel, each.stride, 1, each.before,
             max(0, (count - 1) * each.stride + each.kernel - each.before - each.extent),
         )
@@ -313,7 +270,9 @@ def batch_norm(site: NodeSite) -> None:
     ports = {"w": 1, "b": 2, "running_mean": 3, "running_var": 4}
     for port, at in ports.items():
         value = site.known(at, port)
-        site.parameter(made, port, (1, c, 1, 1), value.shaped((1, c, 1, 1)))
+        # Statistics are what weights gave in training: those of others would fit no network.
+        of = replace(value, trained=True) if at > 2 else value
+        site.parameter(made, port, (1, c, 1, 1), value.shaped((1, c, 1, 1)), of)
     site.give(site.seen(made, whole, shape))
 
 

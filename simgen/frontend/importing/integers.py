@@ -318,7 +318,7 @@ def _bias(site: NodeSite, found: _Sum, made: str, channels: int) -> None:
         if not np.allclose(given, found.x.scale * np.asarray(factors, np.float64), CLOSE, 0):
             fact = "has a bias with another scale than its factors'"
             raise Refused(f"{fact}; quantise it with the product of theirs")
-    site.parameter(made, "b", (channels,), lambda: b.array().astype(np.int32).reshape(-1))
+    site.parameter(made, "b", (channels,), lambda: b.array().astype(np.int32).reshape(-1), b)
 
 
 def _eight(value: Value) -> Callable[[], NDArray[Any]]:
@@ -353,8 +353,6 @@ def convolution(site: NodeSite) -> None:
         fact = "has padding that differs on two sides, which 8-bit integers have not"
         raise Refused(f"{fact}; pad both sides alike, or in a node before")
     group = int(site.attribute("group", 1))
-    if channels * group != image.shape[1]:
-        raise Refused(f"has filters of {channels} channels, {group} groups and an image of other")
     more: dict[str, object] = {"group": group} if group > 1 else {}
     more |= {"bias": True} if site.has(8) else {}
     made = site.layer(
@@ -362,7 +360,7 @@ def convolution(site: NodeSite) -> None:
     )
     shape = (filters, channels, *(1,) * (2 - image.axes), *kernel)
     weights = _eight(site.value(3))
-    site.parameter(made, "w", shape, lambda: weights().reshape(shape))
+    site.parameter(made, "w", shape, lambda: weights().reshape(shape), site.value(3))
     found.give(site, made, shape)
     if site.has(8):
         _bias(site, found, made, filters)
@@ -396,7 +394,7 @@ def product(site: NodeSite) -> None:
         "FullyConnected", {"num_output": outputs, **more, **found.entries()}, [site.integers(0)]
     )
     shape, weights = (outputs, a[-1]), _eight(w)
-    site.parameter(made, "w", shape, lambda: weights() if turned else weights().T)
+    site.parameter(made, "w", shape, lambda: weights() if turned else weights().T, w)
     found.give(site, made, shape)
     if site.has(8):
         _bias(site, found, made, outputs)

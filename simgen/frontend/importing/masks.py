@@ -5,7 +5,12 @@
     Where(Less(0, 1, ..., lengths), scores, low)         an input of the model has the lengths
 
 With Softmax over keys behind it, any low number gives such keys the weight 0, so that [Mask] gives
-what the model does. A condition that is another, or has another reader, is a product and a sum.
+what the model does, if nothing before it hides others. A condition that is another, or has another
+reader, is a product and a sum.
+
+    Where(IsNaN(Softmax(x)), 0, Softmax(x))              rows of hidden keys are 0
+
+is one Softmax, as attention has it: -inf, which tensors here do not hold, is the lowest number.
 
 Source: masks of torch.nn.functional.scaled_dot_product_attention and of Transformers' models, as
 PyTorch exports them.
@@ -36,6 +41,7 @@ LOW = -1e4  # and less: next to it, scores of attention count as 0
 LEAST = -3.4028234663852886e38  # of float32
 FLOAT = 1  # TensorProto.FLOAT
 LARGEST = 2**24  # elements of a condition that is looked at
+DEEPEST = 16  # nodes between a product and the mask of its scores
 VIEWS = ("Unsqueeze", "Reshape", "Cast", "Identity")
 
 
@@ -49,13 +55,53 @@ def recognised(operators: Sequence[Operator], values: Values) -> list[Operator]:
     ends = {each.name for each in values.model.graph.output}
     found = []
     for each in operators:
-        made = None
+        made = _guarded(each, values, makers)
         if each.kind in ("Where", "Add") and not ends.intersection(each.outputs):
             shape = values.known[each.outputs[0]].shape
             if all(_over_keys(reader, len(shape)) for reader in readers[each.outputs[0]]):
                 made = _causal(each, values, shape) or _lengths(each, values, makers, shape)
+                if made:
+                    plain = _is_plain(made.inputs[0], values, makers, lengths=len(made.inputs) > 1)
+                    made = made if plain else None
         found.append(made or each)
     return found
+
+
+def _guarded(node: Operator, values: Values, makers: Mapping[str, Operator]) -> Operator | None:
+    """Softmax whose rows of nothing but -inf are 0."""
+    test = makers.get(node.inputs[0]) if node.kind == "Where" else None
+    rows = makers.get(node.inputs[2]) if test is not None and test.kind == "IsNaN" else None
+    if test is None or rows is None or rows.kind != "Softmax" or test.inputs != node.inputs[2:]:
+        return None
+    zero = _known(values, node.inputs[1])
+    if zero is None or zero.any():
+        return None
+    attributes = {**rows.attributes, "masked": 1}
+    return replace(rows, node=rows.node, outputs=node.outputs, attributes=attributes)
+
+
+def _is_plain(x: str, values: Values, makers: Mapping[str, Operator], *, lengths: bool) -> bool:
+    """Whether no other mask hides elements: their numbers may be lower than those of [Mask].
+
+    Where it has lengths, of 1 and more, others may hide all keys but the first.
+    """
+    keys = 1 if lengths else None
+    for _ in range(DEEPEST):
+        maker = makers.get(x)
+        if maker is None or maker.kind in ("MatMul", "Gemm"):
+            return True
+        if maker.kind == "Where":
+            return False
+        computed = [name for name in maker.inputs if name and not values.known[name].is_known]
+        if maker.kind == "Add":
+            known = [_known(values, name) for name in maker.inputs if name not in computed]
+            parts = [each if each is None else each[..., :keys] for each in known]
+            if len(computed) > 1 or any(each is None or (each <= LOW).any() for each in parts):
+                return False
+        if not computed:
+            return True
+        x = computed[0]
+    return False
 
 
 def _over_keys(node: Operator, rank: int) -> bool:
@@ -143,7 +189,7 @@ def mask(site: NodeSite) -> None:
 def _one(site: NodeSite, kind: str, *inputs: str, output: str = "") -> str:
     """A node in place of this one, or before it."""
     known, last = site.draft.values.known, site.operator.outputs[0]
-    name = output and f"{last}_{output}"
+    name = output and site.draft.values.fresh(f"{last}_{output}")
     if name:
         shape = np.broadcast_shapes(*(known[each].shape for each in inputs))
         known[name] = Value(tuple(shape), FLOAT)
@@ -153,7 +199,7 @@ def _one(site: NodeSite, kind: str, *inputs: str, output: str = "") -> str:
 
 
 def _number(site: NodeSite, values: NDArray[Any], name: str) -> str:
-    made = f"{site.operator.outputs[0]}_{name}"
+    made = site.draft.values.fresh(f"{site.operator.outputs[0]}_{name}")
     held = values.astype(np.float32)
     site.draft.values.known[made] = Value(held.shape, FLOAT, lambda: held)
     return made
@@ -162,6 +208,13 @@ def _number(site: NodeSite, values: NDArray[Any], name: str) -> str:
 @operator("Where")
 def where(site: NodeSite) -> None:
     condition = site.known(0, "condition").array()
+    if not (site.value(1).is_known or site.value(2).is_known):
+        sides = [_number(site, each, name) for each, name in
+                 ((condition.astype(bool), "kept"), (~condition.astype(bool), "rest"))]  # fmt: skip
+        parts = [_one(site, "Mul", site.operator.inputs[at], side, output=f"part{at}")
+                 for at, side in enumerate(sides, 1)]  # fmt: skip
+        _one(site, "Add", *parts)
+        return
     at = 2 if site.value(1).is_known else 1
     other = site.known(3 - at, "other choice").array()
     if site.value(at).element != FLOAT:
@@ -171,11 +224,6 @@ def where(site: NodeSite) -> None:
     rest = _number(site, np.where(keeps, 0.0, np.maximum(other, LEAST)), "rest")
     part = _one(site, "Mul", site.operator.inputs[at], kept, output="part")
     _one(site, "Add", part, rest)
-
-
-@operator("Neg")
-def negative(site: NodeSite) -> None:
-    _one(site, "Mul", site.operator.inputs[0], _number(site, np.array(-1.0), "minus"))
 
 
 @operator("Pow")

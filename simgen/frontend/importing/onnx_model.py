@@ -13,20 +13,31 @@ from __future__ import annotations
 import re
 from collections import Counter, defaultdict
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from simgen.errors import ConfigError, cut, one_line, printable, resembling
 from simgen.frontend.config import MAX_NBYTES, Config, Entry, Place, Section
-from simgen.frontend.importing import expansion, flags, integers, masks, model_file, patterns
+from simgen.frontend.importing import (
+    algebra,
+    aten,
+    expansion,
+    extents,
+    flags,
+    integers,
+    masks,
+    model_file,
+    patterns,
+)
 from simgen.frontend.importing import images as images
 from simgen.frontend.importing import moving as moving
 from simgen.frontend.importing import pointwise as pointwise
 from simgen.frontend.importing import products as products
 from simgen.frontend.importing import recurrent as recurrent
 from simgen.frontend.importing import rows as rows
-from simgen.frontend.importing.draft import FLAGS, FLOATS, INTEGERS, Draft, NodeSite, Parameter
+from simgen.frontend.importing.draft import FLAGS, FLOATS, INTEGERS, Draft, ModelTensor, NodeSite
+from simgen.frontend.importing.names import unlike
 from simgen.frontend.importing.table import OPERATORS
 from simgen.frontend.importing.values import (
     DOMAINS,
@@ -53,7 +64,7 @@ class Imported:
     """What a model becomes."""
 
     config: Config
-    parameters: Mapping[str, Parameter]  # by buffer
+    parameters: Mapping[str, ModelTensor]  # by buffer
     outputs: Mapping[str, str]  # of the model -> buffer
 
 
@@ -79,8 +90,8 @@ def read(path: Path, settings: Mapping[str, str]) -> Imported:
         if each.name in draft.tensors
     }
     parameters = {
-        name: (shape, partial(_told, where, name, made))
-        for name, (shape, made) in draft.parameters.items()
+        name: replace(each, read=partial(_told, where, name, each.read))
+        for name, each in draft.parameters.items()
     }
     return Imported(_config(str(path), draft, filled), parameters, outputs)
 
@@ -121,14 +132,18 @@ def _inputs(
 ) -> tuple[str, ...]:
     """An [Input] for each input of the model that is none of its tensors; the variables in them."""
     variables: dict[str, str] = {}  # -> the input that has it first
+    called: dict[object, str] = {}  # what an extent is by -> its variable
     shapes: dict[str, list[str]] = {}
+    for name, value in draft.values.known.items():
+        if fact := draft.values.otherwise(name, value):
+            raise ConfigError(where, f"tensor {printable(name)} has {fact}; correct the model")
     for each in model.graph.input:
         if each.name in draft.values.known:
             continue
         if not each.type.HasField("tensor_type") or not each.type.tensor_type.HasField("shape"):
             fact = f"input {printable(each.name)} is no tensor with a number of axes"
             raise ConfigError(where, f"{fact}; export the model with it")
-        shapes[each.name] = _extents(each, variables, where)
+        shapes[each.name] = _extents(each, variables, called, where)
     lacking = {name: given for name, given in variables.items() if name not in settings}
     if lacking:
         first = next(iter(lacking.values()))
@@ -143,7 +158,9 @@ def _inputs(
     return tuple(variables)
 
 
-def _extents(given: onnx.ValueInfoProto, variables: dict[str, str], where: str) -> list[str]:
+def _extents(
+    given: onnx.ValueInfoProto, variables: dict[str, str], called: dict[object, str], where: str
+) -> list[str]:
     """The extents of an input: numbers, or variables."""
     found = []
     for at, dim in enumerate(given.type.tensor_type.shape.dim):
@@ -154,11 +171,15 @@ def _extents(given: onnx.ValueInfoProto, variables: dict[str, str], where: str) 
                 raise ConfigError(where, f"{fact} at most; export the model with a bound")
             found.append(str(dim.dim_value))
             continue
-        called = dim.dim_param if re.search(r"[A-Za-z]", dim.dim_param) else f"{given.name}_{at}"
-        name = re.sub(r"[^A-Za-z0-9_]+", "_", called).strip("_")[:60]
-        name = name if re.match(r"[A-Za-z_]", name) else f"_{name}"
-        variables.setdefault(name, given.name)
-        found.append(f"${{{name}}}")
+        own = re.search(r"[A-Za-z]", dim.dim_param)
+        key: object = dim.dim_param if own else (given.name, at)
+        if key not in called:
+            wanted = dim.dim_param if own else f"{given.name}_{at}"
+            name = re.sub(r"[^A-Za-z0-9_]+", "_", wanted).strip("_")[:60]
+            name = name if re.match(r"[A-Za-z_]", name) else f"_{name}"
+            called[key] = unlike(variables, name)
+            variables[called[key]] = given.name
+        found.append(f"${{{called[key]}}}")
     return found
 
 
@@ -195,7 +216,7 @@ def _translate(
     """Adds the layers of all nodes; those that cannot be imported, with the reason."""
     versions = {each.domain: each.version for each in model.opset_import}
     version = next((versions[each] for each in DOMAINS if each in versions), 0)
-    losses = _Losses()
+    losses = _Losses(draft.values)
     met = []
     for node in nodes:
         plain = _plain(node)
@@ -209,6 +230,7 @@ def _translate(
     operators = patterns.recognised(masked, draft.values, (*outputs, *losses.read))
     draft.readers = Counter(name for each in operators for name in each.inputs if name)
     draft.readers.update((*outputs, *losses.read))
+    draft.codes = rows.codes(operators, draft.values)
     for operator in operators:
         with losses.watched(operator) as goes_on:
             first = next(name for name in operator.outputs if name)
@@ -222,8 +244,10 @@ def _translate(
 class _Losses:
     """Nodes that cannot be imported, and what is lost with them."""
 
+    known: Values
     refused: list[tuple[Operator, str]] = field(default_factory=list)
     values: set[str] = field(default_factory=set)
+    sizes: set[str] = field(default_factory=set)  # of them, what would be known
     read: set[str] = field(default_factory=set)  # by nodes that were not met
 
     @contextmanager
@@ -232,7 +256,7 @@ class _Losses:
         goes_on = not self.values.intersection(operator.inputs)
         try:
             yield goes_on
-            if not goes_on and operator.kind not in (*OPERATORS, *expansion.EXPANSIONS):
+            if not goes_on and not self._would_be(operator):
                 raise Refused("no layer computes it")
         except Refused as reason:
             self._lose(operator, str(reason))
@@ -241,6 +265,17 @@ class _Losses:
             self._lose(operator, f"is not as its operator has it ({text})")
         if not goes_on:
             self._lose(operator)
+
+    def _would_be(self, operator: Operator) -> bool:
+        """Whether a node is nothing, or may be, but for what stands before it."""
+        inputs = {name for name in operator.inputs if name}
+        lost = inputs & self.values
+        known = all(n in self.known.known and self.known.known[n].is_known for n in inputs - lost)
+        if operator.kind in ("Shape", "Size") or (known and lost <= self.sizes):
+            self.sizes.update(operator.outputs)
+            return True
+        parts = (*OPERATORS, *expansion.EXPANSIONS, *algebra.KINDS, *flags.ELEMENTS)
+        return operator.kind in parts
 
     def _lose(self, operator: Operator, reason: str = "") -> None:
         self.refused += [(operator, reason)] if reason else []
@@ -280,7 +315,7 @@ def _met(node: onnx.NodeProto, plain: Operator, version: int, draft: Draft) -> O
     from onnx import defs, helper
 
     if plain.kind != node.op_type:
-        raise Refused("an operator of another domain")
+        raise Refused(_of_others(node))
     if not any(node.output):
         raise Refused("gives nothing")
     try:
@@ -310,8 +345,15 @@ def _met(node: onnx.NodeProto, plain: Operator, version: int, draft: Draft) -> O
     decoded = {k: v.decode(errors="replace") if isinstance(v, bytes) else v
                for k, v in attributes.items() if not isinstance(v, onnx.GraphProto)}  # fmt: skip
     operator = Operator(plain.node, plain.kind, version, plain.inputs, plain.outputs, decoded)
-    draft.values.meet(node, operator, schema)
+    first = extents.first(operator, draft.values.known)
+    draft.values.meet(node, operator, schema, first)
     return operator
+
+
+def _of_others(node: onnx.NodeProto) -> str:
+    """Why no layer computes an operator that is none of ONNX's; of ATen's, aten.py says it."""
+    told = node.doc_string if node.domain == aten.DOMAIN else ""
+    return one_line(cut(told, 200)) or "an operator of another domain"
 
 
 def _one(operator: Operator, draft: Draft) -> None:
@@ -356,9 +398,9 @@ def _config(source: str, draft: Draft, variables: Mapping[str, str]) -> Config:
         ConfigError: there are none, or more than a config can have.
     """
     read = {each.partition(".")[0] for layer in draft.layers.values() for each in layer.sources}
-    where = Place(source, 0)
     sections, lines = [], []
     for name, layer in draft.layers.items():
+        where = Place(f"{source}: {cut(layer.node, 80)}" if layer.node else source, 0)
         if layer.section == "Input" and name not in read:
             continue
         entries = {"name": name}

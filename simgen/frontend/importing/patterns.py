@@ -1,7 +1,7 @@
 """Chains of nodes that exporters write in place of one operator, as that operator.
 
     Gelu                 x (1 + erf(x / sqrt(2))) / 2; the same by tanh, or by sigmoid
-    Swish                x sigmoid(x)
+    Swish                x sigmoid(a x)
     HardSigmoid          clip(a x + b, 0, c) / c
     HardSwish            x clip(a x + b, 0, c) / c
     LayerNormalization   (x - mean) / sqrt(mean((x - mean)^2) + epsilon) scale + bias, of last axes
@@ -182,7 +182,7 @@ def _gated(polynomial: Polynomial, x: str) -> Found | None:
     ((name, inner, *ends),) = atoms
     one, line = product((X, 1.0)), dict(inner)
     if name == "sigmoid" and times_x and isclose(number, 1.0, rel_tol=CLOSE):
-        return ("Swish", (x,), {"alpha": 1.0}) if _same(line, {one: 1.0}) else None
+        return ("Swish", (x,), {"alpha": line[one]}) if line.keys() == {one} else None
     if name != "clip" or set(line) - {ONE} != {one} or ends[0] != 0:
         return None
     if not times_x and number == 1 and line == {one: 1.0}:
@@ -258,6 +258,7 @@ def _row(numbers: Polynomial, values: Values, shape: Sequence[int], axis: int, n
         atoms = [atom for atom, _ in each]
         if number == 1 and len(atoms) == 1 and values.known[atoms[0][1]].shape == row:
             return str(atoms[0][1])
+    name = values.fresh(name)
     values.known[name] = Value(row, FLOAT, partial(_sum, numbers, values, row))
     return name
 

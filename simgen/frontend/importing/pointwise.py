@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from math import inf
 from typing import TYPE_CHECKING, Any
 
-from simgen.frontend.importing.broadcasting import fitted
+from simgen.frontend.importing.broadcasting import fitted, of_two
 from simgen.frontend.importing.draft import FLOATS
+from simgen.frontend.importing.products import scales
 from simgen.frontend.importing.table import operator
 from simgen.frontend.importing.values import Refused
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
     import numpy as np
     from numpy.typing import NDArray
@@ -28,8 +30,7 @@ MODES = {
 }
 MOST = 16  # inputs of [Add] and [Concat]
 CEILINGS = (1e-3, 1e6)  # that [Activation] takes
-MOST_FACTOR = (1e-6, 1e6)  # of [Gemm]
-FLOAT = 1  # TensorProto.FLOAT
+MOST_SLOPE = 1e6  # of [Piecewise]
 LARGEST = 3.4028234663852886e38  # of float32
 
 
@@ -66,6 +67,8 @@ def clip(site: NodeSite) -> None:
         _activation(site, "clipped_relu", activation_ceiling=high)
     else:
         ends = {"low": -LARGEST if low is None else low, "high": LARGEST if high is None else high}
+        if ends["low"] > ends["high"]:
+            raise Refused(f"has a lower bound of {low:g}, above its upper one of {high:g}")
         _piecewise(site, "clip", **ends)
 
 
@@ -98,19 +101,21 @@ def hard(site: NodeSite) -> None:
 
 @operator("Swish")
 def swish(site: NodeSite) -> None:
-    if float(site.attribute("alpha", 1.0)) != 1:
-        raise Refused("has a factor in its sigmoid, which no layer has")
-    x = site.tensor()
-    gate = site.layer("Activation", {"activation_mode": "sigmoid"}, [x], "gate")
-    site.give(site.layer("Multiply", {}, [x, gate]))
+    _piecewise(site, "swish", slope=float(site.attribute("alpha", 1.0)))
 
 
 def _bound(site: NodeSite, name: str, at: int) -> float | None:
     """A bound of Clip: an attribute of older operator sets, an input of newer; None: no bound."""
     if site.operator.version < 11:
         value = float(site.attribute(name, 0.0))
-        return None if abs(value) > 3e38 else value
-    return float(site.known(at, name).array().reshape(-1)[0]) if site.has(at) else None
+    elif site.has(at):
+        value = float(site.known(at, name).array().reshape(-1)[0])
+    else:
+        return None
+    if value != value:
+        raise Refused(f"has no number as {name}")
+    most = 3e38 if site.operator.version < 11 else LARGEST  # older ones were rounded
+    return None if (value <= -most if name == "min" else value >= most) else value
 
 
 @operator("Identity", "Dropout")
@@ -148,6 +153,10 @@ def add(site: NodeSite) -> None:
         return
     if count == 2 and _bias(site):
         return
+    if count == 2:
+        if not any(_line(site, at, lambda number: (1.0, number)) for at in range(2)):
+            site.give(of_two(site, "Add", [site.tensor(at) for at in range(2)]))
+        return
     tensors = [fitted(site, at, site.result()) for at in range(count)]
     number = 0
     while len(tensors) > MOST:
@@ -175,7 +184,7 @@ def _bias(site: NodeSite) -> bool:
             continue
         layer.entries["bias"] = "true"
         count = shape[axis]
-        site.parameter(tensor, "b", (count,), value.shaped((count,)))
+        site.parameter(tensor, "b", (count,), value.shaped((count,)), value)
         site.give(tensor)
         return True
     return False
@@ -183,56 +192,67 @@ def _bias(site: NodeSite) -> bool:
 
 @operator("Mul")
 def multiply(site: NodeSite) -> None:
-    if not _factor(site, (0, 1), lambda number: number):
-        _of_two(site, "Multiply")
+    if not any(_line(site, at, lambda number: (number, 0.0)) for at in range(2)):
+        site.give(of_two(site, "Multiply", [site.tensor(at) for at in range(2)]))
 
 
 @operator("Div")
 def divide(site: NodeSite) -> None:
     """By what the model knows, a product with its reciprocal."""
     if not site.value(1).is_known:
-        _of_two(site, "Divide")
+        site.give(of_two(site, "Divide", [site.tensor(at) for at in range(2)]))
         return
-    if _factor(site, (1,), lambda number: 1 / number if number else 0.0):
-        return
-    _with_other(site, "Multiply", lambda v: (1 / v.astype(np.float64)).astype(v.dtype))
+    if not _line(site, 1, lambda number: (1 / number if number else inf, 0.0)):
+        _with_other(site, "Multiply", lambda v: (1 / v.astype(np.float64)).astype(v.dtype))
 
 
 @operator("Sub")
 def subtract(site: NodeSite) -> None:
     """Of what the model knows, a sum with its opposite."""
-    if not site.value(1).is_known:
-        _of_two(site, "Subtract")
+    if _line(site, 1, lambda number: (1.0, -number)) or _line(site, 0, lambda n: (-1.0, n)):
         return
-    _with_other(site, "Add", np.negative)
+    if site.value(1).is_known:
+        _with_other(site, "Add", np.negative)
+    else:
+        site.give(of_two(site, "Subtract", [site.tensor(at) for at in range(2)]))
 
 
-def _factor(site: NodeSite, places: Sequence[int], change: Callable[[float], float]) -> bool:
-    """Whether a number that the model knows, at one of these places, is the factor of the product
-    of matrices before it, as of scores of attention; the product has it from now on."""
-    for other in places:
-        value, name = site.value(other), site.operator.input(1 - other)
-        tensor = site.draft.tensors.get(name, "")
-        layer = site.draft.layers.get(tensor)
-        alone = site.draft.readers[name] == 1 and site.shape(1 - other) == site.result()
-        if layer is None or layer.section != "Gemm" or not alone:
-            continue
-        if not value.is_known or value.size != 1 or value.element != FLOAT:
-            continue
-        if {"alpha", "beta"} & layer.entries.keys():
-            continue
-        number = float(np.float32(change(float(value.array().reshape(-1)[0]))))
-        if not MOST_FACTOR[0] <= abs(number) <= MOST_FACTOR[1]:
-            continue
-        layer.entries["alpha"] = repr(number)
-        site.give(tensor)
-        return True
-    return False
+@operator("Neg")
+def negative(site: NodeSite) -> None:
+    site.give(_scaled(site, site.tensor(), -1.0, 0.0))
 
 
-def _of_two(site: NodeSite, section: str) -> None:
-    sources = [fitted(site, at, site.result()) for at in range(2)]
-    site.give(site.layer(section, {}, sources))
+def _line(site: NodeSite, at: int, change: Callable[[float], tuple[float, float]]) -> bool:
+    """Whether input `at` is a number that the model knows, so that the result is slope x + offset
+    of the other one; `change` has both from the number."""
+    value, other = site.value(at), 1 - at
+    whole = site.shape(other) == site.result() and not site.value(other).is_known
+    if not (whole and value.is_known and value.size == 1 and value.element in FLOATS):
+        return False
+    slope, offset = change(float(value.array().reshape(-1)[0]))
+    if not (abs(slope) <= MOST_SLOPE and abs(offset) <= MOST_SLOPE):
+        return False
+    site.give(_scaled(site, site.tensor(other), slope, offset))
+    return True
+
+
+def _scaled(site: NodeSite, tensor: str, slope: float, offset: float) -> str:
+    """slope x + offset: x itself, the factor of the product of matrices that x is, as of scores of
+    attention, part of such a line before it, or one of its own."""
+    found, _ = site.draft.behind(tensor)
+    layer = site.draft.layers.get(found)
+    if (slope, offset) == (1.0, 0.0):
+        return tensor
+    if layer is not None and layer.section == "Gemm" and offset == 0 and scales(layer, slope):
+        return tensor
+    if layer is not None and layer.entries.get("piecewise_mode") == "linear" and found == tensor:
+        before = [float(layer.entries[name]) for name in ("slope", "offset")]
+        made = before[0] * slope, before[1] * slope + offset
+        if max(map(abs, made)) <= MOST_SLOPE:
+            layer.entries |= {"slope": repr(made[0]), "offset": repr(made[1])}
+            return tensor
+    entries = {"piecewise_mode": "linear", "slope": slope, "offset": offset}
+    return site.layer("Piecewise", entries, [tensor])
 
 
 def _with_other(
@@ -240,15 +260,7 @@ def _with_other(
 ) -> None:
     """With a second tensor that the model knows, the reverse is a sum or product with another."""
     second: Value = site.value(1)
-    name = site.operator.input(1)
+    called = f"{site.operator.node}_{site.operator.input(1)}"
     shape = second.shape or (1,)
-    made = site.draft.add(f"{site.operator.node}_{name}", "Input", {"shape": shape})
-    site.parameter(made, "y", shape, lambda: change(second.array()).reshape(shape))
-    held = site.draft.tensors.get(name)
-    site.draft.tensors[name] = made
-    sources = [fitted(site, at, site.result()) for at in range(2)]
-    if held is None:
-        del site.draft.tensors[name]
-    else:
-        site.draft.tensors[name] = held
-    site.give(site.layer(section, {}, sources))
+    made = site.constant(called, shape, lambda: change(second.array()).reshape(shape), second)
+    site.give(of_two(site, section, [site.tensor(), made]))

@@ -12,9 +12,11 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from simgen.frontend.importing.draft import NodeSite
+    from simgen.frontend.importing.draft import DraftLayer, NodeSite
 else:
     from simgen import arrays as np
+
+MOST_FACTOR = (1e-6, 1e6)  # of [Gemm]
 
 
 @operator("Gemm")
@@ -37,20 +39,20 @@ def gemm(site: NodeSite) -> None:
         values = weights.array() if turned_b else weights.array().T
         return values if alpha == 1 else values * np.float32(alpha)
 
-    site.parameter(made, "w", (n, site.shape()[1]), w)
+    site.parameter(made, "w", (n, site.shape()[1]), w, weights)
     if site.has(2):
         c = site.value(2)
 
         def b() -> NDArray[Any]:
             return np.broadcast_to(c.array() * np.float32(beta), (1, n)).reshape(n)
 
-        site.parameter(made, "b", (n,), b)
+        site.parameter(made, "b", (n,), b, c)
     site.give(made)
 
 
 def _product(site: NodeSite, alpha: float, beta: float, turned_a: bool, turned_b: bool) -> None:
     added = site.has(2) and beta != 0
-    sources = [site.tensor(0), site.tensor(1)]
+    sources, alpha = _unscaled(site, [site.tensor(0), site.tensor(1)], alpha)
     if added:
         sources.append(fitted(site, 2, site.result()))
     entries: dict[str, object] = {"transa": turned_a, "transb": turned_b, "alpha": alpha}
@@ -66,9 +68,33 @@ def matmul(site: NodeSite) -> None:
     weights = site.value(1)
     if weights.is_known and len(b) == 2:
         made = site.layer("FullyConnected", {"num_output": b[1], "axis": -1}, [site.tensor()])
-        site.parameter(made, "w", b[::-1], lambda: weights.array().T)
+        site.parameter(made, "w", b[::-1], lambda: weights.array().T, weights)
         site.give(made)
         return
     batch = site.result()[:-2]
     sources = [fitted(site, 0, (*batch, *a[-2:])), fitted(site, 1, (*batch, *b[-2:]))]
-    site.give(site.layer("Gemm", {}, sources))
+    sources, alpha = _unscaled(site, sources, 1.0)
+    site.give(site.layer("Gemm", {"alpha": alpha} if alpha != 1 else {}, sources))
+
+
+def scales(layer: DraftLayer, number: float) -> bool:
+    """Whether the factor of the layer's product takes a number into it."""
+    alpha = float(layer.entries.get("alpha", "1")) * number
+    if "beta" in layer.entries or not MOST_FACTOR[0] <= abs(alpha) <= MOST_FACTOR[1]:
+        return False
+    layer.entries["alpha"] = repr(alpha)
+    return True
+
+
+def _unscaled(site: NodeSite, sources: list[str], alpha: float) -> tuple[list[str], float]:
+    """Factors without the numbers that they were multiplied by, which are part of alpha."""
+    for at, tensor in enumerate(sources):
+        found, way = site.draft.behind(tensor)
+        layer = site.draft.layers.get(found)
+        if layer is None or layer.entries.get("piecewise_mode") != "linear":
+            continue
+        number = alpha * float(layer.entries["slope"])
+        plain = float(layer.entries["offset"]) == 0 and tensor not in sources[:at]
+        if plain and MOST_FACTOR[0] <= abs(number) <= MOST_FACTOR[1]:
+            sources[at], alpha = site.draft.without(found, way, tensor), number
+    return sources, alpha

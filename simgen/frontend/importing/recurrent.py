@@ -97,16 +97,14 @@ def _states(
         raise Refused("begins with computed states in two directions")
     found = []
     for each in given:
-        name = site.draft.add(f"{site.operator.node}_state{each}_{at}", "Input", {"shape": shape})
-        site.parameter(name, "y", shape, _direction(site.value(each), at))
-        found.append(name)
+        name, value = f"{site.operator.node}_state{each}_{at}", site.value(each)
+        found.append(site.constant(name, shape, _direction(value, at), value))
     return found
 
 
 def _zeros(site: NodeSite, number: int, at: int, shape: tuple[int, int]) -> str:
-    name = site.draft.add(f"{site.operator.node}_state{number}_{at}", "Input", {"shape": shape})
-    site.parameter(name, "y", shape, lambda: np.zeros(shape, np.float32))
-    return name
+    name = f"{site.operator.node}_state{number}_{at}"
+    return site.constant(name, shape, lambda: np.zeros(shape, np.float32))
 
 
 def _direction(value: Value, at: int) -> Callable[[], NDArray[Any]]:
@@ -130,12 +128,12 @@ def _weights(site: NodeSite, layer: str, at: int, sizes: tuple[int, int]) -> Non
         return made
 
     w, r = site.known(1, "weights"), site.known(2, "recurrent weights")
-    site.parameter(layer, "w", (gates * hidden, features), turned(w))
-    site.parameter(layer, "r", (gates * hidden, hidden), turned(r))
+    site.parameter(layer, "w", (gates * hidden, features), turned(w), w)
+    site.parameter(layer, "r", (gates * hidden, hidden), turned(r), r)
     if site.has(3):
         b = site.known(3, "biases")
-        site.parameter(layer, "bw", (gates * hidden,), turned(b))
-        site.parameter(layer, "br", (gates * hidden,), turned(b, 1))
+        site.parameter(layer, "bw", (gates * hidden,), turned(b), b)
+        site.parameter(layer, "br", (gates * hidden,), turned(b, 1), b)
 
 
 def _joined(site: NodeSite, tensors: list[str], shape: tuple[int, ...], port: str) -> str:

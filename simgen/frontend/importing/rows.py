@@ -9,11 +9,17 @@ from simgen.frontend.importing.table import operator
 from simgen.frontend.importing.values import Refused
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import numpy as np
 
     from simgen.frontend.importing.draft import NodeSite
+    from simgen.frontend.importing.values import Operator, Values
 else:
     from simgen import arrays as np
+
+MOVES = ("Identity", "Cast", "Reshape", "Squeeze", "Unsqueeze", "Expand", "Transpose", "Slice",
+         "Split", "Concat", "Gather")  # fmt: skip
 
 
 @operator("Softmax", "LogSoftmax")
@@ -27,6 +33,8 @@ def softmax(site: NodeSite) -> None:
     entries: dict[str, object] = {
         "softmax_algo": "log" if site.operator.kind == "LogSoftmax" else "accurate"
     }
+    if site.attribute("masked"):
+        entries["softmax_algo"] = "masked"
     whole, at = shape, axis
     if joined and (axis == 0 or axis < len(shape) - 1):
         whole, at = (prod(shape[:axis]), prod(shape[axis:])), 1
@@ -51,15 +59,29 @@ def layer_norm(site: NodeSite) -> None:
     entries = {"axis": axis or 1, "epsilon": epsilon}
     made = site.layer("LayerNorm" if by_mean else "RMSNorm", entries, [seen])
     w = site.known(1, "scale")
-    if prod(w.shape) != prod(row):
-        raise Refused("its scale is none of a row")
-    site.parameter(made, "gamma", row, lambda: np.broadcast_to(w.array(), row))
+    site.parameter(made, "gamma", row, lambda: np.broadcast_to(w.array(), row), w)
     if by_mean and site.has(2):
         b = site.known(2, "bias")
-        site.parameter(made, "beta", row, lambda: np.broadcast_to(b.array(), row))
+        site.parameter(made, "beta", row, lambda: np.broadcast_to(b.array(), row), b)
     elif by_mean:
         site.parameter(made, "beta", row, lambda: np.zeros(row, np.float32))
     site.give(site.seen(made, whole, shape))
+
+
+def codes(operators: Sequence[Operator], values: Values) -> frozenset[str]:
+    """Rows of known tables that are factors of what is computed, as cosines of places are: of an
+    ONNX file, these tables are none that training has made."""
+    found, seen = set(), {}  # value -> the rows that it is a part of, or a view
+    for each in operators:
+        given = {name: values.known.get(name) for name in each.inputs if name}
+        computed = [name for name, value in given.items() if value and not value.is_known]
+        if each.kind == "Gather" and len(computed) == 1 and computed == [each.inputs[1]]:
+            seen[each.outputs[0]] = each.outputs[0]
+        elif each.kind in MOVES and computed and computed[0] in seen:
+            seen |= dict.fromkeys(each.outputs, seen[computed[0]])
+        elif each.kind == "Mul" and len(computed) == 2:
+            found |= {seen[name] for name in computed if name in seen}
+    return frozenset(found)
 
 
 @operator("Gather")
@@ -71,7 +93,10 @@ def gather(site: NodeSite) -> None:
         vocabulary, features = table.shape
         entries = {"vocabulary": vocabulary, "features": features}
         made = site.layer("Embedding", entries, [site.indices(1)])
-        site.parameter(made, "w", table.shape, table.array)
+        is_code = (
+            site.draft.values.declared is None and site.operator.outputs[0] in site.draft.codes
+        )
+        site.parameter(made, "w", table.shape, table.array, *(() if is_code else (table,)))
         site.give(made)
         return
     if words.is_known and words.size == 1 and not table.is_known:

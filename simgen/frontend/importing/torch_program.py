@@ -19,7 +19,8 @@ from math import prod
 from typing import TYPE_CHECKING, Any
 
 from simgen.errors import ConfigError, cut, one_line, printable
-from simgen.frontend.importing.aten import OPERATORS, TYPES, Call, given
+from simgen.frontend.importing.aten import TYPES, Call, tensors_of
+from simgen.frontend.importing.effects import Effects
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -36,6 +37,7 @@ MAX_JSON = 2**27  # bytes
 MAX_NBYTES = 2**31 - 2**20  # of all parameters
 SIZES = {6: 4, 7: 8, 10: 2, 1: 4, 11: 8, 9: 1, 16: 2}  # bytes of an element
 OPSET = 17
+PARAMETERS = "simgen.parameters"  # metadata of the model: names of tensors that are trained
 MALFORMED = (ArithmeticError, AttributeError, IndexError, KeyError, RecursionError, StopIteration,
              TypeError, ValueError)  # fmt: skip
 UNREADABLE = (zipfile.BadZipFile, zlib.error, EOFError, OSError, NotImplementedError, RuntimeError)
@@ -83,18 +85,37 @@ class _Program:
         inputs = [self._value(name) for name in self._user_inputs()]
         nodes: list[onnx.NodeProto] = []
         values = self.graph["tensor_values"]
-        sizes = {name: self._sizes(value) for name, value in values.items()}
+        sizes = {name: _extents(value["sizes"]) for name, value in values.items()}
         call = Call(nodes, sizes, {n: TYPES.get(v["dtype"], 0) for n, v in values.items()})
+        effects = Effects(
+            call, {name: _extents(value["strides"]) for name, value in values.items()}
+        )
         for node in self.graph["nodes"]:
-            if not given(node):
-                continue  # an extent, which sizes of tensors say
-            call.read(node)
-            OPERATORS.get(call.target, Call.unknown)(call)
-        made = [each["as_tensor"]["name"] for each in self.graph["outputs"] if "as_tensor" in each]
-        outputs = [helper.make_tensor_value_info(name, 1, None) for name in made]
+            effects.meet(node)
+        names = [each["as_tensor"]["name"] for each in self.graph["outputs"] if "as_tensor" in each]
+        ends = dict.fromkeys(effects.now(name) for name in names)
+        made = {name for node in nodes for name in node.output} & call.sizes.keys()
+        outputs, told = ([self._info(name, call) for name in each] for each in (ends, made))
         tensors = [*self._parameters(), *call.tensors]
-        graph = helper.make_graph(nodes, "program", inputs, outputs, tensors)
-        return helper.make_model(graph, opset_imports=[helper.make_opsetid("", OPSET)])
+        graph = helper.make_graph(nodes, "program", inputs, outputs, tensors, value_info=told)
+        whole = helper.make_model(graph, opset_imports=[helper.make_opsetid("", OPSET)])
+        whole.metadata_props.add(key=PARAMETERS, value=" ".join(self._trained()))
+        return whole
+
+    def _trained(self) -> list[str]:
+        """Names of parameters; of those that training leaves alone, where it does not all."""
+        found = {
+            each["parameter"]["arg"]["name"]: each["parameter"]["parameter_name"]
+            for each in self._specs()
+            if "parameter" in each
+        }
+        listing = "/".join(WEIGHTS)
+        there = self.root + listing in self.archive.namelist()
+        stored = self.json(listing)["config"] if there else {}
+        changes = [
+            name for name, own in found.items() if stored[own]["tensor_meta"]["requires_grad"]
+        ]
+        return changes or list(found)
 
     def _user_inputs(self) -> list[str]:
         specs = (each["user_input"]["arg"] for each in self._specs() if "user_input" in each)
@@ -104,18 +125,19 @@ class _Program:
         found: list[Any] = self.signature["input_specs"]
         return found
 
-    def _sizes(self, value: Any) -> list[int | str]:
-        return [
-            each["as_int"] if "as_int" in each else _symbol(each["as_expr"]["expr_str"])
-            for each in value["sizes"]
-        ]
+    @staticmethod
+    def _info(name: str, call: Call) -> onnx.ValueInfoProto:
+        """What the program says of a tensor."""
+        from onnx import helper
+
+        return helper.make_tensor_value_info(name, call.types.get(name, 0), call.sizes[name])
 
     def _value(self, name: str) -> onnx.ValueInfoProto:
         from onnx import helper
 
         value = self.graph["tensor_values"][name]
         element = TYPES.get(value["dtype"], 0)
-        return helper.make_tensor_value_info(name, element, self._sizes(value))
+        return helper.make_tensor_value_info(name, element, _extents(value["sizes"]))
 
     def _parameters(self) -> list[onnx.TensorProto]:
         """The tensors of the program that are no inputs of its user."""
@@ -133,7 +155,10 @@ class _Program:
             if self.root + listing in self.archive.namelist():
                 found = self.json(listing)["config"].items()
                 files |= {name: (f"{folder}/{each['path_name']}", each) for name, each in found}
-        used = {name for node in self.graph["nodes"] for name in _tensors_of(node)}
+        used = {
+            name for node in self.graph["nodes"] for each in node["inputs"]
+            for name in tensors_of(each["arg"])
+        }  # fmt: skip
         total = 0
         made = []
         for name, own in called.items():
@@ -151,6 +176,11 @@ class _Program:
         shape = [int(size["as_int"]) for size in meta["sizes"]]
         strides = [int(each["as_int"]) for each in meta["strides"]]
         dense = [prod(shape[at + 1 :]) for at in range(len(shape))]
+        said = _extents(self.graph["tensor_values"][name]["sizes"])
+        if said != shape:
+            fact = f"parameter {printable(name)} has {'x'.join(map(str, shape)) or 'one number'}"
+            told_as = "x".join(map(str, said)) or "one number"
+            raise ConfigError("pt2", f"{fact}, which its graph declares as {told_as}")
         if told["use_pickle"] or (strides != dense and prod(shape) > 1):
             raise ConfigError("pt2", f"parameter {printable(name)} is not stored as dense numbers")
         element = TYPES[meta["dtype"]]
@@ -163,17 +193,14 @@ class _Program:
         return TensorProto(dims=shape, data_type=element, name=name, raw_data=content)
 
 
+def _extents(given: Any) -> list[int | str]:
+    return [
+        each["as_int"] if "as_int" in each else _symbol(each["as_expr"]["expr_str"])
+        for each in given
+    ]
+
+
 def _symbol(text: str) -> str:
     """The name of an extent that is open: Symbol('s77', positive=True, ...)."""
     found = re.match(r"Symbol\('(\w+)'", text)
     return found[1] if found else text
-
-
-def _tensors_of(node: Any) -> list[str]:
-    """Names of what a call reads."""
-    found = []
-    for each in node["inputs"]:
-        arg = each["arg"]
-        found += [arg["as_tensor"]["name"]] if "as_tensor" in arg else []
-        found += [one["name"] for one in arg.get("as_tensors", ())]
-    return found

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from simgen.errors import ConfigError, cut, one_line
 from simgen.frontend.importing.model_file import array
+from simgen.frontend.importing.names import unlike
+from simgen.frontend.importing.torch_program import PARAMETERS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -34,6 +36,11 @@ RANDOM = ("RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLik
 EVALUATED = {"QuantizeLinear": 19, "DequantizeLinear": 19}
 
 
+def called(shape: Sequence[int]) -> str:
+    """A shape as messages have it."""
+    return "x".join(map(str, shape)) or "one number"
+
+
 class Refused(Exception):  # noqa: N818 - it is an answer
     """Why a node cannot be imported."""
 
@@ -45,6 +52,7 @@ class Value:
     shape: tuple[int, ...]
     element: int  # TensorProto.DataType
     read: Callable[[], NDArray[Any]] | None = None  # its values, where the model says them
+    trained: bool = False  # it is stored as what training may change, or computed of that
 
     @property
     def is_known(self) -> bool:
@@ -87,13 +95,38 @@ class Values:
     where: str
     folder: Path  # of tensors outside of the file
     known: dict[str, Value] = field(default_factory=dict)
+    names: set[str] = field(default_factory=set)  # that are taken
+    # Names of the trained tensors, where the file tells them from others; ONNX does not.
+    declared: frozenset[str] | None = None
 
     def __post_init__(self) -> None:
-        for tensor in self.model.graph.initializer:
+        graph = self.model.graph
+        self.names = {name for node in graph.node for name in (*node.input, *node.output)}
+        self.names.update(each.name for each in (*graph.input, *graph.output, *graph.initializer))
+        for each in self.model.metadata_props:
+            if each.key == PARAMETERS:
+                self.declared = frozenset(each.value.split())
+        for tensor in graph.initializer:
             self.known[tensor.name] = self._of_tensor(tensor)
-        for sparse in self.model.graph.sparse_initializer:
+        for sparse in graph.sparse_initializer:
             fact = f"tensor {sparse.values.name!r} is stored as a sparse one; store it densely"
             raise ConfigError(self.where, fact)
+
+    def fresh(self, wanted: str) -> str:
+        """A name of a value that is like this, and that the model has nowhere."""
+        found = unlike(self.names, wanted)
+        self.names.add(found)
+        return found
+
+    @cached_property
+    def stated(self) -> dict[str, Any]:
+        """Value -> what the model says of its shape and type."""
+        graph = self.model.graph
+        return {
+            each.name: each.type.tensor_type
+            for each in (*graph.input, *graph.value_info, *graph.output)
+            if each.type.HasField("tensor_type")
+        }
 
     @cached_property
     def read(self) -> frozenset[str]:
@@ -106,10 +139,14 @@ class Values:
         shape = tuple(tensor.dims)
         if any(extent < 0 for extent in shape) or prod(shape) > MAX_ELEMENTS:
             raise ConfigError(self.where, f"tensor {cut(tensor.name, 60)!r} is too large")
-        return Value(shape, tensor.data_type, lambda: array(tensor, self.folder))
+        trained = self.declared is None or tensor.name in self.declared
+        return Value(shape, tensor.data_type, lambda: array(tensor, self.folder), trained)
 
-    def meet(self, node: onnx.NodeProto, operator: Operator, schema: Any) -> None:
-        """Finds the outputs of a node, whose inputs are known.
+    def meet(
+        self, node: onnx.NodeProto, operator: Operator, schema: Any, first: tuple[int, ...] | None
+    ) -> None:
+        """Finds the outputs of a node, whose inputs are known. The first has a shape, or that of
+        ONNX's inference.
 
         Raises:
             Refused: they cannot be found.
@@ -123,19 +160,44 @@ class Values:
             self._set(operator.outputs[0], np.array(part, np.int64))
             return
         types = self._types(node, operator, schema)
+        if first is not None:
+            types[operator.outputs[0]] = replace(types[operator.outputs[0]], shape=first)
+        for name, value in types.items():
+            if fact := self.otherwise(name, value):
+                raise Refused(f"gives {fact}")
         self.known |= types
         known = all(self.known[name].is_known for name in operator.inputs if name)
         graphs = any(each.HasField("g") or each.graphs for each in node.attribute)
         if not known or graphs or operator.kind in RANDOM or operator.kind == "Dropout":
             return
         names = [name for name in operator.outputs if name]
+        trained = any(self.known[name].trained for name in operator.inputs if name)
         computed = cache(lambda: self._computed(node, names, operator.version))
         for at, name in enumerate(names):
             if types[name].size <= SMALL:
-                self.known[name] = replace(types[name], read=partial(_part, computed, at))
+                read = partial(_part, computed, at)
             else:  # not kept
                 again = partial(self._computed, node, names, operator.version)
-                self.known[name] = replace(types[name], read=partial(_part, again, at))
+                read = partial(_part, again, at)
+            self.known[name] = replace(types[name], read=read, trained=trained)
+
+    def otherwise(self, name: str, value: Value) -> str:
+        """What the model declares of a value, and is not so; "" where there is nothing."""
+        told = self.stated.get(name)
+        if told is not None and told.HasField("shape"):
+            dims = [d.dim_value if d.HasField("dim_value") else None for d in told.shape.dim]
+            pairs = zip(dims, value.shape)
+            if len(dims) != len(value.shape) or any(a not in (None, b) for a, b in pairs):
+                text = "x".join("?" if each is None else str(each) for each in dims) or "one number"
+                return f"{called(value.shape)}, which the model declares as {text}"
+        if told is not None and told.elem_type not in (0, value.element):
+            from onnx import TensorProto
+
+            made, said = (
+                TensorProto.DataType.Name(each).lower() for each in (value.element, told.elem_type)
+            )
+            return f"{made}, which the model declares as {said}"
+        return ""
 
     def _set(self, name: str, values: NDArray[Any]) -> None:
         from onnx import helper

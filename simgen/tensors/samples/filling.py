@@ -121,8 +121,9 @@ def values(path: Path, found: Samples, workload: Workload) -> dict[str, NDArray[
 
 
 def _steps(workload: Workload) -> list[_Batch]:
-    """Inputs and labels of each training step; a step begins where its first layer runs again."""
-    given = {b.name: b for b in workload.buffers if b.role is Role.INPUT}
+    """Inputs and labels of each training step, but for those that have values already; a step
+    begins where its first layer runs again."""
+    given = {b.name: b for b in workload.buffers if b.role is Role.INPUT and b.values is None}
     layers = {node.name: make_layer(node, workload.machine) for node in workload.nodes}
     steps: list[_Batch] = []
     ran: set[str] = set()

@@ -1,5 +1,5 @@
 #pragma once
 
-enum class Algo { FAST, ACCURATE, LOG };
+enum class Algo { FAST, ACCURATE, LOG, MASKED };
 
 constexpr Algo ALGO = Algo::ACCURATE;
