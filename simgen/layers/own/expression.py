@@ -17,10 +17,12 @@ import numpy as np
 from simgen.errors import did_you_mean, printable
 from simgen.layers.own import inexact
 from simgen.layers.own.functions import CONSTANTS, FUNCTIONS, METHODS, limited
-from simgen.layers.own.inexact import Decision, Inexact
+from simgen.layers.own.inexact import FLOAT32, Decision, Inexact
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
+
+    from simgen.layers.own.inexact import Arithmetic
 
 LONGEST = 4000  # characters
 DEEPEST = 60  # levels
@@ -72,7 +74,7 @@ def names(text: str) -> set[str]:
     return {each.id for each in found} - own
 
 
-def evaluate(text: str, known: Mapping[str, Any], u: float = 2.0**-24) -> Any:
+def evaluate(text: str, known: Mapping[str, Any], u: Arithmetic = FLOAT32) -> Any:
     """What an expression is, where names stand for numbers, arrays of whole numbers and `Inexact`.
 
     Raises:
@@ -117,7 +119,7 @@ def number(text: str | int | float, known: Mapping[str, Any]) -> int | float:
 
 
 class _Evaluator:
-    def __init__(self, known: Mapping[str, Any], u: float) -> None:
+    def __init__(self, known: Mapping[str, Any], u: Arithmetic) -> None:
         self.known, self.u, self.depth = known, u, 0
 
     def value(self, node: ast.expr) -> Any:

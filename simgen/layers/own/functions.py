@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from simgen.layers.own import inexact
-from simgen.layers.own.inexact import Decision, Inexact
+from simgen.layers.own.inexact import FLOAT32, Decision, Inexact
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -44,7 +44,7 @@ def _unary(rule: Callable[[Inexact], Inexact], exact: Callable[[Any], Any] | Non
     def call(x: Any) -> Any:
         if exact and not isinstance(x, (Inexact, Decision)):
             return exact(x)
-        return rule(inexact.of(x, getattr(x, "u", 2.0**-24)))
+        return rule(inexact.of(x, getattr(x, "u", FLOAT32)))
 
     return call
 
@@ -108,7 +108,7 @@ def _summing(function: Callable[..., Any]) -> Any:
             return _added(x)
         if not isinstance(x, (Inexact, Decision)):
             return function(x, axis=axis, **said)
-        x = inexact.of(x, getattr(x, "u", 2.0**-24))
+        x = inexact.of(x, getattr(x, "u", FLOAT32))
         axes = range(x.value.ndim) if axis is None else np.atleast_1d(axis)
         terms = math.prod(x.value.shape[each] for each in axes)
         return inexact.summed(x, partial(function, axis=axis, **said), terms)
@@ -117,7 +117,7 @@ def _summing(function: Callable[..., Any]) -> Any:
 
 
 def _mean(x: Any, axis: Any = None, **said: Any) -> Any:
-    total = FUNCTIONS["sum"](inexact.of(x, getattr(x, "u", 2.0**-24)), axis=axis, **said)
+    total = FUNCTIONS["sum"](inexact.of(x, getattr(x, "u", FLOAT32)), axis=axis, **said)
     terms = np.size(_plain(x)) / max(np.size(total.value), 1)
     return inexact.divide(total, inexact.of(terms, total.u))
 
@@ -152,7 +152,7 @@ def _where(condition: Any, a: Any, b: Any) -> Any:
     u = next((each.u for each in (a, b) if isinstance(each, Inexact)), None)
     if u is None and not isinstance(condition, Decision):
         return np.where(condition, _plain(a), _plain(b))
-    u = u or 2.0**-24
+    u = u or FLOAT32
     return inexact.choose(condition, inexact.of(a, u), inexact.of(b, u))
 
 
@@ -202,7 +202,7 @@ def _astype(x: Any, kind: Any) -> Any:
             made = inexact.stepped(x, np.trunc)
             return made if np.any(made.bound) else made.value.astype(np.int64)
         return np.asarray(_plain(x)).astype(np.int64)
-    return inexact.of(x, getattr(x, "u", 2.0**-24))
+    return inexact.of(x, getattr(x, "u", FLOAT32))
 
 
 def _inner(a: Any, b: Any) -> int:

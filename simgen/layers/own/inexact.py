@@ -6,14 +6,25 @@ Stability of Numerical Algorithms", 2002, 3.3), with u the unit roundoff. Consta
 those of what compilers for GPUs make of them without a library: a division is right to 2.5 units
 in the last place (OpenCL 3.0 C, 7.4), exponentials and logarithms are one instruction of 1 unit and
 the products around it.
+
+The type of storage is not the type of arithmetic: 16-bit numbers are computed with in float32, and
+results may be rounded to 16 bits on the way where a kernel does so (`Arithmetic.narrow`). What
+overflows on the way has an infinite bound.
+
+Evaluated with `Arithmetic.likely`, the same rules give the proxy standard deviation of the error
+(simgen/numerics/spread.py): roundings in sums count as independent, all others whole.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import inf
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+
+from simgen.dtypes import DType
+from simgen.numerics.spread import correlated, repeats
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -25,7 +36,40 @@ if TYPE_CHECKING:
 DIVISION = 5.0  # in units of u: 2.5 units in the last place
 FUNCTION = 16.0
 PERIODIC = 64.0  # of sin and cos, whose argument is reduced with one product
+NARROW = 4.0  # units of a narrow type at most: its functions are right to 2 in the last place
 TINY = 2.0**-126  # what is smaller may be flushed to zero
+FAR = 8.0  # standard deviations that nothing exceeds
+
+
+@dataclass(frozen=True)
+class Arithmetic:
+    """What kernels compute in.
+
+    Attributes:
+        u: unit roundoff of operations.
+        sums: unit roundoff of additions in sums.
+        narrow: unit roundoff of the type that results are rounded to on the way; 0: none.
+        least: half of the distance of the smallest numbers of that type.
+        overflow: a result from here on is infinite.
+        sum_overflow: a sum from here on is infinite.
+        likely: errors are proxy standard deviations, not bounds.
+    """
+
+    u: float = DType.F32.roundoff
+    sums: float = DType.F32.roundoff
+    narrow: float = 0.0
+    least: float = 0.0
+    overflow: float = DType.F32.overflow
+    sum_overflow: float = DType.F32.overflow
+    likely: bool = False
+
+    @property
+    def flushed(self) -> float:
+        """What may be lost of a result that is nearly 0."""
+        return self.least + (TINY if self.u >= DType.F32.roundoff else 0.0)
+
+
+FLOAT32 = Arithmetic()
 
 
 @dataclass(frozen=True)
@@ -34,15 +78,21 @@ class Inexact:
 
     value: Array
     bound: Array
-    u: float
+    u: Arithmetic = FLOAT32
 
     __array_priority__ = 100
 
-    def rounded(self, units: float = 1.0) -> Inexact:
-        """After an operation that is right to so many units of u."""
-        flushed = TINY if self.u >= 2.0**-24 else 0.0
-        more = units * self.u * (np.abs(self.value) + self.bound) + flushed
-        return Inexact(self.value, self.bound + more, self.u)
+    def rounded(self, units: float = 1.0, *operands: Inexact) -> Inexact:
+        """After an operation that is right to so many units in the last place of the arithmetic;
+        of infinite operands that are exact, an infinite result is so too."""
+        most = np.abs(self.value) + self.bound
+        relative = units * self.u.u + min(units, NARROW) * self.u.narrow
+        bound = self.bound + relative * most + self.u.flushed
+        bound = np.where(most < self.u.overflow, bound, inf)
+        for each in operands:
+            exact = np.isinf(each.value) & (each.bound == 0) & np.isinf(self.value)
+            bound = np.where(exact, 0.0, bound)
+        return Inexact(self.value, bound, self.u)
 
     def moved(self, function: Callable[[Array], Array]) -> Inexact:
         """Elements chosen or put elsewhere."""
@@ -50,10 +100,13 @@ class Inexact:
 
     def increasing(self, function: Callable[[Array], Array], units: float = FUNCTION) -> Inexact:
         """A function that never decreases: its error is what the ends of the interval give."""
+        far = FAR if self.u.likely else 1.0
         middle = function(self.value)
-        low, high = function(self.value - self.bound), function(self.value + self.bound)
-        spread = np.fmax(np.abs(high - middle), np.abs(middle - low))
-        return Inexact(middle, np.nan_to_num(spread, nan=0.0, posinf=np.inf), self.u).rounded(units)
+        low = function(self.value - far * self.bound)
+        high = function(self.value + far * self.bound)
+        spread = np.fmax(np.abs(high - middle), np.abs(middle - low)) / far
+        spread = np.where(np.isfinite(self.bound), np.nan_to_num(spread, nan=0.0, posinf=inf), inf)
+        return Inexact(middle, spread, self.u).rounded(units, self)
 
 
 @dataclass(frozen=True)
@@ -64,7 +117,7 @@ class Decision:
     unsure: Array
 
 
-def of(value: Any, u: float) -> Inexact:
+def of(value: Any, u: Arithmetic = FLOAT32) -> Inexact:
     """A number or an array as values without errors; decisions count as 0 and 1."""
     if isinstance(value, Inexact):
         return value
@@ -75,11 +128,11 @@ def of(value: Any, u: float) -> Inexact:
 
 
 def add(a: Inexact, b: Inexact) -> Inexact:
-    return Inexact(a.value + b.value, a.bound + b.bound, a.u).rounded()
+    return Inexact(a.value + b.value, a.bound + b.bound, a.u).rounded(1.0, a, b)
 
 
 def subtract(a: Inexact, b: Inexact) -> Inexact:
-    return Inexact(a.value - b.value, a.bound + b.bound, a.u).rounded()
+    return Inexact(a.value - b.value, a.bound + b.bound, a.u).rounded(1.0, a, b)
 
 
 def _product(a: Inexact, b: Inexact, times: Callable[[Array, Array], Array]) -> Array:
@@ -90,15 +143,17 @@ def _product(a: Inexact, b: Inexact, times: Callable[[Array, Array], Array]) -> 
 
 
 def multiply(a: Inexact, b: Inexact) -> Inexact:
-    return Inexact(a.value * b.value, _product(a, b, np.multiply), a.u).rounded()
+    return Inexact(a.value * b.value, _product(a, b, np.multiply), a.u).rounded(1.0, a, b)
 
 
 def divide(a: Inexact, b: Inexact) -> Inexact:
     quotient = a.value / b.value
-    left = np.abs(b.value) - b.bound
+    left = np.abs(b.value) - (FAR if a.u.likely else 1.0) * b.bound
     error = (a.bound + np.abs(quotient) * b.bound) / np.where(left > 0, left, 0.0)
     exact = (a.bound == 0) & (b.bound == 0)
-    return Inexact(quotient, np.where(exact, 0.0, error), a.u).rounded(DIVISION)
+    made = Inexact(quotient, np.where(exact, 0.0, error), a.u).rounded(DIVISION, a)
+    of_zero = exact & (b.value == 0) & np.isinf(quotient)
+    return Inexact(quotient, np.where(of_zero, 0.0, made.bound), a.u)
 
 
 def power(a: Inexact, b: Inexact) -> Inexact:
@@ -112,22 +167,52 @@ def power(a: Inexact, b: Inexact) -> Inexact:
     value = a.value**b.value
     of_a = np.abs(b.value) * a.bound / np.abs(a.value)
     relative = of_a + np.abs(logarithm) * b.bound
-    units = (4 * np.abs(b.value * logarithm) + FUNCTION) * a.u
+    units = (4 * np.abs(b.value * logarithm) + FUNCTION) * a.u.u
     return Inexact(value, np.abs(value) * (np.expm1(relative) + units), a.u).rounded()
 
 
 def bilinear(a: Inexact, b: Inexact, times: Callable[..., Array], terms: int) -> Inexact:
     """Sums of `terms` products each, in any order: matmul, convolve."""
-    magnitude = times(np.abs(a.value) + a.bound, np.abs(b.value) + b.bound)
-    error = _product(a, b, times) + (terms + 1) * a.u * magnitude + terms * _flush(a.u)
-    return Inexact(times(a.value, b.value), error, a.u)
+    of_terms = times(np.abs(a.value) + a.bound, np.abs(b.value) + b.bound)
+    error = _product(a, b, times) + a.u.u * of_terms + terms * a.u.flushed
+    squares = times(np.square(a.value), np.square(b.value)) if a.u.likely else of_terms
+    equal = min(_repeats(a.value), _repeats(b.value)) if a.u.likely else 1.0
+    value = times(a.value, b.value)
+    return _summed(value, error, of_terms, squares, terms, equal, a.u)
 
 
 def summed(a: Inexact, function: Callable[[Array], Array], terms: int) -> Inexact:
     """Sums of `terms` elements each, in any order: sum, cumsum."""
-    magnitude = function(np.abs(a.value) + a.bound)
-    error = function(a.bound) + terms * a.u * magnitude
-    return Inexact(function(a.value), error, a.u)
+    of_terms = function(np.abs(a.value) + a.bound)
+    squares = function(np.square(a.value)) if a.u.likely else of_terms
+    equal = _repeats(a.value) if a.u.likely else 1.0
+    return _summed(function(a.value), function(a.bound), of_terms, squares, terms, equal, a.u)
+
+
+def _summed(
+    value: Array, error: Array, magnitude: Array, squares: Array, terms: int, equal: float,
+    u: Arithmetic,
+) -> Inexact:  # fmt: skip
+    """Sums whose terms are off by `error` together, with the roundings of `terms` additions.
+
+    Jeannerod and Rump, "Improved error bounds for inner products in floating-point arithmetic",
+    SIAM J. Matrix Anal. Appl. 34(2), 2013: n u of the sum of absolute values, for every n. The
+    likely partial sums are those of terms in a random order, whose squares add up to
+    n / 6 of the terms' squares and n / 3 of the square of the sum on average; both count thrice.
+    """
+    lost = terms * u.sums * magnitude
+    if u.likely:
+        sigma = u.sums * np.sqrt(terms * (squares / 2 + np.square(value)))
+        lost = correlated(sigma, lost, terms, squares, magnitude, equal)
+    made = Inexact(value, np.where(magnitude < u.sum_overflow, error + lost, inf), u)
+    return made.rounded(1.0) if u.narrow else made
+
+
+def _repeats(values: Array) -> float:
+    """How often a value is there, among those of its row or column."""
+    if values.ndim < 2:
+        return repeats(values)
+    return max(repeats(values), repeats(np.moveaxis(values, -2, -1)))
 
 
 def extreme(a: Inexact, function: Callable[[Array], Array]) -> Inexact:
@@ -145,18 +230,20 @@ def pairwise(a: Inexact, b: Inexact, function: Callable[[Array, Array], Array]) 
 
 def exponential(a: Inexact) -> Inexact:
     """The argument times log2 e is rounded before the instruction."""
-    moved = Inexact(a.value, a.bound + 2 * a.u * np.abs(a.value), a.u)
+    lost = np.where(np.isinf(a.value) & (a.bound == 0), 0.0, 2 * a.u.u * np.abs(a.value))
+    moved = Inexact(a.value, a.bound + lost, a.u)
     return moved.increasing(np.exp)
 
 
 def logarithm(a: Inexact, function: Callable[[Array], Array]) -> Inexact:
     """Right to units of the result, or of 1 where that is smaller."""
     made = a.increasing(function)
-    return Inexact(made.value, made.bound + FUNCTION * a.u, a.u)
+    pole = np.isinf(made.value) & (a.bound == 0)
+    return Inexact(made.value, np.where(pole, 0.0, made.bound + FUNCTION * a.u.u), a.u)
 
 
 def periodic(a: Inexact, function: Callable[[Array], Array]) -> Inexact:
-    error = a.bound + (4 * np.abs(a.value) + PERIODIC) * a.u
+    error = a.bound + (4 * np.abs(a.value) + PERIODIC) * a.u.u
     return Inexact(function(a.value), error, a.u)
 
 
@@ -168,7 +255,7 @@ def stepped(a: Inexact, function: Callable[[Array], Array]) -> Inexact:
 
 
 def compare(a: Inexact, b: Inexact, function: Callable[[Array, Array], Array]) -> Decision:
-    error = a.bound + b.bound
+    error = (a.bound + b.bound) * (FAR if a.u.likely else 1.0)
     unsure = (np.abs(a.value - b.value) <= error) & (error > 0)
     return Decision(function(a.value, b.value), unsure)
 
@@ -182,7 +269,3 @@ def choose(condition: Any, a: Inexact, b: Inexact) -> Inexact:
     bound = np.where(condition.value, a.bound, b.bound)
     either = np.abs(a.value - b.value) + np.fmax(a.bound, b.bound)
     return Inexact(chosen, np.where(condition.unsure, either, bound), a.u)
-
-
-def _flush(u: float) -> float:
-    return TINY if u >= 2.0**-24 else 0.0
