@@ -30,7 +30,10 @@ _ARITHMETIC = re.compile(
 )
 _TO_FLOAT = r"(?:__half2float|__bfloat162float|__low2float|__high2float|float|static_cast<float>)"
 # A conversion to the narrow type, up to the bracket that opens its operand.
-_FROM_FLOAT = r"(?:__float2(?:half|bfloat16)(?:_r[nzud])?|__double2half|static_cast<\s*(?:{0})\s*>|(?:{0}))\s*\("
+_FROM_FLOAT = (
+    r"(?:__float2(?:half|bfloat16)(?:_r[nzud])?|__double2half"
+    r"|static_cast<\s*(?:{0})\s*>|(?:{0}))\s*\("
+)
 
 
 def rounds(text: str, entry: str, kind: str) -> bool:

@@ -381,6 +381,11 @@ class Layer(ABC):
         """What the pass writes, from what it reads, in float64."""
         raise UnsupportedError(self.kind, "not lowered")
 
+    def as_computed(self, tensors: Tensors, direction: Pass) -> Tensors:
+        """`reference`, with the numbers that the kernels have on the way: what these overflow
+        (simgen/numerics/ranged.py)."""
+        return self.reference(tensors, direction)
+
     def tolerance(self, tensors: Tensors, direction: Pass) -> Tensors:
         """Bound on |kernel - reference| for each written element, derived from the kernel.
 
