@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -81,7 +82,7 @@ def _joining(function: Callable[..., Any]) -> Any:
             return function([_plain(each) for each in parts], *more, **said)
         given = [inexact.of(each, u) for each in parts]
         values = function([each.value for each in given], *more, **said)
-        return Inexact(values, function([each.bound for each in given], *more, **said), u)
+        return Inexact(values, function([each.bound for each in given], *more, **said), u, 1.0)
 
     return call
 
@@ -214,8 +215,8 @@ def _clip(x: Any, low: Any, high: Any) -> Any:
 
 
 FUNCTIONS: dict[str, Callable[..., Any]] = {
-    "abs": _unary(lambda x: Inexact(np.abs(x.value), x.bound, x.u), np.abs),
-    "sqrt": _unary(lambda x: Inexact(np.maximum(x.value, 0 * x.value), x.bound, x.u).increasing(
+    "abs": _unary(lambda x: replace(x, value=np.abs(x.value)), np.abs),
+    "sqrt": _unary(lambda x: replace(x, value=np.maximum(x.value, 0 * x.value)).increasing(
         lambda v: np.sqrt(np.maximum(v, 0)), inexact.DIVISION)),
     "exp": _unary(inexact.exponential),
     "exp2": _unary(lambda x: x.increasing(np.exp2)),

@@ -18,7 +18,7 @@ from simgen.layers.own import expression, inexact
 from simgen.layers.own.definition import EXPECTED, Definition, OwnTensor
 from simgen.layers.own.inexact import Decision, Inexact
 from simgen.machine import fitted
-from simgen.numerics.spread import Spread
+from simgen.numerics.spread import Spread, peak_limit
 from simgen.storage.schema import SchemaError
 
 if TYPE_CHECKING:
@@ -124,7 +124,11 @@ class OwnKernel(Layer, in_configs=False):
     def tolerance(self, tensors: Tensors, direction: Pass) -> Tensors:
         made = self.definition
         if made.tolerance is None:
-            return {name: found.bound for name, found in self._evaluated(tensors)}
+            likely = self._likely(tensors)
+            return {
+                name: np.fmin(found.bound, peak_limit(found.value.size) * likely[name])
+                for name, found in self._evaluated(tensors)
+            }
         found = {}
         for name, values in self.reference(tensors, direction).items():
             whole = values.astype(np.float64)
@@ -133,13 +137,15 @@ class OwnKernel(Layer, in_configs=False):
         return found
 
     def spread(self, tensors: Tensors, direction: Pass, tolerance: Tensors) -> Mapping[str, Spread]:
-        if self.definition.tolerance is not None or not self.definition.references:
+        if self.definition.tolerance is not None:
             return super().spread(tensors, direction, tolerance)
-        likely = replace(self._arithmetic, likely=True)
-        return {
-            name: Spread(np.fmin(found.bound, tolerance[name]))
-            for name, found in self._evaluated(tensors, likely)
-        }
+        likely = self._likely(tensors)
+        return {name: Spread(np.fmin(likely[name], bound)) for name, bound in tolerance.items()}
+
+    def _likely(self, tensors: Tensors) -> Tensors:
+        """Proxy standard deviations of the errors of each output."""
+        kind = replace(self._arithmetic, likely=True)
+        return {name: found.bound for name, found in self._evaluated(tensors, kind)}
 
     @cached_property
     def _arithmetic(self) -> Arithmetic:
