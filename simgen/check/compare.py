@@ -21,6 +21,7 @@ WORST = 5  # points to remember
 # Upper ends of the classes of the ULP histogram; the last class holds what no number of ULPs tells:
 # NaN or infinity on one side only.
 ULP_CLASSES = (0, 1, 2, 4, 16, 256, 65536, 2**32)
+OTHER_ORDER = 8  # tolerances, and units in the last place
 NEAR = 2.0**-10  # share that roundings may be of what an overflow has left
 NO_BOUND = "rounding has no bound there"
 FEW = 8  # roundings that may add to a value, or take from it
@@ -75,6 +76,7 @@ class Comparison:
 
     shape: tuple[int, ...]
     dtype: DType = DType.F32
+    by_reference: bool = False  # bounds follow a user's expression, not the kernel's text
     elements: int = 0
     outside: int = 0  # elements farther apart than their bound
     exact: int = 0  # elements whose bound is zero
@@ -189,6 +191,19 @@ class Comparison:
     def passed(self) -> bool:
         """No element outside of its bound, and both judges of the whole tensor within limits."""
         return self.outside == 0 and (self.statistic or 0.0) <= 1 and (self.peak or 0.0) <= 1
+
+    @property
+    def is_other_order(self) -> bool:
+        """Whether errors are those of a sum or product in another order than the reference's:
+        few tolerances, and few units in the last place of the largest value."""
+        return (
+            self.by_reference
+            and not self.passed
+            and not self.special
+            and not self.dtype.is_narrow
+            and self.max_ratio <= OTHER_ORDER
+            and self.max_error <= OTHER_ORDER * 2 * self.dtype.roundoff * self.max_reference
+        )
 
     def _add_free(
         self,

@@ -231,7 +231,10 @@ def _step(
     given = {port: spec.shape for port, spec in specs.items() if port in layer.shape_given}
     taken = [results.samples(result) for result in found]
     masks = [sampled.computed(workload, index, each) if each else {} for each in taken]
-    comparisons = [{p: Comparison(s.shape, s.dtype) for p, s in specs.items()} for _ in judged]
+    comparisons = [
+        {p: Comparison(s.shape, s.dtype, layer.by_reference) for p, s in specs.items()}
+        for _ in judged
+    ]
     have = [pair.a for pair in judged if pair.b is None]
     had = {at: _read(step, index, inputs, found[at], shapes) for at in have}
     for part in _slices(workload, step, layer, shapes):

@@ -283,6 +283,11 @@ class Layer(ABC):
         """Whether an error of one element is found in others, as behind transforms of tiles."""
         return False
 
+    @property
+    def by_reference(self) -> bool:
+        """Whether bounds follow a user's expression, and not the kernel's text."""
+        return False
+
     def magnifies(self, tensors: Tensors) -> float:
         """What follows a sum makes its error at most so many times larger, 1 or more."""
         return 1.0

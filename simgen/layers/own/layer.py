@@ -121,6 +121,10 @@ class OwnKernel(Layer, in_configs=False):
             return {each.name: tensors[f"{EXPECTED}{each.name}"] for each in made.outputs}
         return {name: found.value for name, found in self._evaluated(tensors)}
 
+    @property
+    def by_reference(self) -> bool:
+        return self.definition.tolerance is None
+
     def tolerance(self, tensors: Tensors, direction: Pass) -> Tensors:
         made = self.definition
         if made.tolerance is None:
