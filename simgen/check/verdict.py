@@ -49,7 +49,11 @@ class Verdict:
         compared = self.comparison
         if self.wrong or self.suspicions or not (compared.passed or compared.is_other_order):
             return Outcome.DIFFERENT
-        return Outcome.NOTHING if compared.is_other_order or proves_nothing(self.comparison) else Outcome.SAME
+        return (
+            Outcome.NOTHING
+            if compared.is_other_order or proves_nothing(self.comparison)
+            else Outcome.SAME
+        )
 
     @property
     def passed(self) -> bool:

@@ -79,7 +79,7 @@ def _without_stores(text: str, either: str) -> str:
     while found := call.search(text, at):
         end = found.end()
         if text[end - 1] == "(":
-            end = _closed(text, end)
+            end = closed(text, end)
         if not re.match(r"\s*;", text[end:]):
             made.append(text[at : found.end()])
             at = found.end()
@@ -90,7 +90,7 @@ def _without_stores(text: str, either: str) -> str:
     return "".join(made) + text[at:]
 
 
-def _closed(text: str, at: int) -> int:
+def closed(text: str, at: int) -> int:
     """Where the bracket that opened before `at` is closed, or the end."""
     depth = 1
     while depth and at < len(text):
@@ -106,7 +106,7 @@ def _computes(text: str, pointer: str) -> bool:
         is_element = bool(found[1]) or found[0].startswith("*")
         if not is_element:
             continue
-        end = _closed(text, found.end()) if found[1] else found.end()
+        end = closed(text, found.end()) if found[1] else found.end()
         after = text[end:].lstrip()
         if re.search(rf"{_TO_FLOAT}\s*\($|\(\s*float\s*\)$", before) and (
             after.startswith(")") or before.endswith(")")

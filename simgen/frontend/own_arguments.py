@@ -10,6 +10,7 @@ import re
 from typing import TYPE_CHECKING
 
 from simgen.frontend import kernel_pieces, narrow_text
+from simgen.frontend.narrow_text import closed
 from simgen.layers.own.expression import ExpressionError
 
 if TYPE_CHECKING:
@@ -69,6 +70,68 @@ def check(text: str, entry: str, defines: Mapping[str, str], given: Mapping[int,
                 f"{place}: argument {at + 1}, {said[at]!r}, is no {is_not}, and {entry} takes "
                 f"{parameter!r}; write a number such as {right}"
             )
+
+
+def check_inputs(
+    text: str, entry: str, said: list[str], inputs: frozenset[str], place: str
+) -> None:
+    """Refuse a kernel that writes a tensor of `inputs`; `said` are all of its arguments.
+
+    Raises:
+        ExpressionError: its text does. What functions do that it calls is not looked at: `host`
+            ends where they write an input.
+    """
+    code = kernel_pieces.plain(text)
+    taken, body = _parameters(code, entry), _body(code, entry)
+    if len(taken) != len(said):
+        return
+    for parameter, name in zip(taken, said, strict=True):
+        pointee = parameter.partition("*")[0]
+        if name in inputs and "*" in parameter and not re.search(r"\bconst\b", pointee):
+            own = re.findall(r"\w+", parameter)[-1]
+            if any(_writes(body, each) for each in _derived(body, own)):
+                raise ExpressionError(
+                    f"{place}: {entry} writes {name}, an input; make it an output that holds "
+                    f'values before, as outputs = {{ {name} = "f32[n] normal(0, 1)" }}'
+                )
+
+
+def _derived(body: str, name: str) -> list[str]:
+    """A pointer, and those that are made of it: `float* row = x + 4 * i;`."""
+    found = [name]
+    for each in found:
+        made = re.findall(
+            r"\*\s*(?:(?:const|__restrict__|__restrict)\s+)*(\w+)\s*=\s*"
+            rf"(?:\([^()]*\*\s*\)|reinterpret_cast\s*<[^<>]*>\s*\(|[&(\s])*\b{each}\b",
+            body,
+        )
+        found += [other for other in made if other not in found]
+    return found
+
+
+def _writes(body: str, name: str) -> bool:
+    """Whether a statement writes what the pointer leads to."""
+    assigned = re.compile(r"\s*(?:\.\w+\s*)*(?:=(?!=)|(?:[-+*/%&|^]|<<|>>)=|\+\+|--)")
+    for found in re.finditer(rf"(?<![\w.])(?:(\+\+|--)\s*)?{name}\s*\[", body):
+        if found[1]:
+            return True
+        end = closed(body, found.end())
+        while body[end : end + 1] == "[":
+            end = closed(body, end + 1)
+        if assigned.match(body, end):
+            return True
+    through = rf"(?:^|[;{{}})])\s*\*\s*(?:{name}\b(?:\+\+|--)?|\(\s*{name}\b[^;=()]*\))\s*"
+    if re.search(through + r"(?:=(?!=)|(?:[-+*/%&|^]|<<|>>)=)", body):
+        return True
+    atomic = rf"\batomic(?!_?[lL]oad)\w*\s*\(\s*(?:\([^()]*\*\s*\)\s*)?&?\s*\(?\s*{name}\b"
+    return bool(re.search(rf"{atomic}|\bvstore\w*\s*\([^;]*,\s*{name}\s*\)", body))
+
+
+def _body(code: str, entry: str) -> str:
+    """What stands in the braces of a kernel."""
+    name = re.escape(re.sub(r"<.*", "", entry).split("::")[-1])
+    found = re.search(rf"\bvoid\b[^;{{}}]*?\b{name}\s*\([^{{;]*\{{", code)
+    return code[found.end() : closed(code, found.end())] if found else ""
 
 
 def _parameters(code: str, entry: str) -> list[str]:

@@ -147,6 +147,8 @@ class Launches:
             own, listed = kernel.source, [str(each).strip() for each in said["args"]]
             kinds = {**self._kinds, **{v.at: "structure" for v in values if v.local}}
             own_arguments.check(own.text, own.entry, dict(own.defines), kinds, place, listed)
+            given = frozenset(each.name for each in self.tensors if each.fill and not each.output)
+            own_arguments.check_inputs(own.text, own.entry, listed, given, place)
         args += kernel.source.variables
         if not args:
             raise ExpressionError(f"{place}: no tensor among its args, so that it can do nothing")
