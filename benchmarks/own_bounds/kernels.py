@@ -96,7 +96,7 @@ def spoilt(y, fault, kind):
     elif fault == "row before" and y.ndim > 1:
         y[1] = y[0]
     elif fault == "last not written":
-        flat[-1] = 0
+        flat[-1] = np.nan  # the canary
     return y
 
 
@@ -120,7 +120,11 @@ def rms_norm(t, order, fault, kind):
 def layer_norm(t, order, fault, kind):
     x, w = t["x"].astype(F), t["w"].astype(F)
     n = F(x.shape[1])
-    mean = total(x, order) / n if fault != "mean of the row before" else np.roll(total(x, order) / n, 1)
+    mean = (
+        total(x, order) / n
+        if fault != "mean of the row before"
+        else np.roll(total(x, order) / n, 1)
+    )
     d = x - mean[:, None]
     var = summed(d * d, order, fault, kind) / (n - 1 if fault == "n - 1" else n)
     r = F(1) / np.sqrt(var + F(1e-5))

@@ -31,7 +31,7 @@ FEW = 8  # roundings that may add to a value, or take from it
 class Beyond:
     """Elements before whose result a number is out of float32's range, and why.
 
-    `values` are what is left of them where that overflows; None: anything.
+    `values` are what is left of them where that overflows: NaN, or None, is anything.
     """
 
     mask: NDArray[np.bool_]
@@ -44,6 +44,7 @@ class Beyond:
             return self.mask
         with np.errstate(all="ignore"):
             near = np.abs(found - self.values) <= bound + np.abs(self.values) * NEAR
+            near |= np.isnan(self.values)
         allowed: NDArray[np.bool_] = self.mask & (near | ~np.isfinite(found) | (found == 0))
         return allowed
 
@@ -148,7 +149,7 @@ class Comparison:
             self.nans += int(np.count_nonzero(nans & ~over))
         with np.errstate(invalid="ignore"):
             wrong = ~same & ~((error <= bound) & np.isfinite(error))
-            free = self._add_free(wrong, wide_a, reference, bound, numbers, beyond)
+            free = self._add_free(wrong, wide_a, bound, numbers, beyond)
         same |= free
         error[same] = 0.0
         special = ~same & ~np.isfinite(error)
@@ -209,7 +210,6 @@ class Comparison:
         self,
         outside: NDArray[np.bool_],
         found: NDArray[np.float64],
-        reference: NDArray[np.float64],
         bound: NDArray[np.float64],
         numbers: NDArray[np.int64],
         beyond: Callable[[], Beyond | None] | None,
@@ -222,7 +222,7 @@ class Comparison:
         if made:
             values = None if made.values is None else made.values.reshape(-1)[numbers]
             part = Beyond(made.mask.reshape(-1)[numbers], made.cause, values)
-            over = outside & part.allows(found, bound) & (np.abs(reference) < self.dtype.overflow)
+            over = outside & part.allows(found, bound)
             self._add_cause(part.cause, over)
             free |= over
         self.free += int(np.count_nonzero(free))

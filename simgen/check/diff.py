@@ -31,7 +31,7 @@ from simgen.bundle import results, sampled
 from simgen.check import shares
 from simgen.check.compare import NEAR, Beyond, Comparison, suspicions
 from simgen.check.verdict import REFERENCE, Diff, Verdict
-from simgen.dtypes import FLUSHED
+from simgen.dtypes import FLUSHED, DType
 from simgen.errors import UsageError
 from simgen.frontend.network import make_layer
 from simgen.ir import Pass
@@ -92,7 +92,9 @@ class _Range:
         values, reference = values.reshape(-1)[part], reference[part]
         with np.errstate(all="ignore"):
             near = np.abs(values - reference) <= NEAR * np.abs(reference) + FLUSHED
-        mask = ~(near | (values == reference) | np.isnan(reference))
+            infinite = np.isinf(values) & (np.abs(reference) >= DType.F32.overflow)
+            same_sign = np.sign(values) == np.sign(reference)
+        mask = ~(near | (values == reference) | np.isnan(reference) | (infinite & same_sign))
         return Beyond(mask, ranged.cause(self._log), values) if mask.any() else None
 
     @cached_property

@@ -24,6 +24,7 @@ _SAID = {
     "add": "{0:.4g} + {1:.4g}", "subtract": "{0:.4g} - {1:.4g}", "divide": "{0:.4g} / {1:.4g}",
 }  # fmt: skip
 OVER, UNDER = " overflows float32 in this algorithm", " underflows float32 in this algorithm"
+NEAR = 2.0**-20  # a sum of one sign is that of its absolute terms, but for rounding
 _SUMS = ("matmul", "vecdot", "einsum", "dot", "tensordot")
 
 
@@ -86,13 +87,15 @@ class Ranged(np.ndarray):
         parts = np.zeros_like(over)
         if again and _large(given):
             absolute = again(*(np.abs(e) if isinstance(e, np.ndarray) else e for e in given))
-            parts = np.isfinite(found) & ~over & (np.abs(absolute) >= DType.F32.overflow)
+            cancels = np.abs(absolute) > size * (1 + NEAR)
+            parts = np.isfinite(found) & cancels & (np.abs(absolute) >= DType.F32.overflow)
         lost = (size > 0) & (size < FLUSHED)
         if OVER not in self.log and (over.any() or parts.any()):
             self.log[OVER] = _cause(name, method, given, over, again is not None) + OVER
         if UNDER not in self.log and lost.any():
             self.log[UNDER] = _cause(name, method, given, lost, False) + UNDER
-        limited = np.where(over, np.copysign(np.inf, found), np.where(parts, np.nan, found))
+        limited = np.where(over, np.copysign(np.inf, found), found)
+        limited = np.where(parts, np.nan, limited)
         limited = np.where(lost, 0.0, limited)
         if isinstance(found, np.ndarray) and type(found) is np.ndarray and found.ndim:
             found[...] = limited  # `out` is a view of an array that is there
