@@ -4,12 +4,16 @@ The arithmetic is NumPy's in float32, one rounding per operation, with sums in o
 have; nothing here uses simgen's bounds. `Kernel.compute` takes the place of a GPU.
 """
 
+# ruff: noqa: E501
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 F = np.float32
 ORDERS = ("sequential", "backward", "strided", "warps", "pairwise")

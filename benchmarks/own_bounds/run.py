@@ -1,4 +1,4 @@
-"""Are bounds of somebody's 16-bit kernels those of their arithmetic: right ones pass, mutants do not.
+"""Judge right 16-bit kernels and mutants of them by the bounds of a user's kernels.
 
     python benchmarks/own_bounds/run.py --cases 500 --seed 1
 
@@ -32,7 +32,8 @@ MOST_NARROW = 4096  # terms of sums in the narrow type
 def described(kernel, kind, m, n, folder):
     """The layer of a description, as `simgen build` reads it."""
     names = ", ".join(f"const T* {name}" for name in kernel.inputs)
-    text = f"using T = {TYPES[kind]};\n__global__ void k({names}, T* y, int n)\n{{ const int row = blockIdx.x; {kernel.body} }}\n"
+    text = f"using T = {TYPES[kind]};\n__global__ void k({names}, T* y, int n)\n"
+    text += f"{{ const int row = blockIdx.x; {kernel.body} }}\n"
     inputs = ", ".join(f'{name} = "{spec.format(t=kind)}"' for name, spec in kernel.inputs.items())
     args = ", ".join(f'"{name}"' for name in (*kernel.inputs, "y"))
     toml = f"""
@@ -114,9 +115,8 @@ def run(count, seed, mutants):
             with warnings.catch_warnings(), np.errstate(all="ignore"):
                 warnings.simplefilter("ignore")
                 found = spoilt(kernel.compute(tensors, order, fault, stored), fault, stored)
-                if mutants:
-                    if as_good(layer, tensors, found, stored):
-                        continue
+                if mutants and as_good(layer, tensors, found, stored):
+                    continue
             outcome, made = judge(layer, tensors, found)
             done += 1
             counts.setdefault(kernel.name, Counter())[outcome] += 1

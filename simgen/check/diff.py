@@ -346,7 +346,7 @@ def _beyond(
     made = [each for each in found if each]
     if len(expected) == 1 or not made:
         return next(iter(made), None)
-    return Beyond(np.logical_or.reduce([each.mask for each in made]), made[0].cause)
+    return Beyond(np.any([each.mask for each in made], axis=0), made[0].cause)
 
 
 def _part(spread: Spread | None, part: slice) -> Spread | None:
