@@ -91,7 +91,6 @@ class Comparison:
     nans: int = 0  # NaN on both sides
     finite: int = 0  # of the reference, in the type
     free: int = 0  # elements that nothing is known of, and that are not what the reference says
-    unknown: int = 0  # these, and elements whose bound is infinite
     causes: dict[str, int] = field(default_factory=dict)  # why -> elements of these
     zeros: list[int] = field(default_factory=lambda: [0, 0, 0])  # of a, b, reference
     # What one value in all elements would have to lie between, to be within all bounds.
@@ -167,8 +166,7 @@ class Comparison:
         ratio = np.divide(error, bound, out=np.where(error > 0, np.inf, 0.0), where=usable)
         self.max_ratio = max(self.max_ratio, float(ratio.max(initial=0.0)))
         self._add_ulps(a, b, error, same, special)
-        known = ~free & np.isfinite(bound)
-        self.unknown += int(np.count_nonzero(~known))
+        known = ~free if free.any() else slice(None)
         self._add_range((wide_a[known], wide_b[known], reference[known]))
         self._add_window(reference, self._limit(bound, spread), free)
         self._add_worst(start + numbers, ratio, error, (*columns, reference, bound))
@@ -337,7 +335,7 @@ def suspicions(comparison: Comparison, which: int, untouched: int, guard_intact:
     leave too: where all that are NaN must be, it says nothing.
     """
     found: list[str] = []
-    size = comparison.elements - comparison.unknown
+    size = comparison.elements - comparison.free
     if comparison.dtype.special in (Special.FINITE, Special.UNSIGNED_ZERO):
         right = comparison.outside == 0 and untouched <= comparison.overflowed + comparison.nans
         untouched = 0 if right else untouched
