@@ -13,13 +13,40 @@ from simgen.dtypes import DType, Special
 from simgen.numerics.spread import Spread, peak_limit, statistic_limit
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numpy.typing import NDArray
 
 WORST = 5  # points to remember
 # Upper ends of the classes of the ULP histogram; the last class holds what no number of ULPs tells:
 # NaN or infinity on one side only.
 ULP_CLASSES = (0, 1, 2, 4, 16, 256, 65536, 2**32)
+OTHER_ORDER = 8  # tolerances, and units in the last place
+NEAR = 2.0**-10  # share that roundings may be of what an overflow has left
+NO_BOUND = "rounding has no bound there"
 FEW = 8  # roundings that may add to a value, or take from it
+
+
+@dataclass(frozen=True)
+class Beyond:
+    """Elements before whose result a number is out of float32's range, and why.
+
+    `values` are what is left of them where that overflows: NaN, or None, is anything.
+    """
+
+    mask: NDArray[np.bool_]
+    cause: str
+    values: NDArray[np.float64] | None = None
+
+    def allows(self, found: NDArray[np.float64], bound: NDArray[np.float64]) -> NDArray[np.bool_]:
+        """Elements that may be what an overflow has left: it, 0, infinity or NaN."""
+        if self.values is None:
+            return self.mask
+        with np.errstate(all="ignore"):
+            near = np.abs(found - self.values) <= bound + np.abs(self.values) * NEAR
+            near |= np.isnan(self.values)
+        allowed: NDArray[np.bool_] = self.mask & (near | ~np.isfinite(found) | (found == 0))
+        return allowed
 
 
 @dataclass(frozen=True)
@@ -50,6 +77,7 @@ class Comparison:
 
     shape: tuple[int, ...]
     dtype: DType = DType.F32
+    by_reference: bool = False  # bounds follow a user's expression, not the kernel's text
     elements: int = 0
     outside: int = 0  # elements farther apart than their bound
     exact: int = 0  # elements whose bound is zero
@@ -62,6 +90,8 @@ class Comparison:
     overflowed: int = 0  # infinite, as they must be, or NaN in a type that has no infinity
     nans: int = 0  # NaN on both sides
     finite: int = 0  # of the reference, in the type
+    free: int = 0  # elements that nothing is known of, and that are not what the reference says
+    causes: dict[str, int] = field(default_factory=dict)  # why -> elements of these
     zeros: list[int] = field(default_factory=lambda: [0, 0, 0])  # of a, b, reference
     # What one value in all elements would have to lie between, to be within all bounds.
     window: list[float] = field(default_factory=lambda: [-np.inf, np.inf])
@@ -84,14 +114,16 @@ class Comparison:
         spread: Spread | None = None,
         apart: NDArray[np.float64] | float = 0.0,
         mask: NDArray[np.bool_] | None = None,
+        beyond: Callable[[], Beyond | None] | None = None,
     ) -> None:
         """Compare elements [start, start + a.size) of the flattened tensors; those of `mask`.
 
         `a` and `b` may be of the type or float64, of 64 bits `reference` too, and are then compared
         as whole numbers; `bound` is absolute. An element whose error is
         not a number counts as outside, unless both sides are the same NaN or infinity, or one is
-        the infinity, or NaN, to which the type rounds the other; so does one whose bound is not a
-        number.
+        the infinity, or NaN, to which the type rounds the other. One whose bound is infinite or
+        not a number is never outside: nothing is known of it. Nor is one that `beyond` allows,
+        which is asked where there are elements outside.
         `spread` is that of a - b about `apart`, what a right a - b is.
         """
         a, b, reference, bound = (np.asarray(t).reshape(-1) for t in (a, b, reference, bound))
@@ -115,6 +147,10 @@ class Comparison:
             infinite = np.isinf(wide_a) | np.isinf(wide_b)
             self.overflowed += int(np.count_nonzero(over | same & infinite))
             self.nans += int(np.count_nonzero(nans & ~over))
+        with np.errstate(invalid="ignore"):
+            wrong = ~same & ~((error <= bound) & np.isfinite(error))
+            free = self._add_free(wrong, wide_a, bound, numbers, beyond)
+        same |= free
         error[same] = 0.0
         special = ~same & ~np.isfinite(error)
         error[special] = np.inf
@@ -130,11 +166,14 @@ class Comparison:
         ratio = np.divide(error, bound, out=np.where(error > 0, np.inf, 0.0), where=usable)
         self.max_ratio = max(self.max_ratio, float(ratio.max(initial=0.0)))
         self._add_ulps(a, b, error, same, special)
-        self._add_range((wide_a, wide_b, reference))
-        self._add_window(reference, self._limit(bound, spread))
+        known = ~free if free.any() else slice(None)
+        self._add_range((wide_a[known], wide_b[known], reference[known]))
+        self._add_window(reference, self._limit(bound, spread), free)
         self._add_worst(start + numbers, ratio, error, (*columns, reference, bound))
         if spread:
-            self._add_spread(wide_a, wide_b, spread, apart)
+            apart = np.asarray(apart).reshape(-1)[known] if np.ndim(apart) else apart
+            sigma = spread.sigma.reshape(-1)[known]
+            self._add_spread(wide_a[known], wide_b[known], Spread(sigma, spread.shared), apart)
 
     @property
     def statistic(self) -> float | None:
@@ -153,6 +192,45 @@ class Comparison:
     def passed(self) -> bool:
         """No element outside of its bound, and both judges of the whole tensor within limits."""
         return self.outside == 0 and (self.statistic or 0.0) <= 1 and (self.peak or 0.0) <= 1
+
+    @property
+    def is_other_order(self) -> bool:
+        """Whether errors are those of a sum or product in another order than the reference's:
+        few tolerances, and few units in the last place of the largest value."""
+        return (
+            self.by_reference
+            and not self.passed
+            and not self.special
+            and not self.dtype.is_narrow
+            and self.max_ratio <= OTHER_ORDER
+            and self.max_error <= OTHER_ORDER * 2 * self.dtype.roundoff * self.max_reference
+        )
+
+    def _add_free(
+        self,
+        outside: NDArray[np.bool_],
+        found: NDArray[np.float64],
+        bound: NDArray[np.float64],
+        numbers: NDArray[np.int64],
+        beyond: Callable[[], Beyond | None] | None,
+    ) -> NDArray[np.bool_]:
+        """The elements that nothing is known of, where they are not what the reference says."""
+        free = outside & ~np.isfinite(bound)
+        self._add_cause(NO_BOUND, free)
+        outside = outside & ~free
+        made = beyond() if beyond and outside.any() else None
+        if made:
+            values = None if made.values is None else made.values.reshape(-1)[numbers]
+            part = Beyond(made.mask.reshape(-1)[numbers], made.cause, values)
+            over = outside & part.allows(found, bound)
+            self._add_cause(part.cause, over)
+            free |= over
+        self.free += int(np.count_nonzero(free))
+        return free
+
+    def _add_cause(self, cause: str, elements: NDArray[np.bool_]) -> None:
+        if count := int(np.count_nonzero(elements)):
+            self.causes[cause] = self.causes.get(cause, 0) + count
 
     def _add_spread(
         self,
@@ -208,8 +286,13 @@ class Comparison:
         limit: NDArray[np.float64] = np.fmin(bound, peak)
         return limit
 
-    def _add_window(self, reference: NDArray[np.float64], bound: NDArray[np.float64]) -> None:
-        finite = np.abs(reference) < self.dtype.overflow
+    def _add_window(
+        self,
+        reference: NDArray[np.float64],
+        bound: NDArray[np.float64],
+        free: NDArray[np.bool_],
+    ) -> None:
+        finite = (np.abs(reference) < self.dtype.overflow) & ~free
         if not finite.all():
             reference, bound = reference[finite], bound[finite]
         self.finite += reference.size
@@ -251,8 +334,8 @@ def suspicions(comparison: Comparison, which: int, untouched: int, guard_intact:
     tolerance of some reference. Where a type has one NaN of a sign, the canary is what overflows
     leave too: where all that are NaN must be, it says nothing.
     """
-    found = []
-    size = comparison.elements
+    found: list[str] = []
+    size = comparison.elements - comparison.free
     if comparison.dtype.special in (Special.FINITE, Special.UNSIGNED_ZERO):
         right = comparison.outside == 0 and untouched <= comparison.overflowed + comparison.nans
         untouched = 0 if right else untouched
@@ -276,6 +359,10 @@ def proves_nothing(comparison: Comparison) -> str:
     A dead kernel writes zeros, one value, or NaN. So a tensor proves something only if no one value
     in all of its elements would be within their bounds. Of a single element, that is said of zero.
     """
+    if comparison.free:
+        cause = max(comparison.causes, key=lambda each: comparison.causes[each])
+        which = f", in {comparison.free} of {comparison.elements} elements"
+        return cause + (which if comparison.free < comparison.elements else "")
     low, high = comparison.window
     zero_passes = low <= 0 <= high
     if not comparison.elements:

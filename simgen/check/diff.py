@@ -21,6 +21,7 @@ judged, by the bound that `simgen.workload.reference` gives, alone.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -28,11 +29,13 @@ import numpy as np
 
 from simgen.bundle import results, sampled
 from simgen.check import shares
-from simgen.check.compare import Comparison, suspicions
+from simgen.check.compare import NEAR, Beyond, Comparison, suspicions
 from simgen.check.verdict import REFERENCE, Diff, Verdict
+from simgen.dtypes import FLUSHED, DType
 from simgen.errors import UsageError
 from simgen.frontend.network import make_layer
 from simgen.ir import Pass
+from simgen.numerics import ranged
 from simgen.numerics.spread import Spread, both
 from simgen.tensors import data_file
 from simgen.workload import reference as chain
@@ -47,8 +50,11 @@ if TYPE_CHECKING:
     from simgen.layers import Layer
 
     Arrays = Mapping[str, NDArray[Any]]
-    # Of what a step writes in one result, by port: reference, bound, spread.
-    Expected = Mapping[str, tuple[NDArray[np.float64], NDArray[np.float64], Spread | None]]
+    # Of what a step writes in one result, by port: reference, bound, spread, what is out of range.
+    Expected = Mapping[
+        str,
+        tuple[NDArray[np.float64], NDArray[np.float64], Spread | None, "_Range | None"],
+    ]
     Progress = Callable[[int, int], None]
 
 SLICE = 2**21  # elements compared at a time, and computed, where a layer treats samples (n) alone
@@ -65,6 +71,38 @@ class _Pair:
     @property
     def sides(self) -> tuple[int, ...]:
         return (self.a,) if self.b is None else (self.a, self.b)
+
+
+@dataclass
+class _Range:
+    """What is left of a step's results where numbers on the way are out of float32's range.
+
+    Computed where a result is out of tolerance, and once for all ports.
+    """
+
+    layer: Layer
+    tensors: Arrays
+    direction: Pass
+    _log: dict[str, str] = field(default_factory=dict)
+
+    def beyond(self, port: str, reference: NDArray[np.float64], part: slice) -> Beyond | None:
+        values = self._found.get(port)
+        if values is None or values.size != reference.size:
+            return None
+        values, reference = values.reshape(-1)[part], reference[part]
+        with np.errstate(all="ignore"):
+            near = np.abs(values - reference) <= NEAR * np.abs(reference) + FLUSHED
+            infinite = np.isinf(values) & (np.abs(reference) >= DType.F32.overflow)
+            same_sign = np.sign(values) == np.sign(reference)
+        mask = ~(near | (values == reference) | np.isnan(reference) | (infinite & same_sign))
+        return Beyond(mask, ranged.cause(self._log), values) if mask.any() else None
+
+    @cached_property
+    def _found(self) -> Arrays:
+        with np.errstate(all="ignore"):
+            given = {p: ranged.ranged(v, self._log) for p, v in self.tensors.items()}
+            made = self.layer.as_computed(given, self.direction)
+        return {port: np.asarray(values) for port, values in made.items()}
 
 
 def diff(
@@ -195,7 +233,10 @@ def _step(
     given = {port: spec.shape for port, spec in specs.items() if port in layer.shape_given}
     taken = [results.samples(result) for result in found]
     masks = [sampled.computed(workload, index, each) if each else {} for each in taken]
-    comparisons = [{p: Comparison(s.shape, s.dtype) for p, s in specs.items()} for _ in judged]
+    comparisons = [
+        {p: Comparison(s.shape, s.dtype, layer.by_reference) for p, s in specs.items()}
+        for _ in judged
+    ]
     have = [pair.a for pair in judged if pair.b is None]
     had = {at: _read(step, index, inputs, found[at], shapes) for at in have}
     for part in _slices(workload, step, layer, shapes):
@@ -234,7 +275,7 @@ def _judge_last(
         for _, name in step.writes:
             if name not in whole:
                 continue
-            spec, expected = workload.buffer(name).spec, {name: (*whole[name], None)}
+            spec, expected = workload.buffer(name).spec, {name: (*whole[name], None, None)}
             compared = [Comparison(spec.shape, spec.dtype) for _ in judged]
             for pair, made in zip(judged, compared, strict=True):
                 sides = [found[side].outputs[name].values for side in pair.sides]
@@ -286,7 +327,26 @@ def _compare(
             bound = bound + bounds[1][part] + np.abs(apart)
             spread = both(spread, other) if spread and other else None
         kept = None if mask is None else mask[part]
-        into.add(start + at, values[0][part], theirs, reference, bound, spread, apart, kept)
+        beyond = partial(_beyond, port, expected, references, part)
+        into.add(start + at, values[0][part], theirs, reference, bound, spread, apart, kept, beyond)
+
+
+def _beyond(
+    port: str,
+    expected: Sequence[Expected],
+    references: Sequence[NDArray[np.float64]],
+    part: slice,
+) -> Beyond | None:
+    """What is out of range in one result, or in one of two."""
+    found = [
+        around.beyond(port, reference, part)
+        for each, reference in zip(expected, references, strict=True)
+        if (around := each[port][3])
+    ]
+    made = [each for each in found if each]
+    if len(expected) == 1 or not made:
+        return next(iter(made), None)
+    return Beyond(np.any([each.mask for each in made], axis=0), made[0].cause)
 
 
 def _part(spread: Spread | None, part: slice) -> Spread | None:
@@ -338,7 +398,9 @@ def _expected(
     with np.errstate(all="ignore"):  # what a wrong result holds may be anything
         tensors = {port: chain.wide(values) for port, values in read.items()}
         tensors |= {port: np.broadcast_to(np.nan, shape)[part] for port, shape in given.items()}
-        expected = shares.expected(layer, tensors, step.direction, gpus, specs)
+        found = shares.expected(layer, tensors, step.direction, gpus, specs)
+        around = _Range(layer, tensors, step.direction)
+        expected = {port: (*each, around) for port, each in found.items()}
     shared.append((read, gpus, layer, expected))
     return expected
 

@@ -46,9 +46,14 @@ class Verdict:
 
     @property
     def outcome(self) -> Outcome:
-        if self.wrong or self.suspicions or not self.comparison.passed:
+        compared = self.comparison
+        if self.wrong or self.suspicions or not (compared.passed or compared.is_other_order):
             return Outcome.DIFFERENT
-        return Outcome.NOTHING if proves_nothing(self.comparison) else Outcome.SAME
+        return (
+            Outcome.NOTHING
+            if compared.is_other_order or proves_nothing(self.comparison)
+            else Outcome.SAME
+        )
 
     @property
     def passed(self) -> bool:
@@ -68,6 +73,8 @@ class Verdict:
     def reasons(self) -> tuple[str, ...]:
         """Why it is not the same, or what is to be known of it, in words."""
         compared, found = self.comparison, list(self.suspicions)
+        if self.outcome is Outcome.NOTHING and compared.is_other_order:
+            return (*found, _other_order(compared), *remarks(compared))
         if compared.outside:
             found.append(f"{compared.outside} of {compared.elements} elements are out of tolerance")
         elif not compared.passed:
@@ -129,6 +136,14 @@ def _beyond_rounding(compared: Comparison) -> str:
     else:
         fact = f"its largest error is {peak:.3g} times"
     return f"within its bound, but {fact} what rounding explains"
+
+
+def _other_order(compared: Comparison) -> str:
+    return (
+        f"outside the bound of the reference's own order, by {compared.max_ratio:.2g} tolerances "
+        "and a few units in the last place: write the reference in the kernel's order, or give "
+        "`tolerance`"
+    )
 
 
 def together(outcomes: Iterable[Outcome]) -> Outcome:

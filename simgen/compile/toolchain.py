@@ -197,6 +197,11 @@ ALIGNED_FLAGS = ("-Xclang", "-target-feature", "-Xclang", "-unaligned-access-mod
 SCRATCH_FLAGS = ("-Xclang", "-target-feature", "-Xclang", "+enable-flat-scratch")
 
 
+# A local variable that is read before it is set has one value on all targets: NaN, or bytes 0xAA.
+# The optimiser removes these stores where it sees that all is set first.
+UNSET_FLAG = "-ftrivial-auto-var-init=pattern"
+
+
 def own_flags(suffix: str, arch: str, *, gem5: bool = False) -> tuple[str, ...]:
     """What a user's source in HIP ("hip") or OpenCL C ("cl") is compiled with; `gem5`: so that no
     load or store is wider than what it moves is known to be aligned, and with SCRATCH_FLAGS."""
@@ -208,9 +213,9 @@ def own_flags(suffix: str, arch: str, *, gem5: bool = False) -> tuple[str, ...]:
         left_out = ("--offload-device-only", "-std=c++20", "-Wall", "-Werror")
         common = [f for f in DEVICE_FLAGS[1:] if f not in left_out and not f.startswith("-W")]
         language = ("-x", "cl", "-cl-std=CL2.0", "-cl-no-stdinc", f"-mcpu={arch}")
-        return (f"--target={AMD_TARGET}", *language, *common, *mixing, "-w")
+        return (f"--target={AMD_TARGET}", *language, *common, *mixing, UNSET_FLAG, "-w")
     common = [flag for flag in DEVICE_FLAGS if not flag.startswith("-W")]
-    return ("-x", "hip", f"--offload-arch={arch}", *common, *mixing, "-w")
+    return ("-x", "hip", f"--offload-arch={arch}", *common, *mixing, UNSET_FLAG, "-w")
 
 
 def llvm_flags(arch: str) -> tuple[str, ...]:

@@ -22,13 +22,13 @@ from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any
 
 from simgen.errors import ConfigError, did_you_mean, one_line, printable
-from simgen.frontend import own_tensors
+from simgen.frontend import kernel_pieces, narrow_text, own_tensors
 from simgen.frontend.config import Config, Entry, Place, Section
 from simgen.frontend.kernel_text import Files, OutsideError
 from simgen.frontend.network import Network, Placed
 from simgen.frontend.own_launches import KEYS as LAUNCH_KEYS
 from simgen.frontend.own_launches import SHARED_KEYS, Launches
-from simgen.ir import Node, to_json
+from simgen.ir import Language, Node, to_json
 from simgen.layers.own import Definition, OwnKernel, OwnTensor, expression
 from simgen.layers.own.expression import ExpressionError
 from simgen.storage.files import NotRegularError, leads_out, open_regular
@@ -36,6 +36,7 @@ from simgen.storage.files import NotRegularError, leads_out, open_regular
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from simgen.ir import OwnSource
     from simgen.machine import Machine
 
 SUFFIX = ".toml"
@@ -43,8 +44,10 @@ MAX_NBYTES = 2**19  # of the file, and of all sources together
 MAGIC = '{"simgen_kernel": 1, '  # begins the text that a bundle keeps
 KEYS = (
     "source", "arch", "defines", "inputs", "outputs", "scratch", "parameters", "reference",
-    "tolerance", "flops", "launch", *LAUNCH_KEYS,
+    "tolerance", "flops", "launch", "accumulate", "arithmetic", *LAUNCH_KEYS,
 )  # fmt: skip
+NARROW = ("f16", "bf16")
+COMPUTED = (*NARROW, "f32", "f64")  # types of arithmetic
 PYTHON = re.compile(r"([^:\0]+\.py):([A-Za-z_]\w*)")
 
 
@@ -142,7 +145,8 @@ def _made(source: str, toml: str, settings: Sequence[tuple[str, str]], find: Any
         references, python = _references(said, tensors)
         definition = Definition(
             tensors, launches.kernels, launches.launches, tuple(parameters.items()), references,
-            _tolerance(said, python), _flops(said, parameters),
+            _tolerance(said, python), _flops(said, parameters), _computed(said, "accumulate"),
+            _arithmetic(said, tensors, launches),
         )  # fmt: skip
         _check_references(definition)
     except ExpressionError as error:
@@ -248,6 +252,42 @@ def _tolerance(said: Mapping[str, Any], python: object) -> float | None:
     if given is not None and (type(given) not in (int, float) or not 0 <= given < 1):
         raise ExpressionError("tolerance is no number of 0 to 1; write one, or leave it out")
     return None if given is None else float(given)
+
+
+def _computed(said: Mapping[str, Any], key: str) -> str:
+    """The type that the file says something is computed in; "": it says none."""
+    given = said.get(key, "")
+    if key in said and given not in COMPUTED:
+        raise ExpressionError(f"{key} is {printable(str(given))}; write {_or(COMPUTED)}")
+    return str(given)
+
+
+def _arithmetic(said: Mapping[str, Any], tensors: Sequence[OwnTensor], launches: Launches) -> str:
+    """The narrow type that results are rounded to on the way: as the file says, or as the kernels'
+    texts and workspaces show; "": none."""
+    summed = _computed(said, "accumulate")
+    if given := _computed(said, "arithmetic") or (summed if summed in NARROW else ""):
+        return given if given in NARROW else ""
+    for kind in reversed(NARROW):
+        named = [each for each in tensors if each.spec.dtype.name == kind]
+        between = [
+            each for each in named
+            if not each.fill and sum(each.name in launch.args for launch in launches.launches) > 1
+        ]  # fmt: skip
+        if named and (between or any(_rounds(each.source, kind) for each in launches.kernels)):
+            return kind
+    return ""
+
+
+def _rounds(source: OwnSource | None, kind: str) -> bool:
+    """Whether a source rounds to the type on the way; assembly and the like do not show it."""
+    if source is None or source.language not in (Language.HIP, Language.OPENCL):
+        return True
+    return narrow_text.rounds(kernel_pieces.plain(source.text), source.entry, kind)
+
+
+def _or(words: Sequence[str]) -> str:
+    return f"{', '.join(words[:-1])} or {words[-1]}"
 
 
 def _flops(said: Mapping[str, Any], parameters: Mapping[str, int | float]) -> int:

@@ -10,7 +10,14 @@ from math import ceil, prod
 from typing import TYPE_CHECKING, Any
 
 from simgen.errors import did_you_mean, printable
-from simgen.frontend import kernel_pieces, kernel_text, own_tensors, ptx_text, triton_text
+from simgen.frontend import (
+    kernel_pieces,
+    kernel_text,
+    own_arguments,
+    own_tensors,
+    ptx_text,
+    triton_text,
+)
 from simgen.ir import (
     MOST_STRUCTURE,
     ByValue,
@@ -140,9 +147,15 @@ class Launches:
         if lds > MOST_LDS:
             raise ExpressionError(f"{place}: {lds} bytes of LDS; {MOST_LDS} at most")
         kernel = self._kernel(place, source, said, block, lds)
+        assert kernel.source is not None
         if source.language is Language.PTX:
             self._check_ptx(place, kernel, args, values)
-        assert kernel.source is not None
+        elif source.language in (Language.HIP, Language.OPENCL):
+            own, listed = kernel.source, [str(each).strip() for each in said["args"]]
+            kinds = {**self._kinds, **{v.at: "structure" for v in values if v.local}}
+            own_arguments.check(own.text, own.entry, dict(own.defines), kinds, place, listed)
+            given = frozenset(each.name for each in self.tensors if each.fill and not each.output)
+            own_arguments.check_inputs(own.text, own.entry, listed, given, place)
         args += kernel.source.variables
         if not args:
             raise ExpressionError(f"{place}: no tensor among its args, so that it can do nothing")

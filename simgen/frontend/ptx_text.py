@@ -31,6 +31,7 @@ class PtxParameter:
     name: str
     nbytes: int
     line: int  # of the text, from 1
+    letter: str = "b"  # of its type: b for bits, s and u for integers, f
 
 
 def entries(text: str) -> list[str]:
@@ -57,6 +58,14 @@ def check(text: str, entry: str, file: str, given: list[tuple[str, int]], place:
                 f"{place}: argument {number}: .param {parameter.name} has {parameter.nbytes} bytes "
                 f"({file}, line {parameter.line}), and {words} {nbytes}; write a number of its "
                 "type, or a tensor"
+            )
+        kind = words.removesuffix(" has")
+        is_float = parameter.letter == "f"
+        if parameter.letter != "b" and re.fullmatch(r"[iu]\d+" if is_float else r"f\d+", kind):
+            raise ExpressionError(
+                f"{place}: argument {number}: .param {parameter.name} is "
+                f"{'a float' if is_float else 'an integer'} ({file}, line {parameter.line}), and "
+                f"{kind} is none; write a number of its type"
             )
 
 
@@ -112,14 +121,14 @@ def _parameter(said: str, line: int, place: str) -> PtxParameter:
             f"{place}, line {line}: .param {match['name']} is a {opaque[1]}, which no launcher "
             "gives; read from a tensor"
         )
-    types = _TYPE.findall(match["said"]) if match else []
+    types = list(_TYPE.finditer(match["said"])) if match else []
     if not match or len(types) != 1:
         raise ExpressionError(
             f"{place}, line {line}: {printable(said[:80])} is no parameter of a kernel; write it "
             "as .param .u64 x"
         )
-    nbytes = int(types[0] or 32) // 8
-    return PtxParameter(match["name"], nbytes * int(match["count"] or 1), line)
+    nbytes = int(types[0][1] or 32) // 8
+    return PtxParameter(match["name"], nbytes * int(match["count"] or 1), line, types[0][0][1])
 
 
 def _without_comments(text: str) -> str:

@@ -286,6 +286,11 @@ class Layer(ABC):
         """Whether an error of one element is found in others, as behind transforms of tiles."""
         return False
 
+    @property
+    def by_reference(self) -> bool:
+        """Whether bounds follow a user's expression, and not the kernel's text."""
+        return False
+
     def magnifies(self, tensors: Tensors) -> float:
         """What follows a sum makes its error at most so many times larger, 1 or more."""
         return 1.0
@@ -383,6 +388,11 @@ class Layer(ABC):
     def reference(self, tensors: Tensors, direction: Pass) -> Tensors:
         """What the pass writes, from what it reads, in float64."""
         raise UnsupportedError(self.kind, "not lowered")
+
+    def as_computed(self, tensors: Tensors, direction: Pass) -> Tensors:
+        """`reference`, with the numbers that the kernels have on the way: what these overflow
+        (simgen/numerics/ranged.py)."""
+        return self.reference(tensors, direction)
 
     def tolerance(self, tensors: Tensors, direction: Pass) -> Tensors:
         """Bound on |kernel - reference| for each written element, derived from the kernel.

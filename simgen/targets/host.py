@@ -74,6 +74,9 @@ SANITIZER_FLAGS = (
     "-asan-kernel-mem-intrinsic-prefix=1",  # memcpy and memset too
 )
 
+# A second program, whose results differ where a kernel reads local memory that it has not set.
+ZEROS_FLAG = "-ftrivial-auto-var-init=zero"
+
 
 @dataclass(frozen=True)
 class Host(Target):
@@ -140,10 +143,14 @@ class HostPackage(Package):
         sources = self._sources(job)
         files = {name: text.encode() for name, text in sources.items()}
         flags = SANITIZER_FLAGS if self.sanitize else FLAGS
+        others = {}
         if job.workload.is_own:
-            flags = (*flags, "-w", *toolchain.ENCLOSED)  # sources of users
+            flags = (*flags, "-w", *toolchain.ENCLOSED, toolchain.UNSET_FLAG)  # sources of users
         try:
             program = builder.executable(files, "host.cpp", flags)
+            if job.workload.is_own and self.sanitize:
+                zeros = builder.executable(files, "host.cpp", (*flags[:-1], ZEROS_FLAG))
+                others = {f"{job.workload.name}.zeros": File(zeros, executable=True)}
         except toolchain.RejectedError as error:
             if not job.workload.is_own:
                 raise
@@ -154,8 +161,10 @@ class HostPackage(Package):
             target=Host.name,
             digest=job.digest,
             resumable=bool(job.workload.left),
+            with_zeros=bool(others),
         )
         return {
+            **others,
             "run.sh": File(script.encode(), executable=True),
             job.workload.name: File(program, executable=True),
             "host.cpp": File(files["host.cpp"]),

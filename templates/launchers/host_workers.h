@@ -47,6 +47,10 @@ inline void on_signal(int number, const int *info, const u64 *)
     } else if (current && address < current->low && current->low - address <= PAGE) {
         line << "its stack overflows";
     } else {
+        const u64 offset = address - reinterpret_cast<u64>(arena);
+        for (const buffer &each : buffers) /* nobody writes inputs, and all may read them */
+            if (each.input && each.alone && offset - each.offset < each.nbytes)
+                line << "writes an input of the workload: ";
         (line << "invalid access at ").hex(address) << ", ";
         place(line, address);
     }

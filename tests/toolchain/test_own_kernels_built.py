@@ -376,3 +376,42 @@ def test_gem5_gives_code_for_other_gpus_one_dimension() -> None:
         planned.build("made", Gem5Se(arch="gfx90a"))
     assert not Path("made").exists()
     simgen.plan(str(EXAMPLES / "reduce.toml")).build("flat", Gem5Se(arch="gfx90a"))
+
+
+UNSET = """
+__global__ void k(const float* x, float* y, int* count, int n, double half)
+{
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    float a[4]; a[0] = x[i]; a[1] = 2 * x[i];
+    float s = 0; for (int j = 0; j < SET; j++) s += a[j];
+    y[i] = s;
+}
+"""
+
+
+def test_private_memory_that_nothing_has_set() -> None:
+    """It is NaN on all targets; --sanitize ends there, and only there."""
+    for terms, fine in (("3", False), ("2", True)):
+        toml = TOML.replace("n = 300", "n = 320").replace("tolerance = 1e-6", "")
+        toml = toml.replace('"k.py:expected"', '{ y = "3 * x", count = "count" }')
+        described(toml, UNSET.replace("SET", terms))
+        plain = simgen.plan("k.toml").build(f"plain{terms}", "host")
+        plain.run(timeout=TIMEOUT)
+        assert bool(plain.diff("host")) is fine
+        if not fine:
+            values = plain.result("host").outputs["k.y"].values
+            assert (values != values).all(), "NaN"
+        checked = simgen.plan("k.toml").build(f"checked{terms}", Host(sanitize=True))
+        if fine:
+            checked.run(timeout=TIMEOUT)
+        else:
+            with pytest.raises(SimgenError, match="a local variable or private array that no"):
+                checked.run(timeout=TIMEOUT)
+
+
+def test_an_input_that_a_function_writes_ends_the_run() -> None:
+    called = "__device__ void bump(float* p) { *p += 1; }\n" + HIP.replace("const float* x, float* y", "float* x, float* y").replace("if (i < n) {", "if (i < n) { bump(x + i);")  # fmt: skip  # noqa: E501
+    described(hip=called)
+    bundle = simgen.plan("k.toml").build("made", "host")
+    with pytest.raises(SimgenError, match="writes an input of the workload: invalid access"):
+        bundle.run(timeout=TIMEOUT)

@@ -40,6 +40,8 @@ class Definition:
     references: tuple[tuple[str, str], ...] = ()
     tolerance: float | None = None  # share of a tensor's largest value; None: derived
     flops: int = 0
+    accumulate: str = ""  # the type of sums; "": float32, or float64 where all floats have 64 bits
+    arithmetic: str = ""  # the narrow type that results are rounded to on the way; "": none
 
     @property
     def outputs(self) -> tuple[OwnTensor, ...]:

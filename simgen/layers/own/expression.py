@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import ast
 import operator
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,10 +18,12 @@ import numpy as np
 from simgen.errors import did_you_mean, printable
 from simgen.layers.own import inexact
 from simgen.layers.own.functions import CONSTANTS, FUNCTIONS, METHODS, limited
-from simgen.layers.own.inexact import Decision, Inexact
+from simgen.layers.own.inexact import FLOAT32, Decision, Inexact
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
+
+    from simgen.layers.own.inexact import Arithmetic
 
 LONGEST = 4000  # characters
 DEEPEST = 60  # levels
@@ -72,7 +75,7 @@ def names(text: str) -> set[str]:
     return {each.id for each in found} - own
 
 
-def evaluate(text: str, known: Mapping[str, Any], u: float = 2.0**-24) -> Any:
+def evaluate(text: str, known: Mapping[str, Any], u: Arithmetic = FLOAT32) -> Any:
     """What an expression is, where names stand for numbers, arrays of whole numbers and `Inexact`.
 
     Raises:
@@ -116,8 +119,18 @@ def number(text: str | int | float, known: Mapping[str, Any]) -> int | float:
     return found
 
 
+def _is_maximum(node: ast.expr, of: ast.expr) -> bool:
+    """Whether an expression is the maximum of another, as in exp(x - x.max())."""
+    if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
+        return False
+    called = node.func
+    of_numpy = isinstance(called.value, ast.Name) and called.value.id in ("np", "numpy")
+    argument = (node.args or [called.value])[0] if of_numpy else called.value
+    return called.attr == "max" and ast.dump(argument) == ast.dump(of)
+
+
 class _Evaluator:
-    def __init__(self, known: Mapping[str, Any], u: float) -> None:
+    def __init__(self, known: Mapping[str, Any], u: Arithmetic) -> None:
         self.known, self.u, self.depth = known, u, 0
 
     def value(self, node: ast.expr) -> Any:
@@ -200,7 +213,7 @@ class _Evaluator:
             found = inexact.of(found, self.u)
         if isinstance(node.op, ast.USub):
             if isinstance(found, Inexact):
-                return Inexact(-found.value, found.bound, found.u)
+                return replace(found, value=-found.value)
             return -found
         if isinstance(node.op, ast.Invert):
             return ~found
@@ -217,6 +230,8 @@ class _Evaluator:
         x, y = inexact.of(a, self.u), inexact.of(b, self.u)
         if kind is ast.MatMult:
             return FUNCTIONS["matmul"](x, y)
+        if kind is ast.Sub and x.u.likely and _is_maximum(node.right, node.left):
+            y = inexact.by_element(y, x)
         if kind not in _ROUNDED:
             raise ExpressionError(
                 f"{printable(ast.unparse(node))}: only of whole numbers; correct it"

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from simgen.layers.own import inexact
-from simgen.layers.own.inexact import Decision, Inexact
+from simgen.layers.own.inexact import FLOAT32, Decision, Inexact
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -44,7 +45,7 @@ def _unary(rule: Callable[[Inexact], Inexact], exact: Callable[[Any], Any] | Non
     def call(x: Any) -> Any:
         if exact and not isinstance(x, (Inexact, Decision)):
             return exact(x)
-        return rule(inexact.of(x, getattr(x, "u", 2.0**-24)))
+        return rule(inexact.of(x, getattr(x, "u", FLOAT32)))
 
     return call
 
@@ -81,7 +82,7 @@ def _joining(function: Callable[..., Any]) -> Any:
             return function([_plain(each) for each in parts], *more, **said)
         given = [inexact.of(each, u) for each in parts]
         values = function([each.value for each in given], *more, **said)
-        return Inexact(values, function([each.bound for each in given], *more, **said), u)
+        return Inexact(values, function([each.bound for each in given], *more, **said), u, 1.0)
 
     return call
 
@@ -108,7 +109,7 @@ def _summing(function: Callable[..., Any]) -> Any:
             return _added(x)
         if not isinstance(x, (Inexact, Decision)):
             return function(x, axis=axis, **said)
-        x = inexact.of(x, getattr(x, "u", 2.0**-24))
+        x = inexact.of(x, getattr(x, "u", FLOAT32))
         axes = range(x.value.ndim) if axis is None else np.atleast_1d(axis)
         terms = math.prod(x.value.shape[each] for each in axes)
         return inexact.summed(x, partial(function, axis=axis, **said), terms)
@@ -117,7 +118,7 @@ def _summing(function: Callable[..., Any]) -> Any:
 
 
 def _mean(x: Any, axis: Any = None, **said: Any) -> Any:
-    total = FUNCTIONS["sum"](inexact.of(x, getattr(x, "u", 2.0**-24)), axis=axis, **said)
+    total = FUNCTIONS["sum"](inexact.of(x, getattr(x, "u", FLOAT32)), axis=axis, **said)
     terms = np.size(_plain(x)) / max(np.size(total.value), 1)
     return inexact.divide(total, inexact.of(terms, total.u))
 
@@ -152,7 +153,7 @@ def _where(condition: Any, a: Any, b: Any) -> Any:
     u = next((each.u for each in (a, b) if isinstance(each, Inexact)), None)
     if u is None and not isinstance(condition, Decision):
         return np.where(condition, _plain(a), _plain(b))
-    u = u or 2.0**-24
+    u = u or FLOAT32
     return inexact.choose(condition, inexact.of(a, u), inexact.of(b, u))
 
 
@@ -202,7 +203,7 @@ def _astype(x: Any, kind: Any) -> Any:
             made = inexact.stepped(x, np.trunc)
             return made if np.any(made.bound) else made.value.astype(np.int64)
         return np.asarray(_plain(x)).astype(np.int64)
-    return inexact.of(x, getattr(x, "u", 2.0**-24))
+    return inexact.of(x, getattr(x, "u", FLOAT32))
 
 
 def _inner(a: Any, b: Any) -> int:
@@ -214,8 +215,8 @@ def _clip(x: Any, low: Any, high: Any) -> Any:
 
 
 FUNCTIONS: dict[str, Callable[..., Any]] = {
-    "abs": _unary(lambda x: Inexact(np.abs(x.value), x.bound, x.u), np.abs),
-    "sqrt": _unary(lambda x: Inexact(np.maximum(x.value, 0 * x.value), x.bound, x.u).increasing(
+    "abs": _unary(lambda x: replace(x, value=np.abs(x.value)), np.abs),
+    "sqrt": _unary(lambda x: replace(x, value=np.maximum(x.value, 0 * x.value)).increasing(
         lambda v: np.sqrt(np.maximum(v, 0)), inexact.DIVISION)),
     "exp": _unary(inexact.exponential),
     "exp2": _unary(lambda x: x.increasing(np.exp2)),

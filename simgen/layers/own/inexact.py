@@ -6,14 +6,27 @@ Stability of Numerical Algorithms", 2002, 3.3), with u the unit roundoff. Consta
 those of what compilers for GPUs make of them without a library: a division is right to 2.5 units
 in the last place (OpenCL 3.0 C, 7.4), exponentials and logarithms are one instruction of 1 unit and
 the products around it.
+
+The type of storage is not the type of arithmetic: 16-bit numbers are computed with in float32, and
+results may be rounded to 16 bits on the way where a kernel does so (`Arithmetic.narrow`). What
+overflows on the way has an infinite bound.
+
+Evaluated with `Arithmetic.likely`, the same rules give the proxy standard deviation of the error
+(simgen/numerics/spread.py). Roundings in sums count as independent, and so do errors of terms, but
+for what terms have in `common`: an operand that was broadcast, say. Within an element, all errors
+add up.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from math import inf
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+
+from simgen.dtypes import DType
+from simgen.numerics.spread import correlated, repeats
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -25,35 +38,87 @@ if TYPE_CHECKING:
 DIVISION = 5.0  # in units of u: 2.5 units in the last place
 FUNCTION = 16.0
 PERIODIC = 64.0  # of sin and cos, whose argument is reduced with one product
+NARROW = 4.0  # units of a narrow type at most: its functions are right to 2 in the last place
 TINY = 2.0**-126  # what is smaller may be flushed to zero
+FAR = 8.0  # standard deviations that nothing exceeds
+
+
+@dataclass(frozen=True)
+class Arithmetic:
+    """What kernels compute in.
+
+    Attributes:
+        u: unit roundoff of operations.
+        sums: unit roundoff of additions in sums.
+        narrow: unit roundoff of the type that results are rounded to on the way; 0: none.
+        least: half of the distance of the smallest numbers of that type.
+        overflow: a result from here on is infinite.
+        sum_overflow: a sum from here on is infinite.
+        likely: errors are proxy standard deviations, not bounds.
+    """
+
+    u: float = DType.F32.roundoff
+    sums: float = DType.F32.roundoff
+    narrow: float = 0.0
+    least: float = 0.0
+    overflow: float = DType.F32.overflow
+    sum_overflow: float = DType.F32.overflow
+    likely: bool = False
+
+    @property
+    def flushed(self) -> float:
+        """What may be lost of a result that is nearly 0."""
+        return self.least + (TINY if self.u >= DType.F32.roundoff else 0.0)
+
+
+FLOAT32 = Arithmetic()
 
 
 @dataclass(frozen=True)
 class Inexact:
-    """Values, and a bound on the error of each."""
+    """Values, and a bound on the error of each.
+
+    `common` is the share of it that elements have in common, where errors are likely ones.
+    """
 
     value: Array
     bound: Array
-    u: float
+    u: Arithmetic = FLOAT32
+    common: Array | float = 0.0
 
     __array_priority__ = 100
 
-    def rounded(self, units: float = 1.0) -> Inexact:
-        """After an operation that is right to so many units of u."""
-        flushed = TINY if self.u >= 2.0**-24 else 0.0
-        more = units * self.u * (np.abs(self.value) + self.bound) + flushed
-        return Inexact(self.value, self.bound + more, self.u)
+    def rounded(self, units: float = 1.0, *operands: Inexact) -> Inexact:
+        """After an operation that is right to so many units in the last place of the arithmetic;
+        of infinite operands that are exact, an infinite result is so too."""
+        most = np.abs(self.value) + self.bound
+        relative = units * self.u.u + min(units, NARROW) * self.u.narrow
+        bound = self.bound + relative * most + self.u.flushed
+        bound = np.where(most < self.u.overflow, bound, inf)
+        for each in operands:
+            exact = np.isinf(each.value) & (each.bound == 0) & np.isinf(self.value)
+            bound = np.where(exact, 0.0, bound)
+        if not self.u.likely:
+            return Inexact(self.value, bound, self.u)
+        return Inexact(self.value, bound, self.u, _share(self.common * self.bound, bound))
 
     def moved(self, function: Callable[[Array], Array]) -> Inexact:
         """Elements chosen or put elsewhere."""
-        return Inexact(function(self.value), function(self.bound), self.u)
+        value, common = function(self.value), self.common
+        if self.u.likely:
+            is_more = np.size(value) > np.size(self.value)
+            common = 1.0 if is_more else function(np.broadcast_to(common, np.shape(self.value)))
+        return Inexact(value, function(self.bound), self.u, common)
 
     def increasing(self, function: Callable[[Array], Array], units: float = FUNCTION) -> Inexact:
         """A function that never decreases: its error is what the ends of the interval give."""
+        far = FAR if self.u.likely else 1.0
         middle = function(self.value)
-        low, high = function(self.value - self.bound), function(self.value + self.bound)
-        spread = np.fmax(np.abs(high - middle), np.abs(middle - low))
-        return Inexact(middle, np.nan_to_num(spread, nan=0.0, posinf=np.inf), self.u).rounded(units)
+        low = function(self.value - far * self.bound)
+        high = function(self.value + far * self.bound)
+        spread = np.fmax(np.abs(high - middle), np.abs(middle - low)) / far
+        spread = np.where(np.isfinite(self.bound), np.nan_to_num(spread, nan=0.0, posinf=inf), inf)
+        return Inexact(middle, spread, self.u, self.common).rounded(units, self)
 
 
 @dataclass(frozen=True)
@@ -64,7 +129,7 @@ class Decision:
     unsure: Array
 
 
-def of(value: Any, u: float) -> Inexact:
+def of(value: Any, u: Arithmetic = FLOAT32) -> Inexact:
     """A number or an array as values without errors; decisions count as 0 and 1."""
     if isinstance(value, Inexact):
         return value
@@ -75,11 +140,26 @@ def of(value: Any, u: float) -> Inexact:
 
 
 def add(a: Inexact, b: Inexact) -> Inexact:
-    return Inexact(a.value + b.value, a.bound + b.bound, a.u).rounded()
+    return _combined(a.value + b.value, (a, b), (a.bound, b.bound)).rounded(1.0, a, b)
 
 
 def subtract(a: Inexact, b: Inexact) -> Inexact:
-    return Inexact(a.value - b.value, a.bound + b.bound, a.u).rounded()
+    return _combined(a.value - b.value, (a, b), (a.bound, b.bound)).rounded(1.0, a, b)
+
+
+def _combined(
+    value: Array, operands: tuple[Inexact, Inexact], parts: tuple[Array, Array]
+) -> Inexact:
+    """A value with the `parts` of its error that are each operand's; an operand that is broadcast
+    has all of it in common."""
+    bound, u = parts[0] + parts[1], operands[0].u
+    if not u.likely:
+        return Inexact(value, bound, u)
+    shared = [
+        part * (1.0 if np.size(each.value) < np.size(value) else each.common)
+        for each, part in zip(operands, parts, strict=True)
+    ]
+    return Inexact(value, bound, u, _share(shared[0] + shared[1], bound))
 
 
 def _product(a: Inexact, b: Inexact, times: Callable[[Array, Array], Array]) -> Array:
@@ -90,15 +170,22 @@ def _product(a: Inexact, b: Inexact, times: Callable[[Array, Array], Array]) -> 
 
 
 def multiply(a: Inexact, b: Inexact) -> Inexact:
-    return Inexact(a.value * b.value, _product(a, b, np.multiply), a.u).rounded()
+    parts = a.bound * (np.abs(b.value) + b.bound), np.abs(a.value) * b.bound
+    return _combined(a.value * b.value, (a, b), parts).rounded(1.0, a, b)
 
 
 def divide(a: Inexact, b: Inexact) -> Inexact:
     quotient = a.value / b.value
-    left = np.abs(b.value) - b.bound
-    error = (a.bound + np.abs(quotient) * b.bound) / np.where(left > 0, left, 0.0)
+    left = np.abs(b.value) - (FAR if a.u.likely else 1.0) * b.bound
+    left = np.where(left > 0, left, 0.0)
     exact = (a.bound == 0) & (b.bound == 0)
-    return Inexact(quotient, np.where(exact, 0.0, error), a.u).rounded(DIVISION)
+    parts = (
+        np.where(exact, 0.0, a.bound / left),
+        np.where(exact, 0.0, np.abs(quotient) * b.bound / left),
+    )
+    made = _combined(quotient, (a, b), parts).rounded(DIVISION, a, b)
+    of_zero = exact & (b.value == 0) & np.isinf(quotient)
+    return replace(made, bound=np.where(of_zero, 0.0, made.bound))
 
 
 def power(a: Inexact, b: Inexact) -> Inexact:
@@ -112,63 +199,125 @@ def power(a: Inexact, b: Inexact) -> Inexact:
     value = a.value**b.value
     of_a = np.abs(b.value) * a.bound / np.abs(a.value)
     relative = of_a + np.abs(logarithm) * b.bound
-    units = (4 * np.abs(b.value * logarithm) + FUNCTION) * a.u
-    return Inexact(value, np.abs(value) * (np.expm1(relative) + units), a.u).rounded()
+    units = (4 * np.abs(b.value * logarithm) + FUNCTION) * a.u.u
+    bound = np.abs(value) * (np.expm1(relative) + units)
+    common = _combined(value, (a, b), (of_a, relative - of_a)).common
+    return Inexact(value, bound, a.u, common).rounded(1.0, a, b)
 
 
 def bilinear(a: Inexact, b: Inexact, times: Callable[..., Array], terms: int) -> Inexact:
     """Sums of `terms` products each, in any order: matmul, convolve."""
-    magnitude = times(np.abs(a.value) + a.bound, np.abs(b.value) + b.bound)
-    error = _product(a, b, times) + (terms + 1) * a.u * magnitude + terms * _flush(a.u)
-    return Inexact(times(a.value, b.value), error, a.u)
+    of_terms = times(np.abs(a.value) + a.bound, np.abs(b.value) + b.bound)
+    error, products = _product(a, b, times), a.u.u * of_terms + terms * a.u.flushed
+    value = times(a.value, b.value)
+    if not a.u.likely:
+        return _summed(value, error + products, of_terms, terms, a.u)
+    left, right = np.square(a.value), np.square(b.value)
+    equal = min(_repeats(a.value), _repeats(b.value))
+    if np.any(error):
+        own = [np.square(each.bound * (1 - each.common)) for each in (a, b)]
+        apart = np.sqrt(equal * (times(left, own[1]) + times(own[0], right)))
+        shared = [each.bound * each.common for each in (a, b)]
+        whole = times(np.abs(a.value), shared[1]) + times(shared[0], np.abs(b.value))
+        error = np.fmin(error, whole + times(a.bound, b.bound) + apart)
+    made = _summed(value, error + products, of_terms, terms, a.u, times(left, right), equal)
+    return replace(made, common=_share(error, made.bound))
 
 
 def summed(a: Inexact, function: Callable[[Array], Array], terms: int) -> Inexact:
     """Sums of `terms` elements each, in any order: sum, cumsum."""
-    magnitude = function(np.abs(a.value) + a.bound)
-    error = function(a.bound) + terms * a.u * magnitude
-    return Inexact(function(a.value), error, a.u)
+    of_terms, value = function(np.abs(a.value) + a.bound), function(a.value)
+    error = function(a.bound)
+    if not a.u.likely:
+        return _summed(value, error, of_terms, terms, a.u)
+    equal, whole = _repeats(a.value), function(a.bound * a.common)
+    apart = np.sqrt(equal * function(np.square(a.bound * (1 - a.common))))
+    error = np.fmin(error, whole + apart)
+    made = _summed(value, error, of_terms, terms, a.u, function(np.square(a.value)), equal)
+    running = np.shape(value) == np.shape(a.value)  # each sum has those before it in it
+    return replace(made, common=1.0 if running else _share(whole, made.bound))
+
+
+def _summed(
+    value: Array, error: Array, magnitude: Array, terms: int, u: Arithmetic,
+    squares: Array | None = None, equal: float = 1.0,
+) -> Inexact:  # fmt: skip
+    """Sums whose terms are off by `error` together, with the roundings of `terms` additions.
+
+    Jeannerod and Rump, "Improved error bounds for inner products in floating-point arithmetic",
+    SIAM J. Matrix Anal. Appl. 34(2), 2013: n u of the sum of absolute values, for every n. The
+    likely partial sums are those of terms in a random order, whose squares add up to
+    n / 6 of the terms' squares and n / 3 of the square of the sum on average; both count thrice.
+    """
+    lost = terms * u.sums * magnitude
+    if squares is not None:
+        sigma = u.sums * np.sqrt(terms * (squares / 2 + np.square(value)))
+        lost = correlated(sigma, lost, terms, squares, magnitude, equal)
+    made = Inexact(value, np.where(magnitude < u.sum_overflow, error + lost, inf), u)
+    return made.rounded() if u.narrow else made
+
+
+def _share(part: Array, whole: Array) -> Array:
+    """At most 1, and 1 of what is infinite."""
+    made: Array = np.where(whole > 0, np.nan_to_num(part / whole, nan=1.0), 0.0)
+    return made
+
+
+def _repeats(values: Array) -> float:
+    """How often a value is there, among those of its row or column."""
+    if values.ndim < 2:
+        return repeats(values)
+    return max(repeats(values), repeats(np.moveaxis(values, -2, -1)))
 
 
 def extreme(a: Inexact, function: Callable[[Array], Array]) -> Inexact:
     """max, min or sort: no farther off than the worst element."""
     value = function(a.value)
     worst = np.max(a.bound, initial=0.0)
-    return Inexact(value, np.full_like(value, worst, dtype=float), a.u)
+    return Inexact(value, np.full_like(value, worst, dtype=float), a.u, 1.0)
+
+
+def by_element(maximum: Inexact, x: Inexact) -> Inexact:
+    """The maximum of each row of x, beside x, from which it is subtracted: what it is off leaves
+    the quotients of exponentials as they are, so that no error is common to their sums."""
+    bound = np.fmin(maximum.bound, x.bound)
+    return Inexact(np.broadcast_to(maximum.value, x.value.shape), bound, x.u)
 
 
 def pairwise(a: Inexact, b: Inexact, function: Callable[[Array, Array], Array]) -> Inexact:
     """maximum or minimum."""
     bound = np.fmax(a.bound, b.bound) * np.ones_like(a.value + b.value)
-    return Inexact(function(a.value, b.value), bound, a.u)
+    return Inexact(function(a.value, b.value), bound, a.u, 1.0)
 
 
 def exponential(a: Inexact) -> Inexact:
     """The argument times log2 e is rounded before the instruction."""
-    moved = Inexact(a.value, a.bound + 2 * a.u * np.abs(a.value), a.u)
+    lost = np.where(np.isinf(a.value) & (a.bound == 0), 0.0, 2 * a.u.u * np.abs(a.value))
+    moved = Inexact(a.value, a.bound + lost, a.u, _share(a.common * a.bound, a.bound + lost))
     return moved.increasing(np.exp)
 
 
 def logarithm(a: Inexact, function: Callable[[Array], Array]) -> Inexact:
     """Right to units of the result, or of 1 where that is smaller."""
     made = a.increasing(function)
-    return Inexact(made.value, made.bound + FUNCTION * a.u, a.u)
+    pole = np.isinf(made.value) & (a.bound == 0)
+    return replace(made, bound=np.where(pole, 0.0, made.bound + FUNCTION * a.u.u))
 
 
 def periodic(a: Inexact, function: Callable[[Array], Array]) -> Inexact:
-    error = a.bound + (4 * np.abs(a.value) + PERIODIC) * a.u
-    return Inexact(function(a.value), error, a.u)
+    error = a.bound + (4 * np.abs(a.value) + PERIODIC) * a.u.u
+    return Inexact(function(a.value), error, a.u, a.common)
 
 
 def stepped(a: Inexact, function: Callable[[Array], Array]) -> Inexact:
     """floor, ceil, rint, trunc, sign: right, or off by a step near its ends."""
     value = function(a.value)
     low, high = function(a.value - a.bound), function(a.value + a.bound)
-    return Inexact(value, np.fmax(np.abs(high - value), np.abs(value - low)), a.u)
+    return Inexact(value, np.fmax(np.abs(high - value), np.abs(value - low)), a.u, 1.0)
 
 
 def compare(a: Inexact, b: Inexact, function: Callable[[Array, Array], Array]) -> Decision:
-    error = a.bound + b.bound
+    error = (a.bound + b.bound) * (FAR if a.u.likely else 1.0)
     unsure = (np.abs(a.value - b.value) <= error) & (error > 0)
     return Decision(function(a.value, b.value), unsure)
 
@@ -181,8 +330,4 @@ def choose(condition: Any, a: Inexact, b: Inexact) -> Inexact:
     chosen = np.where(condition.value, a.value, b.value)
     bound = np.where(condition.value, a.bound, b.bound)
     either = np.abs(a.value - b.value) + np.fmax(a.bound, b.bound)
-    return Inexact(chosen, np.where(condition.unsure, either, bound), a.u)
-
-
-def _flush(u: float) -> float:
-    return TINY if u >= 2.0**-24 else 0.0
+    return Inexact(chosen, np.where(condition.unsure, either, bound), a.u, 1.0)

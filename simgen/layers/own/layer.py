@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
@@ -18,6 +18,7 @@ from simgen.layers.own import expression, inexact
 from simgen.layers.own.definition import EXPECTED, Definition, OwnTensor
 from simgen.layers.own.inexact import Decision, Inexact
 from simgen.machine import fitted
+from simgen.numerics.spread import Spread, peak_limit
 from simgen.storage.schema import SchemaError
 
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from simgen.layers.base import Tensors
+    from simgen.layers.own.inexact import Arithmetic
     from simgen.machine import Machine
 
 KEY = "definition"
@@ -119,10 +121,18 @@ class OwnKernel(Layer, in_configs=False):
             return {each.name: tensors[f"{EXPECTED}{each.name}"] for each in made.outputs}
         return {name: found.value for name, found in self._evaluated(tensors)}
 
+    @property
+    def by_reference(self) -> bool:
+        return self.definition.tolerance is None
+
     def tolerance(self, tensors: Tensors, direction: Pass) -> Tensors:
         made = self.definition
         if made.tolerance is None:
-            return {name: found.bound for name, found in self._evaluated(tensors)}
+            likely = self._likely(tensors)
+            return {
+                name: np.fmin(found.bound, peak_limit(found.value.size) * likely[name])
+                for name, found in self._evaluated(tensors)
+            }
         found = {}
         for name, values in self.reference(tensors, direction).items():
             whole = values.astype(np.float64)
@@ -130,31 +140,57 @@ class OwnKernel(Layer, in_configs=False):
             found[name] = np.full(values.shape, made.tolerance * largest)
         return found
 
-    @cached_property
-    def _roundoff(self) -> float:
-        """Of the narrowest type of floats here, in which sums may be too."""
-        types = [each.spec.dtype for each in self.definition.tensors if each.spec.dtype.is_float]
-        return max((each.roundoff for each in types), default=DType.F32.roundoff)
+    def spread(self, tensors: Tensors, direction: Pass, tolerance: Tensors) -> Mapping[str, Spread]:
+        if self.definition.tolerance is not None:
+            return super().spread(tensors, direction, tolerance)
+        likely = self._likely(tensors)
+        return {name: Spread(np.fmin(likely[name], bound)) for name, bound in tolerance.items()}
 
-    def _known(self, tensors: Mapping[str, NDArray[Any]]) -> dict[str, Any]:
+    def _likely(self, tensors: Tensors) -> Tensors:
+        """Proxy standard deviations of the errors of each output."""
+        kind = replace(self._arithmetic, likely=True)
+        return {name: found.bound for name, found in self._evaluated(tensors, kind)}
+
+    @cached_property
+    def _arithmetic(self) -> Arithmetic:
+        """float32's, or float64's where no float is narrower, with what the file says of narrow
+        types on the way."""
+        made, types = self.definition, [each.spec.dtype for each in self.definition.tensors]
+        floats = {each.accumulation for each in types if each.is_float} or {DType.F32}
+        kind = DOUBLE if floats == {DOUBLE} else DType.F32
+        sums = DType.table[made.accumulate] if made.accumulate else kind
+        narrow = DType.table[made.arithmetic] if made.arithmetic else None
+        return inexact.Arithmetic(
+            kind.roundoff,
+            sums.roundoff,
+            narrow.roundoff if narrow else 0.0,
+            2.0 ** (narrow.least_exponent - narrow.mantissa - 1) if narrow else 0.0,
+            kind.overflow,
+            sums.overflow,
+        )
+
+    def _known(self, tensors: Mapping[str, NDArray[Any]], kind: Arithmetic) -> dict[str, Any]:
         known: dict[str, Any] = dict(self.definition.parameters)
         for each in self.definition.tensors:
             if each.fill:
                 values = tensors[each.initial]
                 exact = not each.spec.dtype.is_float
-                known[each.name] = _whole(values) if exact else inexact.of(values, self._roundoff)
+                known[each.name] = _whole(values) if exact else inexact.of(values, kind)
         return known
 
-    def _evaluated(self, tensors: Tensors) -> Iterator[tuple[str, Inexact]]:
+    def _evaluated(
+        self, tensors: Tensors, kind: Arithmetic | None = None
+    ) -> Iterator[tuple[str, Inexact]]:
         """Each output, from the expressions; an expression has those of the lines before it."""
-        known = self._known(tensors)
+        kind = kind or self._arithmetic
+        known = self._known(tensors, kind)
         specs = {each.name: each.spec for each in self.definition.outputs}
         for name, text in self.definition.references:
             try:
-                found = expression.evaluate(text, known, self._roundoff)
+                found = expression.evaluate(text, known, kind)
                 known[name] = found
                 if name in specs:
-                    yield name, _shaped(_values(found, specs[name], self._roundoff), specs[name])
+                    yield name, _shaped(_values(found, specs[name], kind), specs[name])
             except expression.ExpressionError as error:
                 raise ConfigError(f"reference of {name}", str(error)) from None
 
@@ -166,7 +202,7 @@ def _whole(values: NDArray[Any]) -> NDArray[Any]:
     return values.astype(np.int64)
 
 
-def _values(found: Any, spec: TensorSpec, u: float) -> Inexact:
+def _values(found: Any, spec: TensorSpec, u: Arithmetic) -> Inexact:
     """What an expression made; float64 does not hold all whole numbers, so these wrap around first,
     and those of 64 bits stay whole.
 
