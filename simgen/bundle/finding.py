@@ -6,6 +6,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from simgen.bundle import result_names, results
+from simgen.bundle.folder import RESULTS
+from simgen.bundle.result_folders import SHOWN
 from simgen.errors import DamagedError, UsageError, did_you_mean
 from simgen.targets import TARGETS
 
@@ -30,6 +32,7 @@ def find_result(bundle: Bundle, name: str) -> Result:
             f"{bundle.path}: {name!r} is not a target of it; "
             f"{did_you_mean(name, [*bundle.targets, *bundle.ran(), 'reference'])}"
         )
+    name = _only(bundle, name)
     folder = bundle.results(name)
     if folder is None:
         raise UsageError(
@@ -38,6 +41,23 @@ def find_result(bundle: Bundle, name: str) -> Result:
         )
     target = target_of(bundle, result_names.target_of(name))
     return results.settle(bundle, folder, results.collect(bundle, target, folder, name))
+
+
+def _only(bundle: Bundle, name: str) -> str:
+    """The result that a target's name stands for: its own, or the only other one.
+
+    Raises:
+        UsageError: there are several others.
+    """
+    if name not in bundle.targets or (bundle.path / RESULTS / name).is_dir():
+        return name
+    others = [each for each in bundle.ran() if result_names.target_of(each) == name]
+    if len(others) > 1:
+        raise UsageError(
+            f"{bundle.path}: {name} has {len(others)} results, each with options of its own; "
+            f"name one: {', '.join(others[:SHOWN])}{', ...' if len(others) > SHOWN else ''}"
+        )
+    return others[0] if others else name
 
 
 def target_of(bundle: Bundle, name: str) -> Target:

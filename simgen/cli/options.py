@@ -87,7 +87,7 @@ class RunCommand(click.Command):
         kinds: dict[str, RunOption] = {}
         for target in TARGETS.values():
             for name, option in target.run_options.items():
-                found.setdefault(name, {}).setdefault(option.text, []).append(target.name)
+                found.setdefault(name, {}).setdefault(option.told, []).append(target.name)
                 # Words of any target: whether they are the run's own, `running.choose` looks.
                 words = kinds[name].choices if name in kinds else ()
                 kinds[name] = replace(

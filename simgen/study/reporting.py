@@ -12,7 +12,15 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from simgen.bundle import recipe, result_names, results, verdict_file
+from simgen.bundle import (
+    commands,
+    finding,
+    recipe,
+    result_names,
+    results,
+    run_record,
+    verdict_file,
+)
 from simgen.bundle import writing as bundles
 from simgen.bundle.finding import find_result
 from simgen.errors import UsageError, one_line
@@ -104,10 +112,10 @@ def write(paths: Sequence[Path], output: Path, baseline: str | None = None) -> R
 
 def _again(bundle: Bundle, run: TracedRun) -> list[str]:
     """The commands that build the bundle and run it again."""
-    name = result_names.target_of(run.result.name)
-    options = result_names.options_of(run.result.name)
-    words = [f"--{key.replace('_', '-')}={value}" for key, value in options.items()]
-    home = str(bundle.path)
+    name = run.result.name
+    target = finding.target_of(bundle, result_names.target_of(name))
+    record = run_record.read(bundle.path / bundles.RESULTS / name, bundle.workload)
+    words = commands.run(bundle.path, target, name, record)
     try:
         built = [shlex.join(recipe.command(bundle))]
     except UsageError:  # of an earlier version, which did not keep its config
@@ -116,7 +124,7 @@ def _again(bundle: Bundle, run: TracedRun) -> list[str]:
         one_line(each)
         for each in (
             *built,
-            shlex.join(["simgen", "run", home, "--on", name, *words, *_part(bundle, run.result)]),
+            shlex.join([*words, *_part(bundle, run.result), "--replace"]),
         )
     ]  # a path may be no text
 
