@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING, ClassVar
 
-from simgen.bundle import finding, results
+from simgen.bundle import finding, outputs, results
 from simgen.errors import UsageError, did_you_mean, one_line, printable
 
 if TYPE_CHECKING:
@@ -145,8 +145,7 @@ def write(
     Raises:
         UsageError, MissingError, DamagedError: as `source` and `Export.write`; or `path` is there.
     """
-    if path.exists() or path.is_symlink():
-        raise UsageError(f"-o {path}: it is there already; remove it, or choose another name")
+    outputs.new_file(path)
     if len(bundles) > 1 and not export.several:
         raise UsageError(
             f"{bundles[1].path}: {export.option} takes one bundle; export each by itself"

@@ -7,8 +7,9 @@ from collections import Counter
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from simgen.bundle import manifest, outputs
 from simgen.compile import render
-from simgen.errors import RunError, UsageError
+from simgen.errors import RunError
 from simgen.storage.files import write_atomic
 from simgen.studies import drawing, elsewhere, explaining, measuring
 from simgen.studies.operating_points import CLOCKS, UNITS
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from simgen.study.row import Row
 
 PAGE, FIGURES = "study.html", "figures"
+STUDY = "study"  # a folder of it
 
 
 @dataclass(frozen=True)
@@ -73,9 +75,9 @@ def make(
         UsageError: a setting is none of a case's, or the folder cannot be used.
         MissingError, DamagedError: a run cannot be made here, or a file is not what was built.
     """
-    if output.exists() and not output.is_dir():
-        raise UsageError(f"{output}: is no folder; give another -o")
+    outputs.check(output, STUDY, _is_study)
     planned = measuring.planned(study, scope)
+    outputs.folder(output, STUDY, _is_study)
     done = measuring.measure(study, scope, output, listener)
     measured, failed = done.measured, done.failed
     elsewhere.write(output, done.waiting, scope)
@@ -92,7 +94,9 @@ def make(
         _write(output / FIGURES, each)
     if measured:
         homes = {each.point.bundle for each in measured}
-        reporting.write([output / measuring.RUNS / home for home in sorted(homes)], output)
+        reporting.write(
+            [output / measuring.RUNS / home for home in sorted(homes)], output, what=STUDY
+        )
         agreement = report_page.correlation_csv(_alike(measured))
         write_atomic(output / report_page.CORRELATION, agreement.encode())
     rows = [row for each in measured for row in each.rows]
@@ -121,6 +125,12 @@ def make(
     native = tuple(each for each in correlations if correlation.is_of_gpu(each))
     points = len(measuring.points(study, scope))
     return Made(page, tuple(drawn), failed, passed or {}, points, native, waiting)
+
+
+def _is_study(output: Path) -> bool:
+    """One that an earlier version made."""
+    runs = output / measuring.RUNS
+    return any(manifest.is_ours(home / manifest.FILE) for home in runs.glob("*"))
 
 
 def _alike(measured: Sequence[Measured]) -> list[Row]:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from simgen.bundle import (
     commands,
     finding,
+    outputs,
     recipe,
     result_names,
     results,
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from simgen.study.row import Row
 
 
+REPORT = "report"  # a folder of it
 MOST_JOBS = 64  # of a command that made pieces: more are not looked for
 
 
@@ -76,17 +78,21 @@ def rows(paths: Sequence[Path]) -> list[Row]:
         return _rows(_names(paths), loaded, _all_that_ran(paths, loaded))
 
 
-def write(paths: Sequence[Path], output: Path, baseline: str | None = None) -> Report:
+def write(
+    paths: Sequence[Path], output: Path, baseline: str | None = None, what: str = REPORT
+) -> Report:
     """Write what all results in the bundles measured into the folder `output`.
 
-    `baseline` is the result that the others are compared with: TARGET, or BUNDLE:TARGET.
+    `baseline` is the result that the others are compared with: TARGET, or BUNDLE:TARGET. The folder
+    is one for `what`.
 
     Raises:
         UsageError: a bundle is given twice, there is none, or nothing has run; the baseline is not
-            there, counted no time, or is of another workload.
+            there, counted no time, or is of another workload; the folder is something else.
         DamagedError: a result is not what its run left.
     """
     names = _names(paths)
+    outputs.check(output, what)
     with contextlib.ExitStack() as held:
         loaded = [held.enter_context(bundles.opened(path)) for path in paths]
         ran = _all_that_ran(paths, loaded)
@@ -102,6 +108,7 @@ def write(paths: Sequence[Path], output: Path, baseline: str | None = None) -> R
         against = None
         if baseline is not None:
             against = summary.against(found, told, *summary.baseline(baseline, places))
+        outputs.folder(output, what)
         page = report_page.write(output, found, told, against)
         trace.write(output / trace.FILE, zip(names, loaded, ran))
         measured = [[run.result for run in runs] for runs in ran]
