@@ -1,17 +1,80 @@
-"""The command lines of runs, from what is known of their results, and the names that they give."""
+"""The command lines that make a bundle and its results again, and the names that runs give."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import contextlib
+from dataclasses import fields
+from typing import TYPE_CHECKING, Any
 
-from simgen.bundle import result_names
+from simgen.bundle import planned_machine, planning, recipe, result_names
+from simgen.errors import UsageError
+from simgen.targets import TARGETS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
+    from simgen.bundle.folder import Bundle
     from simgen.bundle.run_record import Run
     from simgen.targets import Target
+
+
+def build(bundle: Bundle) -> list[list[str]]:
+    """The words that make the bundle again: a command, and others where settings of its targets
+    cannot be said in one.
+
+    Raises:
+        UsageError, DamagedError: as `recipe.words`.
+    """
+    asked = recipe.words(bundle)
+    made: list[list[str]] = []
+    for names, settings in _groups(bundle):
+        words = ["simgen", "build", *asked]
+        for name in names:
+            words += ["--target", name]
+        for name, value in settings.items():
+            words += [planning.spelling(name, value)]
+            words += [] if isinstance(value, bool) else [str(value)]
+        targets = planning.chosen_targets(names, settings)
+        words += planned_for(bundle, asked, targets)
+        made.append([*words, "-o", str(bundle.path)])
+    return made
+
+
+def planned_for(bundle: Bundle, asked: Sequence[str], targets: Sequence[Target]) -> list[str]:
+    """The option that plans it for its machine, where these targets and words would not."""
+    if "--plan-for" in asked or "--scale-to" in asked:  # which scales the machine, too
+        return []
+    matrix = asked[asked.index("--matrix") + 1] if "--matrix" in asked else None
+    with contextlib.suppress(UsageError):  # a machine without such instructions
+        if planned_machine.choose(None, targets, matrix).machine == bundle.workload.machine:
+            return []
+    return ["--plan-for", bundle.workload.machine.label]
+
+
+def _groups(bundle: Bundle) -> list[tuple[list[str], dict[str, Any]]]:
+    """Targets that one command can name, and the settings that it gives them."""
+    found: list[tuple[list[str], dict[str, Any]]] = []
+    for name, kept in bundle.targets.items():
+        usual = {each.name: each.default for each in fields(TARGETS[name])}
+        own = {key: value for key, value in kept.items() if usual.get(key) != value}
+        for names, settings in found:
+            if _is_of_all(bundle, [*names, name], {**settings, **own}):
+                names.append(name)
+                settings |= own
+                break
+        else:
+            found.append(([name], own))
+    return found
+
+
+def _is_of_all(bundle: Bundle, names: Sequence[str], settings: Mapping[str, Any]) -> bool:
+    """Whether targets that are built with these settings are those of the bundle."""
+    try:
+        made = planning.chosen_targets(names, settings)
+    except UsageError:  # a value that one of them does not take
+        return False
+    return all(each.settings() == bundle.targets[each.name] for each in made)
 
 
 def unusual(target: Target, variables: Mapping[str, str]) -> dict[str, str]:

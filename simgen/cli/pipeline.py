@@ -74,7 +74,7 @@ def build(and_run: bool, replace_results: bool, quiet: bool, verbose: bool, **gi
             queued = queueing.notes(target, made.workload)
             for note in (*notes, *matrix.notes(target, made.workload), *queued):
                 print(note)
-        print(f"reproduce: {reproduce(given)}")
+        print(f"reproduce: {reproduce(given, made)}")
     if and_run:
         from simgen.running.runs import Wish
 

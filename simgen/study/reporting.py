@@ -16,7 +16,6 @@ from simgen.bundle import (
     commands,
     finding,
     outputs,
-    recipe,
     result_names,
     results,
     run_record,
@@ -124,9 +123,9 @@ def _again(bundle: Bundle, run: TracedRun) -> list[str]:
     record = run_record.read(bundle.path / bundles.RESULTS / name, bundle.workload)
     words = commands.run(bundle.path, target, name, record)
     try:
-        built = [shlex.join(recipe.command(bundle))]
-    except UsageError:  # of an earlier version, which did not keep its config
-        built = []
+        built = [shlex.join(each) for each in commands.build(bundle)]
+    except UsageError as error:  # a file that it was built from is gone, say
+        built = [f"# {error}"]
     return [
         one_line(each)
         for each in (
