@@ -29,25 +29,28 @@ def build(bundle: Bundle) -> list[list[str]]:
     asked = recipe.words(bundle)
     made: list[list[str]] = []
     for names, settings in _groups(bundle):
-        words = ["simgen", "build", *asked]
-        for name in names:
-            words += ["--target", name]
-        for name, value in settings.items():
-            words += [planning.spelling(name, value)]
-            words += [] if isinstance(value, bool) else [str(value)]
-        targets = planning.chosen_targets(names, settings)
-        words += planned_for(bundle, asked, targets)
-        made.append([*words, "-o", str(bundle.path)])
+        chosen = planning.chosen_targets(names, settings)
+        words = ["simgen", "build", asked[0], *targets(names, settings), *asked[1:]]
+        made.append([*words, *planned_for(bundle, asked, chosen), "-o", str(bundle.path)])
     return made
 
 
-def planned_for(bundle: Bundle, asked: Sequence[str], targets: Sequence[Target]) -> list[str]:
+def targets(names: Sequence[str], settings: Mapping[str, Any]) -> list[str]:
+    """The words of a build that name targets and their settings."""
+    words = [word for name in names for word in ("--target", name)]
+    for name, value in settings.items():
+        words += [planning.spelling(name, value)]
+        words += [] if isinstance(value, bool) else [str(value)]
+    return words
+
+
+def planned_for(bundle: Bundle, asked: Sequence[str], chosen: Sequence[Target]) -> list[str]:
     """The option that plans it for its machine, where these targets and words would not."""
     if "--plan-for" in asked or "--scale-to" in asked:  # which scales the machine, too
         return []
     matrix = asked[asked.index("--matrix") + 1] if "--matrix" in asked else None
     with contextlib.suppress(UsageError):  # a machine without such instructions
-        if planned_machine.choose(None, targets, matrix).machine == bundle.workload.machine:
+        if planned_machine.choose(None, chosen, matrix).machine == bundle.workload.machine:
             return []
     return ["--plan-for", bundle.workload.machine.label]
 

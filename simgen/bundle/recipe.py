@@ -202,12 +202,12 @@ def options(choices: Choices) -> list[tuple[str, str]]:
     Those of one setting come once, with the last value, which is what counts.
     """
     made = [("--set", f"{key}={value}") for key, value in dict(choices.settings).items()]
-    for name, option in {**CHOICES, **OPTIONS}.items():
-        value = getattr(choices, name)
-        made += [(option, str(value))] if value is not None else []
     made += [(PHASES[choices.inference], "")] if choices.inference is not None else []
     made += [("--fuse", "")] if choices.fuse else []
     made += [("--reuse-memory", "")] if choices.reuse_memory else []
+    for name, option in {**CHOICES, **OPTIONS}.items():
+        value = getattr(choices, name)
+        made += [(option, str(value))] if value is not None else []
     made += [("--values", word) for word in choices.values]
     made += [("--seed", str(choices.seed))] if choices.seed else []
     return made

@@ -396,17 +396,12 @@ def reproduce(given: dict[str, Any], made: Bundle | None = None) -> str:
     """The command again, with the options that are not at their defaults, and the machine that it
     was planned for, where that follows from what was there before."""
     from simgen.bundle import commands, recipe
-    from simgen.bundle.planning import chosen_targets, spelling
+    from simgen.bundle.planning import chosen_targets
 
-    asked = [given["workload"]]
-    for option, value in recipe.options(_chosen(given)):
-        asked += [option, value] if value else [option]
-    words = ["simgen", "build", *asked]
-    for name in given["targets"]:
-        words += ["--target", name]
     settings = given_settings(given)
-    for name, value in settings.items():
-        words += [spelling(name, value), *([] if isinstance(value, bool) else [str(value)])]
+    words = ["simgen", "build", given["workload"], *commands.targets(given["targets"], settings)]
+    asked = [word for pair in recipe.options(_chosen(given)) for word in pair if word]
+    words += asked
     if made is not None:
         words += commands.planned_for(made, asked, chosen_targets(given["targets"], settings))
     if given["output"]:
