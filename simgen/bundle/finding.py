@@ -52,6 +52,7 @@ def _only(bundle: Bundle, name: str) -> str:
     if name not in bundle.targets or (bundle.path / RESULTS / name).is_dir():
         return name
     others = [each for each in bundle.ran() if result_names.target_of(each) == name]
+    others = [each for each in others if not result_names.words_of(each)] or others  # whole ones
     if len(others) > 1:
         raise UsageError(
             f"{bundle.path}: {name} has {len(others)} results, each with options of its own; "
