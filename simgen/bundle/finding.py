@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -37,7 +38,7 @@ def find_result(bundle: Bundle, name: str) -> Result:
     if folder is None:
         raise UsageError(
             f"{bundle.path}: {name} has not run yet; run it with: "
-            f"simgen run {bundle.path} --on {name}"
+            f"simgen run {shlex.quote(str(bundle.path))} --on {name}"
         )
     target = target_of(bundle, result_names.target_of(name))
     return results.settle(bundle, folder, results.collect(bundle, target, folder, name))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import re
+import shlex
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -104,7 +105,9 @@ def source(export: Export, bundle: Bundle, wanted: str | None) -> Exported:
     names = [wanted] if wanted is not None else bundle.ran()
     if not names:
         fact = f"nothing has run yet, and {export.option} is about times"
-        raise UsageError(f"{bundle.path}: {fact}; run it with: simgen run {bundle.path}")
+        raise UsageError(
+            f"{bundle.path}: {fact}; run it with: simgen run {shlex.quote(str(bundle.path))}"
+        )
     if len(names) > 1 and not export.all_results:
         shown = ", ".join(names[:SHOWN]) + (", ..." if len(names) > SHOWN else "")
         raise UsageError(

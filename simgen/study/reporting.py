@@ -174,7 +174,9 @@ def _all_that_ran(paths: Sequence[Path], loaded: Sequence[Bundle]) -> list[list[
     """
     found = [[ran(made, name) for name in made.ran()] for made in loaded]
     if not any(found):
-        raise UsageError(f"{paths[0]}: nothing has run yet; run it with: simgen run {paths[0]}")
+        raise UsageError(
+            f"{paths[0]}: nothing has run yet; run it with: simgen run {shlex.quote(str(paths[0]))}"
+        )
     return found
 
 
