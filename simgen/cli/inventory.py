@@ -524,9 +524,12 @@ def cache_pack(output: Path | None) -> None:
     from simgen.compile import cache as caches
 
     root = output or caches.precomputed_root()
-    if root.resolve() != caches.precomputed_root().resolve():
-        outputs.folder(root, "cache", lambda path: any(caches.entries(path)))
+    own = root.resolve() == caches.precomputed_root().resolve()
+    kept = lambda path: own or any(caches.entries(path))  # noqa: E731
+    outputs.check(root, "cache", kept)
     made = precompute.pack(root)
+    if not own:
+        outputs.folder(root, "cache", kept)
     print(f"{root}: {present.many(len(made), 'entry', 'entries')}")
 
 

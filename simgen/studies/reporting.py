@@ -7,7 +7,7 @@ from collections import Counter
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from simgen.bundle import manifest, outputs
+from simgen.bundle import outputs
 from simgen.compile import render
 from simgen.errors import RunError
 from simgen.storage.files import write_atomic
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from simgen.study.row import Row
 
 PAGE, FIGURES = "study.html", "figures"
-STUDY = "study"  # a folder of it
 
 
 @dataclass(frozen=True)
@@ -75,10 +74,10 @@ def make(
         UsageError: a setting is none of a case's, or the folder cannot be used.
         MissingError, DamagedError: a run cannot be made here, or a file is not what was built.
     """
-    outputs.check(output, STUDY, _is_study)
+    outputs.check(output, measuring.STUDY, measuring.is_study)
     planned = measuring.planned(study, scope)
-    outputs.folder(output, STUDY, _is_study)
     done = measuring.measure(study, scope, output, listener)
+    outputs.folder(output, measuring.STUDY, measuring.is_study)
     measured, failed = done.measured, done.failed
     elsewhere.write(output, done.waiting, scope)
     count = Counter(point.place.target for point in done.waiting)
@@ -95,7 +94,7 @@ def make(
     if measured:
         homes = {each.point.bundle for each in measured}
         reporting.write(
-            [output / measuring.RUNS / home for home in sorted(homes)], output, what=STUDY
+            [output / measuring.RUNS / home for home in sorted(homes)], output, what=measuring.STUDY
         )
         agreement = report_page.correlation_csv(_alike(measured))
         write_atomic(output / report_page.CORRELATION, agreement.encode())
@@ -125,12 +124,6 @@ def make(
     native = tuple(each for each in correlations if correlation.is_of_gpu(each))
     points = len(measuring.points(study, scope))
     return Made(page, tuple(drawn), failed, passed or {}, points, native, waiting)
-
-
-def _is_study(output: Path) -> bool:
-    """One that an earlier version made."""
-    runs = output / measuring.RUNS
-    return any(manifest.is_ours(home / manifest.FILE) for home in runs.glob("*"))
 
 
 def _alike(measured: Sequence[Measured]) -> list[Row]:
