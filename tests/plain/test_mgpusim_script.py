@@ -212,7 +212,7 @@ def test_a_simulator_that_is_not_what_was_built_is_built_again(
 def test_where_no_go_is_the_simulator_that_was_built_for_the_sources_runs(
     bundle: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    found = built(bundle, "true")
+    found = built(bundle, LEAVES)
     tools = cache.parent / "tools"
     tools.mkdir()
     for path in (Path("/usr/bin"), Path("/bin")):
@@ -227,7 +227,7 @@ def test_where_no_go_is_the_simulator_that_was_built_for_the_sources_runs(
 
 
 def test_a_simulator_that_others_may_have_put_there_is_not_run(bundle: Path, cache: Path) -> None:
-    built(bundle, "true")
+    built(bundle, LEAVES)
     (cache / "mgpusim").chmod(0o777)
     done = run(bundle)
     (error,) = errors(done)
@@ -236,7 +236,7 @@ def test_a_simulator_that_others_may_have_put_there_is_not_run(bundle: Path, cac
 
 
 def test_a_result_says_which_simulator_ran(bundle: Path, cache: Path) -> None:
-    digest = hashlib.sha256(built(bundle, "true").read_bytes()).hexdigest()
+    digest = hashlib.sha256(built(bundle, LEAVES).read_bytes()).hexdigest()
     assert run(bundle).returncode == 0
     assert machine_file.programs(bundle / "results/mgpusim") == {"mgpusim_sha256": digest}
 
