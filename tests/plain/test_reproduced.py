@@ -42,7 +42,8 @@ BUILDS = {
     "scaled down": "conv_fwd --scale-to 1e6",
     "a line of benchdnn": "'benchdnn --matmul --attr-post-ops=sum 10x30:30x20'",
     "a line of MIOpenDriver": "'MIOpenDriver conv -n 2 -c 3 -H 8 -W 8 -k 4 -y 3 -x 3 -p 1 -q 1'",
-    "a line of rocblas-bench": "'rocblas-bench -f gemm -r s -m 40 -n 30 -k 20 --transposeB T'",
+    "a line of rocblas-bench": "'rocblas-bench -f gemm -r s -m 40 -n 30 -k 20 --lda 40 --ldb 20 "
+    "--ldc 40'",
     "a line of hipblaslt-bench": "'hipblaslt-bench -m 64 -n 32 -k 16 --lda 64 --ldb 16 --ldc 64'",
     "samples": "lenet5 --data digits-images-idx3-ubyte.gz --set n=2",
     "samples of a file": "lenet5 --data IN/digits-images-idx3-ubyte --set n=2",
