@@ -163,7 +163,7 @@ def _run_option(name: str, option: RunOption) -> tuple[str, str, str]:
     values = ", ".join(f"`{choice}`" for choice in option.choices)
     if option.pattern:
         values = f"such as `{option.example}`"
-    return f"`{spelling(name)}`", values or f"whole number, at least {option.least}", option.text
+    return f"`{spelling(name)}`", values or f"whole number, at least {option.least}", option.told
 
 
 def metrics() -> str:

@@ -270,6 +270,7 @@ class BuiltBundle:
         layers: str | Iterable[str] | None = None,
         inputs: Where | None = None,
         resume: bool = False,
+        replace: bool = False,
         representatives: bool = False,
         jobs: int | None = None,
         warm: str = "previous",
@@ -287,6 +288,8 @@ class BuiltBundle:
             layers: run only these layers: "conv1..pool1", or names.
             inputs: where these layers' inputs come from: a target, a results.h5 or "reference".
             resume: continue a stopped run after its last finished layer.
+            replace: run it anew where a run with the same options has a result, which goes when
+                the new one is whole.
             representatives: simulate only the first of launches that are alike; the others get its
                 metrics.
             jobs: simulate pieces of the network side by side, so many at a time.
@@ -301,12 +304,13 @@ class BuiltBundle:
         Raises:
             UsageError: there is no such target, option or layer, or they do not go together.
             MissingError, RefusedError: it cannot run here.
+            RefusedError: a run with the same options has a result, and `replace` is not given.
             RunError: the run failed or took too long.
             DamagedError: a file of the bundle is not what was built.
         """
         cutting = _cutting(representatives, jobs, warm, sample, scale_model)
         source = os.fspath(inputs) if inputs else None
-        wish = Wish(timeout, _joined(layers), source, resume, cutting)
+        wish = Wish(timeout, _joined(layers), source, resume, cutting, replace)
         with process.ended_with_program(), bundles.opened(self.path) as made:
             _check_options(made, target, options or {})
             listener = _Callbacks(progress, notice)

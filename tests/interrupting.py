@@ -19,7 +19,7 @@ LIMIT = 900.0  # seconds; nothing here takes a tenth of it
 
 
 def command(made: Bundle, target: str, *options: str) -> list[str]:
-    words = ["run", str(made.path), "--on", target, *options]
+    words = ["run", str(made.path), "--on", target, "--replace", *options]
     return [sys.executable, "-m", "simgen", *words]
 
 

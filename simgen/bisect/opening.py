@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -89,7 +90,7 @@ def _target(bundle: Bundle, name: str) -> Target:
     if target.model is None:
         raise RefusedError(
             f"{plain}: it runs no code object of AMD's, whose instructions could be followed; "
-            f"simgen diff {bundle.path} {plain} compares its tensors"
+            f"simgen diff {shlex.quote(str(bundle.path))} {plain} compares its tensors"
         )
     return target
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from simgen.bundle import result_names, results
+from simgen.bundle.folder import RESULTS
+from simgen.bundle.result_folders import SHOWN
 from simgen.errors import DamagedError, UsageError, did_you_mean
 from simgen.targets import TARGETS
 
@@ -30,14 +33,33 @@ def find_result(bundle: Bundle, name: str) -> Result:
             f"{bundle.path}: {name!r} is not a target of it; "
             f"{did_you_mean(name, [*bundle.targets, *bundle.ran(), 'reference'])}"
         )
+    name = _only(bundle, name)
     folder = bundle.results(name)
     if folder is None:
         raise UsageError(
             f"{bundle.path}: {name} has not run yet; run it with: "
-            f"simgen run {bundle.path} --on {name}"
+            f"simgen run {shlex.quote(str(bundle.path))} --on {name}"
         )
     target = target_of(bundle, result_names.target_of(name))
     return results.settle(bundle, folder, results.collect(bundle, target, folder, name))
+
+
+def _only(bundle: Bundle, name: str) -> str:
+    """The result that a target's name stands for: its own, or the only other one.
+
+    Raises:
+        UsageError: there are several others.
+    """
+    if name not in bundle.targets or (bundle.path / RESULTS / name).is_dir():
+        return name
+    others = [each for each in bundle.ran() if result_names.target_of(each) == name]
+    others = [each for each in others if not result_names.words_of(each)] or others  # whole ones
+    if len(others) > 1:
+        raise UsageError(
+            f"{bundle.path}: {name} has {len(others)} results, each with options of its own; "
+            f"name one: {', '.join(others[:SHOWN])}{', ...' if len(others) > SHOWN else ''}"
+        )
+    return others[0] if others else name
 
 
 def target_of(bundle: Bundle, name: str) -> Target:

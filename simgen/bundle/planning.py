@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import functools
 import math
-from dataclasses import fields, replace
+from dataclasses import asdict, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from simgen.bundle import own_reference, planned_machine, recipe, writing
 from simgen.bundle.planned_machine import PlannedMachine
+from simgen.bundle.recipe import Asked, Recipe
 from simgen.bundle.recipe import Choices as Choices
-from simgen.bundle.recipe import Recipe
 from simgen.compile import cache
 from simgen.compile.build import Builder
 from simgen.errors import UsageError, did_you_mean, one_line
@@ -232,6 +232,10 @@ class Plan:
         constants = source.constants if isinstance(source, Recipe) else tuple(fixed)
         return recipe.kept(self.problem, self._made_of, constants)
 
+    def asked(self, path: Path) -> tuple[Asked, ...]:
+        """What the manifest of its bundle at `path` keeps of the command that builds it."""
+        return recipe.asked(self.source, self.choices, path)
+
     def for_targets(self, targets: Sequence[Target]) -> Plan:
         """The same for the machine of these targets, if the choices name none."""
         choices = self.choices
@@ -297,7 +301,7 @@ class Plan:
             self.workload,
             targets,
             builder,
-            self.provenance(),
+            {**self.provenance(), recipe.ASKED: [asdict(each) for each in self.asked(path)]},
             about(tell, DATA),
             self.values,
             replace_results=replace_results,

@@ -10,14 +10,16 @@ import hashlib
 import json
 import os
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from simgen import __version__
 from simgen.bundle import folder
-from simgen.errors import DamagedError, UsageError, one_line
+from simgen.errors import DamagedError, UsageError, one_line, printable
 from simgen.frontend import config, problem
 from simgen.ir import Pass
 from simgen.storage import schema
+from simgen.storage.files import read_regular
 from simgen.storage.schema import SchemaError, Sized
 from simgen.tensors import exact_values
 
@@ -40,8 +42,10 @@ OPTIONS = {
     "layout": "--layout",
     "queues": "--queues",
 }
+CHOICES = {"passes": "--pass", "data": "--data", "scale_to": "--scale-to"}
+FILES = ("--values", "--data")  # may name files
 PHASES = {True: "--inference", False: "--training"}
-CONFIG, TEXT = "config", "config_text"  # in the manifest
+CONFIG, TEXT, ASKED = "config", "config_text", "asked"  # in the manifest
 # Choices that it keeps as they are; those that are None are left out.
 PLAIN = (
     "layers", "algorithm", "rate", "loss_scale", "inference", "fuse", "reuse_memory", "plan_for",
@@ -78,6 +82,15 @@ class Choices:
 
 
 @dataclass(frozen=True)
+class Asked:
+    """A word of the command that a bundle was built with, or an option with its value."""
+
+    value: Annotated[str, Sized(0, 100_000)]
+    option: Annotated[str, Sized(0, 100)] = ""  # empty: the workload
+    sha256: Annotated[str, Sized(0, 64)] = ""  # of a file, whose path from the bundle it is
+
+
+@dataclass(frozen=True)
 class Recipe:
     """A problem that is found again, and what was done with it."""
 
@@ -87,6 +100,8 @@ class Recipe:
     passes: tuple[Pass, ...]
     choices: Choices
     constants: tuple[str, ...] = ()  # inputs that a model fixes
+    asked: tuple[Asked, ...] = ()  # of the bundle, which is `home`
+    home: str = ""
 
     @property
     def gives_values(self) -> bool:
@@ -146,7 +161,7 @@ def kept(found: Problem, choices: Choices, constants: tuple[str, ...] = ()) -> d
         CONFIG: {
             "source": one_line(os.path.basename(found.config.source)),
             "sha256": hashlib.sha256(json.dumps(sections).encode()).hexdigest(),
-            "settings": [f"{key}={value}" for key, value in choices.settings],
+            "settings": [f"{key}={value}" for key, value in dict(choices.settings).items()],
             **{name: value for name, value in chosen.items() if value is not None},
             "passes": [str(p) for p in found.passes],
         },
@@ -185,38 +200,101 @@ def of_bundle(bundle: Bundle) -> Recipe:
     )
     if found.exact:
         choices = replace(choices, values=(*choices.values, exact_values.WORD))
+    kept, home = _kept_words(bundle), _real(bundle.path)
     name = bundle.workload.name
-    return Recipe(name, found.source, text, found.passes, choices, found.constants)
+    return Recipe(name, found.source, text, found.passes, choices, found.constants, kept, home)
 
 
-def command(bundle: Bundle) -> list[str]:
-    """The words of a `simgen build` that makes the bundle again, for all of its targets.
+def options(choices: Choices) -> list[tuple[str, str]]:
+    """(option, value) of a `simgen build` with these choices; of a flag, the value is empty.
+
+    Those of one setting come once, with the last value, which is what counts.
+    """
+    made = [("--set", f"{key}={value}") for key, value in dict(choices.settings).items()]
+    made += [(PHASES[choices.inference], "")] if choices.inference is not None else []
+    made += [("--fuse", "")] if choices.fuse else []
+    made += [("--reuse-memory", "")] if choices.reuse_memory else []
+    for name, option in {**CHOICES, **OPTIONS}.items():
+        value = getattr(choices, name)
+        made += [(option, str(value))] if value is not None else []
+    made += [("--values", word) for word in choices.values]
+    made += [("--seed", str(choices.seed))] if choices.seed else []
+    return made
+
+
+def asked(source: str | Recipe, choices: Choices, home: Path) -> tuple[Asked, ...]:
+    """What the manifest of the bundle at `home` keeps of the command that builds it.
+
+    A bundle that is made of another's recipe is asked for as that one, with other choices; empty
+    where nobody knows how that was.
+    """
+    if isinstance(source, str):
+        return tuple(
+            _asked(option, value, home) for option, value in (("", source), *options(choices))
+        )
+    if not source.asked:
+        return ()
+    kept = [
+        each
+        if each.sha256 == "" or os.path.isabs(each.value)
+        else replace(
+            each, value=os.path.relpath(os.path.join(source.home, each.value), _real(home))
+        )
+        for each in source.asked
+        if each.option in ("", "--pass", *FILES)
+    ]
+    rest = options(replace(choices, values=(), data=None))
+    return (*kept, *(Asked(value, option) for option, value in rest))
+
+
+def _asked(option: str, value: str, home: Path) -> Asked:
+    """A file is told by its path from the bundle and by its digest, so that a bundle is the same
+    wherever both lie; one that was written from / on, as it was."""
+    if option not in ("", *FILES) or len(value) > problem.LONGEST_PATH:
+        return Asked(value, option)
+    try:
+        content = read_regular(Path(value))
+    except OSError:
+        return Asked(value, option)
+    path = value if os.path.isabs(value) else os.path.relpath(os.path.abspath(value), _real(home))
+    return Asked(path, option, hashlib.sha256(content).hexdigest())
+
+
+def _real(home: Path) -> str:
+    return os.path.realpath(home)
+
+
+def words(bundle: Bundle) -> list[str]:
+    """The words of `simgen build` that the bundle was asked for with, but targets and folder.
 
     Raises:
-        UsageError: it had a problem, values or a version that no such words name.
+        UsageError: an earlier version built it, which did not keep them; or a file has changed.
+        DamagedError: the manifest does not say it.
     """
-    made = of_bundle(bundle)
-    chosen = made.choices
-    names = (made.name, made.name.rpartition("_")[0])
-    known = made.name in problem.built_in() and made.source in (
-        f"{made.name}.dnnmark",
-        *(f"{config.BUILT_IN} {name}" for name in names),
-    )
-    if made.gives_values or (not known and made.source.startswith(config.BUILT_IN)):
-        raise UsageError(f"{bundle.path}: no words name what it was built from; keep its config")
-    words = ["simgen", "build", made.name if known else made.source]
-    for target in bundle.targets:
-        words += ["--target", target]
-    for key, value in chosen.settings:
-        words += ["--set", f"{key}={value}"]
-    if not known or made.source.endswith(".dnnmark"):
-        words += ["--pass", ",".join(made.passes)]
-    for name, option in OPTIONS.items():
-        value = getattr(chosen, name)
-        words += [option, str(value)] if value is not None else []
-    words += [PHASES[chosen.inference]] if chosen.inference is not None else []
-    words += ["--fuse"] if chosen.fuse else []
-    words += ["--reuse-memory"] if chosen.reuse_memory else []
-    words += ["--values", exact_values.WORD] if exact_values.WORD in chosen.values else []
-    words += ["--seed", str(chosen.seed)] if chosen.seed else []
-    return [*words, "-o", str(bundle.path)]
+    made: list[str] = []
+    found = _kept_words(bundle)
+    if not found:
+        raise UsageError(f"{bundle.path}: nothing tells what it was built from; keep its config")
+    for each in found:
+        value = each.value
+        if each.sha256:
+            value = os.path.normpath(os.path.join(_real(bundle.path), value))
+            try:
+                same = hashlib.sha256(read_regular(Path(value))).hexdigest() == each.sha256
+            except OSError:
+                same = False
+            value = value if os.path.isabs(each.value) else os.path.relpath(value)
+            if not same:
+                fact = "is not any more what it was built from"
+                raise UsageError(f"{bundle.path}: {printable(value)} {fact}")
+        made += [each.option] if each.option else []
+        made += [value] if value or not each.option else []
+    return made
+
+
+def _kept_words(bundle: Bundle) -> tuple[Asked, ...]:
+    try:
+        return schema.from_json(tuple[Asked, ...], bundle.manifest.get(ASKED, []))
+    except SchemaError as error:
+        place = bundle.path / folder.MANIFEST
+        raise DamagedError(f"{place}: damaged ({error}); build it again") from None

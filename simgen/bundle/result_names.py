@@ -1,28 +1,52 @@
 """Names of results, and of the folders that they lie in: `TARGET`, or `TARGET@OPTION=VALUE,...`.
 
-The second is a point of a sweep, with the options in the order in which the target has them, and
-last of CUTS where it ran by pieces. A
+The second is that of a run with other options than the usual ones, or a point of a sweep, with the
+options in the order in which the target has them, then layers, and last of CUTS where it ran by
+pieces. A value that no folder can be called is cut, with a digest behind it. A
 sweep over settings of a build has bundles named the same way: `BUNDLE@SETTING=VALUE,...`.
 """
 
 from __future__ import annotations
 
+import hashlib
 import re
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
 MARK = "@"  # between a target and a point
 # What runs by pieces are called; the last may stand behind another.
 CUTS = REPRESENTATIVES, PIECES, SAMPLED, SCALED = "representatives", "pieces", "sampled", "scaled"
 UNITS = {"": 1.0, "k": 1e3, "M": 1e6, "G": 1e9, "Ki": 2.0**10, "Mi": 2.0**20, "Gi": 2.0**30}
+VALUE = re.compile(r"[A-Za-z0-9._+=@-]{1,60}", re.ASCII)  # may stand in the name of a folder
+UNSAFE = re.compile(r"[^A-Za-z0-9._+=@-]+", re.ASCII)
+LONGEST = 160  # letters of a name; a folder has 255, some of them for what is not finished
 QUANTITY = re.compile(r"(\d+(?:\.\d+)?)([KMG]i|[kMG])?(?:B|Hz)?")
 
 
 def of_point(target: str, options: Mapping[str, str | int]) -> str:
     """The name of a sweep's point: letters, digits and .,=_@- only."""
-    return f"{target}{MARK}" + ",".join(f"{k}={v}" for k, v in options.items())
+    name = f"{target}{MARK}" + ",".join(f"{k}={_value(str(v))}" for k, v in options.items())
+    return name if len(name) <= LONGEST else f"{target}{MARK}options={_digest(name)}"
+
+
+def of_run(target: str, options: Mapping[str, str | int], words: Sequence[str] = ()) -> str:
+    """The name of a run's result; `words` are of layers, and of CUTS."""
+    name = of_point(target, options) if options else target
+    for word in words:
+        name = cut(name, word)
+    return name
+
+
+def _value(text: str) -> str:
+    if VALUE.fullmatch(text):
+        return text
+    return f"{UNSAFE.sub('_', text)[:24]}-{_digest(text)}"
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:8]
 
 
 def cut(result: str, word: str) -> str:

@@ -128,7 +128,7 @@ def collect(
     if run and (run.workload, run.settings) != built:
         raise DamagedError(f"{folder}: a result of another build; run it again, or move it away")
     if run and run.pieces:
-        return _of_pieces(bundle, folder, run, name or target.name, closed)
+        return _of_pieces(bundle, target, folder, run, name or target.name, closed)
     launches = _launches(bundle.workload, target, folder, run)
     found = run.samples if run else ()
     samples = target.reader.sampled(folder, bundle.workload, found, launches) if found else ()
@@ -151,7 +151,7 @@ def collect(
         "data": bundle.manifest["data"]["id"],
         "target": target.name,
         "settings": target.settings(),
-        "options": result_names.options_of(name or ""),
+        "options": _options(target, run, name or ""),
         "machine": {**(run.machine if run else {}), **machine},
         "gpus": target.reader.gpus(folder),
         result_digest.INPUTS: bundle.manifest["data"].get(manifest.DIGEST, ""),
@@ -168,7 +168,9 @@ def collect(
     return Result(name or target.name, outputs, tuple(launches), provenance, digest)
 
 
-def _of_pieces(bundle: Bundle, folder: Path, run: Run, name: str, closed: seal.Seal) -> Result:
+def _of_pieces(
+    bundle: Bundle, target: Target, folder: Path, run: Run, name: str, closed: seal.Seal
+) -> Result:
     """The result of a run by pieces; raises as `collect` does."""
     workload = bundle.workload
     parts = [load(pieces.path(folder, piece), workload) for piece in run.pieces]
@@ -183,7 +185,7 @@ def _of_pieces(bundle: Bundle, folder: Path, run: Run, name: str, closed: seal.S
         found = pieces.together(workload, run, parts)
     except KeyError as error:
         raise DamagedError(f"{folder}: no piece has {error}; run it again") from None
-    told = {**parts[0].provenance, "options": result_names.options_of(name), **_history(run)}
+    told = {**parts[0].provenance, "options": _options(target, run, name), **_history(run)}
     told.pop(sampled.KEY, None)
     taken = pieces.samples(workload, run, [samples(part) for part in parts])
     outputs = dict(found.outputs)
@@ -192,6 +194,15 @@ def _of_pieces(bundle: Bundle, folder: Path, run: Run, name: str, closed: seal.S
         outputs = _without_gaps(workload, run, {each.launch: each for each in taken}, outputs)
     digest = closed.digest if closed.files else ""
     return Result(name, outputs, found.launches, told, digest, found.given)
+
+
+def _options(target: Target, run: Run | None, name: str) -> dict[str, str]:
+    """The options of a result's name, with the values that its run had."""
+    named = result_names.options_of(name)
+    known = {key: option.variable for key, option in target.run_options.items()}
+    known |= {variable.lower(): variable for variable in target.said_in}
+    had = run.variables if run else {}
+    return {key: had.get(known.get(key, ""), value) for key, value in named.items()}
 
 
 def _without_gaps(

@@ -24,7 +24,7 @@ import shutil
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from simgen.bundle import manifest, result_folders, result_names
+from simgen.bundle import manifest, outputs, result_folders, result_names
 from simgen.bundle.folder import (
     DATA,
     MANIFEST,
@@ -365,6 +365,7 @@ def _existing(path: Path, cure: str) -> _Former:
     Raises:
         UsageError: there is something else.
     """
+    outputs.outside(path, itself=True)
     if not path.exists() or (path.is_dir() and not any(path.iterdir())):
         return _Former(b"", {})
     if not manifest.is_ours(path / MANIFEST):

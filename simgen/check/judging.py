@@ -141,7 +141,8 @@ def _chosen(
     found = {name: find_result(bundle, name) for name in bundle.ran()}
     if not found:
         raise UsageError(
-            f"{bundle.path}: nothing has run yet; run it with: simgen run {bundle.path}"
+            f"{bundle.path}: nothing has run yet; run it with: "
+            f"simgen run {shlex.quote(str(bundle.path))}"
         )
     silent = [name for name, result in found.items() if results.is_statistics_only(result)]
     if len(silent) == len(found):

@@ -13,6 +13,7 @@ from simgen.cli.options import verbosity
 if TYPE_CHECKING:
     from simgen.conform.page import Told
 
+FINDINGS = "conformance"  # a folder of it
 MOST_ROWS = 60  # of the table, without --verbose
 
 
@@ -78,6 +79,7 @@ def conform(
     import re
     import sys
 
+    from simgen.bundle import outputs
     from simgen.conform import lint_table, page, probe
     from simgen.conform.judging import Found
     from simgen.conform.ptx import telling, trial
@@ -97,6 +99,8 @@ def conform(
         raise UsageError(f"--gem5-version {version}: {on} has none; leave it out")
     if legalised and output:
         raise UsageError(f"-o {output}: --legalised tells nothing of the simulator; leave it out")
+    if output:
+        outputs.check(output, FINDINGS)
     if timeout is not None and timeout <= 0:
         raise UsageError(f"--timeout {timeout:g}: write seconds, such as 120")
     try:
@@ -121,7 +125,7 @@ def conform(
         telling.PTX if is_ptx else None,
     )  # fmt: skip
     if output:
-        output.mkdir(parents=True, exist_ok=True)
+        outputs.folder(output, FINDINGS)
         write_atomic(output / "page.md", page.text(told).encode())
         write_atomic(
             output / "findings.json", (json.dumps(page.rows(told), indent=1) + "\n").encode()

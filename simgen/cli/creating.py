@@ -28,13 +28,13 @@ def kernel(name: str) -> None:
 
     if not NAME.fullmatch(name):
         raise UsageError(f"{printable(name)}: not a name; write letters, digits and _")
+    from simgen.bundle import outputs
     from simgen.compile import render
     from simgen.storage.files import write_atomic
 
     paths = {suffix: Path(f"{name}{suffix}") for suffix in (".hip", ".toml")}
     for path in paths.values():
-        if path.exists():
-            raise UsageError(f"{path}: there is such a file already; choose another name")
+        outputs.new_file(path)
     for suffix, path in paths.items():
         write_atomic(path, render.text(f"own/kernel{suffix}.j2", name=name).encode())
     print(f"written: {paths['.hip']}, {paths['.toml']}")

@@ -407,9 +407,15 @@ def data(
     """
     if (nbytes is None) == (like is None):
         raise UsageError("data: say either --bytes, for DNNMark, or --like, for samples")
+    from simgen.bundle import outputs
+
+    outputs.new_file(file)
     if like is not None:
         from simgen.tensors.samples import making
+        from simgen.tensors.samples.images import labels_of
 
+        if like == "mnist":
+            outputs.new_file(labels_of(file))
         for path in making.write(file, like, samples, seed):
             if not quiet:
                 print(f"{path}: {samples} samples like {like}, seed {seed}")
@@ -515,11 +521,17 @@ def cache_pack(output: Path | None) -> None:
     \b
     simgen cache pack -o cachefiles
     """
+    from simgen.bundle import outputs
     from simgen.cli import precompute, present
     from simgen.compile import cache as caches
 
     root = output or caches.precomputed_root()
+    own = root.resolve() == caches.precomputed_root().resolve()
+    kept = lambda path: own or any(caches.entries(path))  # noqa: E731
+    outputs.check(root, "cache", kept)
     made = precompute.pack(root)
+    if not own:
+        outputs.folder(root, "cache", kept)
     print(f"{root}: {present.many(len(made), 'entry', 'entries')}")
 
 

@@ -43,11 +43,13 @@ def legalise(
     \b
     simgen legalise kernel.co --simulator mgpusim -o kernel_mgpusim.co
     """
+    from simgen.bundle import outputs
     from simgen.compile.legalise import facts
     from simgen.errors import RefusedError, UsageError
     from simgen.lint import containers, linting, rewriting
     from simgen.storage.files import write_atomic
 
+    outputs.new_file(output)
     named, version = facts.named(simulator)
     held = list(containers.found(file, arch))
     fits = [each for each in held if linting.simulated(each, named, version)]

@@ -86,6 +86,7 @@ def miopen(
     simgen cache miopen lrn_fwd --set n=4 --gfx gfx900 --num-cus 8 --in cachefiles
     simgen cache miopen --rows cachefiles.csv --in new --from old --sources MIOpen/src/kernels
     """
+    from simgen.bundle import outputs
     from simgen.machine import architectures
     from simgen.targets.untested import miopen_cache
 
@@ -98,6 +99,8 @@ def miopen(
         cure = did_you_mean(version, miopen_cache.VERSIONS)
         raise UsageError(f"--miopen {version!r}: not in one of gem5's images; {cure}")
     _check(configs, given)
+    if given["output"]:
+        outputs.new_file(given["output"])
     rows = _rows(configs, given)
     if given["rows"]:
         rows = list(dict.fromkeys((*rows, *miopen_cache.read_rows(given["rows"]))))

@@ -18,12 +18,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from dataclasses import Field
 
-    from simgen.bundle.planning import Plan
+    from simgen.bundle.planning import Choices, Plan
+    from simgen.bundle.writing import Bundle
     from simgen.targets import Target
     from simgen.targets.base import RunOption
-
-# What is done with a network, beside what a bundle's recipe keeps.
-CHOICES = {"passes": "--pass", "data": "--data", "scale_to": "--scale-to"}
 
 
 class Commands(click.Group):
@@ -87,7 +85,7 @@ class RunCommand(click.Command):
         kinds: dict[str, RunOption] = {}
         for target in TARGETS.values():
             for name, option in target.run_options.items():
-                found.setdefault(name, {}).setdefault(option.text, []).append(target.name)
+                found.setdefault(name, {}).setdefault(option.told, []).append(target.name)
                 # Words of any target: whether they are the run's own, `running.choose` looks.
                 words = kinds[name].choices if name in kinds else ()
                 kinds[name] = replace(
@@ -355,11 +353,11 @@ def workload_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return command
 
 
-def planned(given: dict[str, Any]) -> tuple[Plan, Path, list[Target]]:
-    """What the options of WORKLOAD_OPTIONS ask for: the plan, where it goes, its targets."""
-    from simgen.bundle.planning import Choices, Plan, chosen_targets
+def _chosen(given: dict[str, Any]) -> Choices:
+    """What the options of WORKLOAD_OPTIONS choose."""
+    from simgen.bundle.planning import Choices
 
-    choices = Choices(
+    return Choices(
         settings=settings_given(given["settings"]),
         passes=given["passes"],
         layers=given["layers"],
@@ -382,44 +380,33 @@ def planned(given: dict[str, Any]) -> tuple[Plan, Path, list[Target]]:
         layout=given["layout"],
         queues=given["queues"],
     )
+
+
+def planned(given: dict[str, Any]) -> tuple[Plan, Path, list[Target]]:
+    """What the options of WORKLOAD_OPTIONS ask for: the plan, where it goes, its targets."""
+    from simgen.bundle.planning import Plan, chosen_targets
+
     targets = chosen_targets(given["targets"], given_settings(given))
-    plan = Plan(given["workload"], choices, targets)
+    plan = Plan(given["workload"], _chosen(given), targets)
     output: Path = given["output"] or Path(plan.problem.name)
     return plan, output, targets
 
 
-def reproduce(given: dict[str, Any]) -> str:
-    """The command again, with the options that are not at their defaults."""
-    from simgen.bundle import recipe
-    from simgen.bundle.planning import spelling
+def reproduce(given: dict[str, Any], made: Bundle | None = None) -> str:
+    """The command again, with the options that are not at their defaults, and the machine that it
+    was planned for, where that follows from what was there before."""
+    from simgen.bundle import commands, recipe
+    from simgen.bundle.planning import chosen_targets
 
-    words = ["simgen", "build", given["workload"]]
-    for name in given["targets"]:
-        words += ["--target", name]
-    for name, value in given_settings(given).items():
-        words += [spelling(name, value), *([] if isinstance(value, bool) else [str(value)])]
-    for setting in _last_ones(given["settings"]):
-        words += ["--set", setting]
-    if given["inference"] is not None:
-        words.append(recipe.PHASES[given["inference"]])
-    words += ["--fuse"] if given["fuse"] else []
-    words += ["--reuse-memory"] if given["reuse_memory"] else []
-    for name, option in {**CHOICES, **recipe.OPTIONS}.items():
-        if given[name] is not None:
-            words += [option, str(given[name])]
-    for word in given["values"]:
-        words += ["--values", word]
-    if given["seed"]:
-        words += ["--seed", str(given["seed"])]
+    settings = given_settings(given)
+    words = ["simgen", "build", given["workload"], *commands.targets(given["targets"], settings)]
+    asked = [word for pair in recipe.options(_chosen(given)) for word in pair if word]
+    words += asked
+    if made is not None:
+        words += commands.planned_for(made, asked, chosen_targets(given["targets"], settings))
     if given["output"]:
         words += ["-o", str(given["output"])]
     return shlex.join(words)
-
-
-def _last_ones(texts: Sequence[str]) -> list[str]:
-    """Of settings of one key, the last one, which is what counts."""
-    keys = [text.partition("=")[0].strip() for text in texts]
-    return [text for at, text in enumerate(texts) if keys[at] not in keys[at + 1 :]]
 
 
 def settings_given(texts: Sequence[str]) -> tuple[tuple[str, str], ...]:

@@ -76,11 +76,11 @@ def build(and_run: bool, replace_results: bool, quiet: bool, verbose: bool, **gi
             queued = queueing.notes(target, made.workload)
             for note in (*notes, *matrix.notes(target, made.workload), *queued):
                 print(note)
-        print(f"reproduce: {reproduce(given)}")
+        print(f"reproduce: {reproduce(given, made)}")
     if and_run:
         from simgen.running.runs import Wish
 
-        _run(made, None, {}, Wish(), quiet, verbose, verified=True)
+        _run(made, None, {}, Wish(replace=replace_results), quiet, verbose, verified=True)
         if not quiet:
             _say_not_run(made)
     elif not quiet:
@@ -142,7 +142,17 @@ def _say_built(made: Bundle, layers: int, cache: Cache, verbose: bool) -> None:
     help="Run at each of several values of an option below, or of a setting of the build (n, algo, "
     "conv1.n), which are built beside BUNDLE; repeat it for all combinations.",
 )
-@click.option("--again", is_flag=True, help="Run the points of a sweep that have results, too.")
+@click.option(
+    "--replace",
+    "replace_result",
+    is_flag=True,
+    help="Run it anew where a run with the same options has a result, which goes when this one is "
+    "whole; of a sweep, all points.",
+)
+@click.option("--again", is_flag=True, help="Of a sweep: as --replace.")
+@click.option(
+    "--unless-done", is_flag=True, help="Do nothing where a run with the same options has a result."
+)
 @click.option(
     "--layers",
     metavar="L",
@@ -204,7 +214,9 @@ def run(
     target: str | None,
     timeout: float | None,
     grid: tuple[str, ...],
+    replace_result: bool,
     again: bool,
+    unless_done: bool,
     layers: str | None,
     inputs: str | None,
     representatives: bool,
@@ -223,6 +235,9 @@ def run(
     **options: str | int | None,
 ) -> None:
     """Run BUNDLE on a target; results go to BUNDLE/results/TARGET.
+
+    With other options than the usual ones they go to TARGET@OPTION=VALUE,..., beside those that
+    are there. A run whose result is there is refused (exit code 4) unless --replace allows it.
 
     \b
     simgen run softmax_fwd
@@ -250,16 +265,18 @@ def run(
     from simgen.running.runs import Wish
 
     given = {name: value for name, value in options.items() if value is not None}
-    wish = Wish(
-        timeout, layers, inputs, resume, _cutting(representatives, jobs, warm, sample, scale_model)
-    )
+    cutting = _cutting(representatives, jobs, warm, sample, scale_model)
+    wish = Wish(timeout, layers, inputs, resume, cutting, replace_result)
     if grid and layers is not None and not wish.cutting:
         raise UsageError(
             "--layers: a sweep runs the whole network; leave out --layers or --sweep, or add "
             "--representatives or --jobs"
         )
     if again and not grid:
-        raise UsageError("--again: it is for --sweep; leave it out, since every run is a new one")
+        raise UsageError("--again: it is for --sweep; write --replace")
+    again = again or replace_result
+    if again and unless_done:
+        raise UsageError("--unless-done: --replace asks for the opposite; leave one out")
     with bundles.opened(bundle) as loaded:
         if executor or workflow_only or profile or container:
             engine = {"executor": executor or "local", "profile": profile,
@@ -269,8 +286,22 @@ def run(
             _piece(loaded, target, given, grid, wish, piece, quiet)
         elif grid:
             _sweep(loaded, target, given, grid, again, wish, quiet, verbose)
-        else:
+        elif not (unless_done and _is_done(loaded, target, given, wish, quiet)):
             _run(loaded, target, given, wish, quiet, verbose)
+
+
+def _is_done(
+    bundle: Bundle, target: str | None, options: dict[str, str | int], wish: Wish, quiet: bool
+) -> bool:
+    """Whether a run with the same options has a result."""
+    from simgen.cli.following import Printing
+    from simgen.running import runs
+
+    chosen = runs.choose(bundle, target, options, wish, Printing(quiet))
+    folder = bundle.path / "results" / runs.name_of(chosen, options, wish)
+    if bundle.has(folder.name) and not quiet:
+        print(f"results: {folder}, of a run before")
+    return bundle.has(folder.name)
 
 
 def _jobs(
@@ -287,7 +318,7 @@ def _jobs(
     from simgen.cli import workflows
 
     if again or piece is not None:
-        other = "--again" if again else "--piece"
+        other = "--replace" if again else "--piece"
         raise UsageError(f"{other}: a workflow has its own jobs; leave it out, or --executor")
     workflows.run_jobs(bundle, target, options, grid, wish, engine, quiet)
 

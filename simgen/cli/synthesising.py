@@ -64,6 +64,7 @@ def synthesise(
     simgen synthesise seq2seq --training --operations 1e8 -o mix.dnnmark
     simgen build mix.dnnmark --training
     """
+    from simgen.bundle import outputs
     from simgen.bundle.planning import Plan
     from simgen.bundle.recipe import Choices
     from simgen.cli import present
@@ -73,8 +74,7 @@ def synthesise(
 
     if output.suffix != ".dnnmark":
         raise UsageError(f"-o {output}: a config ends in .dnnmark; choose such a name")
-    if output.exists():
-        raise UsageError(f"-o {output}: it is there already; remove it, or choose another name")
+    outputs.new_file(output)
     plans = [Plan(word, Choices(inference=False if training else None)) for word in workloads]
     for word, plan in zip(workloads, plans, strict=True):
         if plan.problem.kernel:

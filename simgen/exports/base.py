@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import copy
 import re
+import shlex
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING, ClassVar
 
-from simgen.bundle import finding, results
+from simgen.bundle import finding, outputs, results
 from simgen.errors import UsageError, did_you_mean, one_line, printable
 
 if TYPE_CHECKING:
@@ -104,7 +105,9 @@ def source(export: Export, bundle: Bundle, wanted: str | None) -> Exported:
     names = [wanted] if wanted is not None else bundle.ran()
     if not names:
         fact = f"nothing has run yet, and {export.option} is about times"
-        raise UsageError(f"{bundle.path}: {fact}; run it with: simgen run {bundle.path}")
+        raise UsageError(
+            f"{bundle.path}: {fact}; run it with: simgen run {shlex.quote(str(bundle.path))}"
+        )
     if len(names) > 1 and not export.all_results:
         shown = ", ".join(names[:SHOWN]) + (", ..." if len(names) > SHOWN else "")
         raise UsageError(
@@ -145,8 +148,7 @@ def write(
     Raises:
         UsageError, MissingError, DamagedError: as `source` and `Export.write`; or `path` is there.
     """
-    if path.exists() or path.is_symlink():
-        raise UsageError(f"-o {path}: it is there already; remove it, or choose another name")
+    outputs.new_file(path)
     if len(bundles) > 1 and not export.several:
         raise UsageError(
             f"{bundles[1].path}: {export.option} takes one bundle; export each by itself"

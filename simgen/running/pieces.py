@@ -71,11 +71,6 @@ class Cutting:
             return "--representatives"
         return "--scale-model" if self.part else "--sample" if self.sample else "--jobs"
 
-    def result(self, target: str, layers: str | None) -> str:
-        """The name of the result of a run of these layers, or of all."""
-        whole = target if layers is None else selection.result_name(target, layers)
-        return result_names.cut(whole, self.word)
-
 
 def plan(workload: Workload, cutting: Cutting, layers: str | None) -> tuple[Survey, list[Piece]]:
     """What is measured, and in which pieces.

@@ -14,7 +14,7 @@ import time
 from typing import TYPE_CHECKING
 
 from simgen import errors
-from simgen.bundle import finding
+from simgen.bundle import commands, finding
 from simgen.bundle import writing as bundles
 from simgen.errors import (
     DamagedError,
@@ -126,7 +126,7 @@ def run(
     target = finding.target_of(bundle, name)
     result = start.result if start else result or name
     check(bundle, target)
-    started = time.time()
+    started, before = time.time(), _identity(bundle, result)
     start = start or run_folder.begin(bundle, target, result, environment or {})
     limit = {} if timeout is None else {"SIMGEN_TIMEOUT": f"{timeout:f}"}
     own = {
@@ -134,6 +134,7 @@ def run(
         "SIMGEN_START": str(start.folder.absolute()),
         "SIMGEN_LAUNCHES": str(len(start.todo.launches)),
         "SIMGEN_LOCKS": " ".join(str(handle) for handle in held),
+        "SIMGEN_REPLACE": "yes",  # whoever calls has made sure that it may
     }
     process = _start(bundle.path / name / "run.sh", {**limit, **(environment or {}), **own}, held)
     watched = _Watched(target, bundle, start, process.pid)
@@ -156,9 +157,18 @@ def run(
         raise
     finally:
         run_folder.discard(start)
-    if process.returncode == 0 and bundle.has(result):
+    if process.returncode == 0 and bundle.has(result) and _identity(bundle, result) != before:
         return bundle.path / bundles.RESULTS / result
     raise _failure(bundle, target, watched, process.returncode, output, started)
+
+
+def _identity(bundle: Bundle, result: str) -> tuple[int, int] | None:
+    """Tells the folder of a result from the one that takes its place; None: there is none."""
+    try:
+        told = (bundle.path / bundles.RESULTS / result).stat()
+    except OSError:
+        return None
+    return told.st_ino, told.st_ctime_ns
 
 
 def check(bundle: Bundle, target: Target) -> None:
@@ -220,7 +230,8 @@ class _Watched:
                 if time.monotonic() > end:
                     return ""
                 time.sleep(LOOK)
-        words = ["simgen", "run", str(self.bundle.path), "--on", self.target.name, "--resume"]
+        run = self.start.run
+        words = [*commands.run(self.bundle.path, self.target, self.start.result, run), "--resume"]
         return f"; go on after the last finished layer with: {shlex.join(words)}"
 
 

@@ -8,23 +8,27 @@ from __future__ import annotations
 
 import contextlib
 import math
-from dataclasses import dataclass
+import os
+import shutil
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Protocol
 
-from simgen.bundle import finding, results
+from simgen.bundle import commands, finding, result_folders, result_names, results
 from simgen.bundle import writing as bundles
 from simgen.bundle.finding import find_result
 from simgen.bundle.planning import spelling
 from simgen.compile import cache
 from simgen.compile.build import Builder
-from simgen.errors import UsageError, did_you_mean
+from simgen.errors import DamagedError, RefusedError, RunError, UsageError, did_you_mean
 from simgen.running import pieces, process, run_folder, selection
 from simgen.storage import locks, seal
+from simgen.storage.files import PART
 from simgen.targets import TARGETS
 from simgen.workload import sharding
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
     from contextlib import AbstractContextManager
     from pathlib import Path
 
@@ -48,6 +52,7 @@ class Wish:
     inputs: str | None = None
     resume: bool = False
     cutting: Cutting | None = None  # by pieces, and how
+    replace: bool = False  # a finished result of the same name may go
 
 
 class Follower(Protocol):
@@ -193,6 +198,39 @@ def extended(bundle: Bundle, target: Target, options: Options) -> Bundle:
     return bundles.extend(bundle, folder, files)
 
 
+def name_of(target: Target, options: Options, wish: Wish) -> str:
+    """The name of the result of a run: with what is not as usual, and what it is of.
+
+    An option counts that a variable of the environment gives, too.
+    """
+    given = {target.run_options[name].variable: str(value) for name, value in options.items()}
+    words = [*selection.words(wish.layers), *([wish.cutting.word] if wish.cutting else [])]
+    unusual = commands.unusual(target, {**os.environ, **given})
+    return result_names.of_run(target.name, unusual, words)
+
+
+def refuse_loss(bundle: Bundle, result: str, listener: Listener) -> None:
+    """Refuse a run that would put its result in the place of a finished one.
+
+    Raises:
+        RefusedError: there is one, and it is whole.
+    """
+    folder = bundle.path / bundles.RESULTS / result
+    if not folder.is_dir():
+        return
+    try:
+        bundle.results(result)
+        seal.check(folder, seal.read(folder))
+    except DamagedError as error:
+        listener.tell(f"replaced: {str(error).partition(';')[0]}")
+        return
+    ended = datetime.fromtimestamp((folder / seal.FILE).stat().st_mtime, UTC)
+    raise RefusedError(
+        f"{folder}: has the result of this run, of {ended:%Y-%m-%d %H:%M:%S} UTC; use it, or run "
+        "it anew with --replace"
+    )
+
+
 def one_piece(
     bundle: Bundle,
     target: Target,
@@ -211,7 +249,7 @@ def one_piece(
         wish.cutting,
         wish.layers,
         wish.timeout,
-        name or wish.cutting.result(target.name, wish.layers),
+        name or name_of(target, options, wish),
         nth,
         listener.tell,
         lambda todo: listener.following(target.name, todo),
@@ -242,7 +280,7 @@ def _by_pieces(
             wish.cutting,
             wish.layers,
             wish.timeout,
-            name or wish.cutting.result(target.name, wish.layers),
+            name or name_of(target, options, wish),
             listener.tell,
             listener.notice,
             lambda todo: listener.following(target.name, todo),
@@ -260,15 +298,19 @@ def once(
 ) -> Ended:
     """Run the target; the result is called `name` in a sweep."""
     if wish.cutting:
+        if not wish.replace:
+            refuse_loss(bundle, name or name_of(target, options, wish), listener)
         return _by_pieces(bundle, target, options, wish, listener, name)
     steps = None if wish.layers is None else selection.selected(bundle.workload, wish.layers)
-    if steps is None or len(steps) == len(bundle.workload.steps):
-        steps = None
-        result = name or (_stopped(bundle, target) if wish.resume else target.name)
-    else:
-        result = selection.result_name(target.name, str(wish.layers))
+    if steps is not None and len(steps) == len(bundle.workload.steps):
+        steps, wish = None, replace(wish, layers=None)
+    result = name or name_of(target, options, wish)
     swept = name is not None
+    if wish.resume and not swept and run_folder.stopped(bundle, result) is None:
+        result = _stopped(bundle, target) if steps is None else result
     with locks.running(bundle.path, bundle.path / bundles.RESULTS, result) as held:
+        if not (wish.replace or wish.resume):
+            refuse_loss(bundle, result, listener)
         environment = {target.run_options[k].variable: str(v) for k, v in options.items()}
         start: Start | None
         resumes = wish.resume and not (swept and run_folder.stopped(bundle, result) is None)
@@ -277,12 +319,56 @@ def once(
             _tell_resumed(start, listener)
             environment = {**before, **environment}
         else:
-            start = _start(bundle, target, environment, wish, listener, result, steps)
-        folder = _launch(bundle, target, environment, wish, listener, result, start, held)
-        found = results.collect(bundle, target, folder, result, check=False)
-        results.save(found, bundle.workload, folder / results.FILE)
-        seal.add(folder, results.FILE)
+            whole = name_of(target, options, replace(wish, layers=None))
+            start = _start(bundle, target, environment, wish, listener, result, steps, whole)
+        with _taken_over(bundle, target, result) as aside:
+            environment = {**environment, "SIMGEN_OLD": str(aside.absolute())}
+            folder = _launch(bundle, target, environment, wish, listener, result, start, held)
+            found = results.collect(bundle, target, folder, result, check=False)
+            results.save(found, bundle.workload, folder / results.FILE)
+            seal.add(folder, results.FILE)
     return Ended(folder, found)
+
+
+@contextlib.contextmanager
+def _taken_over(bundle: Bundle, target: Target, result: str) -> Iterator[Path]:
+    """Where the result goes that a run replaces: for good when the new one has been read.
+
+    Raises:
+        RunError: the new one cannot be; the old one is in its place again.
+    """
+    home = bundle.path / bundles.RESULTS
+    place, aside = home / result, home / f"{PART}{result}.{os.getpid()}.old"
+    begun = _inode(place)
+    try:
+        yield aside
+    except BaseException as error:
+        unread = _inode(place) != begun  # run.sh has put the new one there
+        if unread:
+            failed = home / f"{result_folders.FAILED}{result}"
+            failed.mkdir(exist_ok=True)
+            with contextlib.suppress(OSError):
+                shutil.copyfile(place / "log.txt", failed / "log.txt")
+            shutil.rmtree(place, ignore_errors=True)
+        if aside.is_dir() and not place.exists():
+            aside.rename(place)
+        if unread and isinstance(error, DamagedError):
+            fact = str(error).partition("; ")[0]
+            raise RunError(
+                f"{target.name}: the run left no whole result ({fact}); read "
+                f"{home / f'{result_folders.FAILED}{result}' / 'log.txt'}"
+            ) from None
+        raise
+    finally:
+        if place.exists():
+            shutil.rmtree(aside, ignore_errors=True)
+
+
+def _inode(path: Path) -> int | None:
+    try:
+        return path.stat().st_ino
+    except OSError:
+        return None
 
 
 def _launch(
@@ -321,14 +407,16 @@ def _start(
     listener: Listener,
     result: str,
     steps: list[int] | None,
+    whole: str,
 ) -> Start | None:
-    """A folder with what a part of the workload reads; None: all layers, anew."""
+    """A folder with what a part of the workload reads; None: all layers, anew. `whole` is the name
+    of the result of all layers."""
     run_folder.sweep_away(bundle, result)
     if steps is None:
         _tell_stopped(bundle, result, wish, listener)
         return None
     process.check(bundle, target)
-    source = _source(bundle, target, wish.inputs)
+    source = _source(bundle, target, wish.inputs, whole)
     origin = source.name if source else selection.REFERENCE
     layers = str(wish.layers)
     start = run_folder.begin(
@@ -347,14 +435,16 @@ def _start(
     return start
 
 
-def _source(bundle: Bundle, target: Target, inputs: str | None) -> Result | None:
+def _source(bundle: Bundle, target: Target, inputs: str | None, whole: str) -> Result | None:
     """The result that a part's inputs come from; None: the reference."""
     if inputs == selection.REFERENCE:
         return None
     if inputs:
         return find_result(bundle, inputs)
-    folder = bundle.results(target.name)
-    return results.collect(bundle, target, folder) if folder else None
+    for name in dict.fromkeys((whole, target.name)):  # with the same options, or the usual ones
+        if folder := bundle.results(name):
+            return results.collect(bundle, target, folder, name)
+    return None
 
 
 def _stopped_on(bundle: Bundle) -> str | None:
@@ -372,7 +462,7 @@ def _stopped(bundle: Bundle, target: Target) -> str:
     if len(found) > 1:
         raise UsageError(
             f"--resume: several runs were stopped ({', '.join(found)}); say which one with the "
-            "--layers or the --sweep that it had"
+            "options, the --layers or the --sweep that it had"
         )
     return found[0] if found else target.name
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import shlex
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 from simgen.bundle import (
+    commands,
     finding,
     manifest,
     pieces,
@@ -148,12 +150,18 @@ def _of_result(
         done = _done(bundle, left)
         if done[0]:
             by_pieces = (left / pieces.FOLDER).is_dir()
-            cure = f"continue: simgen run {path} --on {name.partition('@')[0]} --resume"
+            cure = f"continue: {shlex.join(_continued(bundle, name, left))}"
             cure = "the command that began it goes on" if by_pieces else cure
             yield Standing(path, name, RunState.STOPPED, *done, _time(left), fact=cure)
     if failed and not runs and not whole.is_dir():
         log = failed / LOG if failed.is_dir() else failed
         yield Standing(path, name, RunState.FAILED, when=_time(failed), fact=f"log: {log}")
+
+
+def _continued(bundle: Bundle, name: str, left: Path) -> list[str]:
+    target = finding.target_of(bundle, result_names.target_of(name))
+    run = run_record.read(left, bundle.workload)
+    return [*commands.run(bundle.path, target, name, run), "--resume"]
 
 
 def _finished(bundle: Bundle, name: str, folder: Path) -> Standing:

@@ -47,8 +47,7 @@ class SweepPoint:
     @property
     def result(self) -> str:
         """Of the result, in its bundle."""
-        name = result_names.of_point(self.target, self.options) if self.options else self.target
-        return result_names.cut(name, self.cut) if self.cut else name
+        return result_names.of_run(self.target, self.options, [self.cut] if self.cut else [])
 
 
 def points(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from simgen.bundle import finding
@@ -204,6 +204,7 @@ def _run(
     failed = [point.name for point, home in places if home is None]
     ready = [(point, home) for point, home in places if home is not None]
     todo = [(point, home) for point, home in ready if again or not home.has(point.result)]
+    wish = replace(wish, replace=again)
     listener.begins(len(places), len(ready) - len(todo))
     now = {home.path: home for _, home in ready}  # with what runs have added
     for nth, (point, home) in enumerate(todo, 1):

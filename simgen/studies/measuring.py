@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from simgen.bundle import finding, result_names, verdict_file
+from simgen.bundle import finding, manifest, outputs, result_names, verdict_file
 from simgen.bundle import writing as bundles
 from simgen.bundle.planning import Choices, Plan
 from simgen.check import judging
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from simgen.targets import Target
 
 BASE, BYPASS, FUSED, FORWARD = "", "bypass", "fused", "fwd"  # variants
+STUDY = "study"  # a folder of it
 RUNS = "runs"
 
 
@@ -263,6 +264,7 @@ def _rows(
     target = point.place.made(**own)
     plan = _plan(point.case, point.batch, scope, point.variant, (target,))
     path = output / RUNS / point.bundle
+    outputs.folder(output, STUDY, is_study)
     with listener.building(path) as tell:
         try:
             plan.write(path, [target], tell=tell)
@@ -285,6 +287,11 @@ def _rows(
     (ran,) = swept.points
     with bundles.opened(path) as made:
         return _read(made, ran.result, scope)
+
+
+def is_study(output: Path) -> bool:
+    """One that an earlier version made."""
+    return any(manifest.is_ours(home / manifest.FILE) for home in (output / RUNS).glob("*"))
 
 
 def _read(made: Bundle, result: Result, scope: Scope) -> tuple[Row, ...]:

@@ -7,8 +7,9 @@ from collections import Counter
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from simgen.bundle import outputs
 from simgen.compile import render
-from simgen.errors import RunError, UsageError
+from simgen.errors import RunError
 from simgen.storage.files import write_atomic
 from simgen.studies import drawing, elsewhere, explaining, measuring
 from simgen.studies.operating_points import CLOCKS, UNITS
@@ -73,10 +74,10 @@ def make(
         UsageError: a setting is none of a case's, or the folder cannot be used.
         MissingError, DamagedError: a run cannot be made here, or a file is not what was built.
     """
-    if output.exists() and not output.is_dir():
-        raise UsageError(f"{output}: is no folder; give another -o")
+    outputs.check(output, measuring.STUDY, measuring.is_study)
     planned = measuring.planned(study, scope)
     done = measuring.measure(study, scope, output, listener)
+    outputs.folder(output, measuring.STUDY, measuring.is_study)
     measured, failed = done.measured, done.failed
     elsewhere.write(output, done.waiting, scope)
     count = Counter(point.place.target for point in done.waiting)
@@ -92,7 +93,9 @@ def make(
         _write(output / FIGURES, each)
     if measured:
         homes = {each.point.bundle for each in measured}
-        reporting.write([output / measuring.RUNS / home for home in sorted(homes)], output)
+        reporting.write(
+            [output / measuring.RUNS / home for home in sorted(homes)], output, what=measuring.STUDY
+        )
         agreement = report_page.correlation_csv(_alike(measured))
         write_atomic(output / report_page.CORRELATION, agreement.encode())
     rows = [row for each in measured for row in each.rows]

@@ -12,7 +12,7 @@ from simgen.study import correlation, interactive, sweep_figures
 from simgen.study.series import shares
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from simgen.study.row import Row
 
@@ -41,7 +41,7 @@ def sections(found: Sequence[Measured]) -> list[ReportSection]:
     by_series = {
         name: [(place, *each) for (place, label), each in zip(labels, found) if label == name]
         for name in series
-        if not sweep.options_of(name)  # of a sweep, that would be as many figures as points
+        if not _is_swept(name, series)  # of a sweep, that would be as many figures as points
     }
     timed = [figure for name, of in by_series.items() for figure in _times(name, of)]
     roofs = [figure for name, of in by_series.items() for figure in _roof(name, of)]
@@ -58,6 +58,16 @@ def sections(found: Sequence[Measured]) -> list[ReportSection]:
         ReportSection("Counters", "", tuple(_counters(found, labels)), folded=True),
     ]
     return [section for section in made if section.figures]
+
+
+def _is_swept(name: str, names: Iterable[str]) -> bool:
+    """Whether it is one of several points of a sweep."""
+    return bool(sweep.options_of(name)) and sum(map(_axes(name).__eq__, map(_axes, names))) > 1
+
+
+def _axes(name: str) -> tuple[str, ...]:
+    """What points of one sweep share."""
+    return (sweep.target_of(name), *sweep.words_of(name), *sweep.options_of(name))
 
 
 def agreement(points: Points) -> list[tuple[str, str]]:
@@ -140,7 +150,7 @@ def _counters(
             said, shown, lines = _readable(metric.title, places, lines)
             drawn.append((said, interactive.grouped(shown, lines, metric.unit, whole)))
     for series, at in table.items():
-        if not sweep.options_of(series):
+        if not _is_swept(series, table):
             drawn += _of_one(series, at)
     return drawn
 

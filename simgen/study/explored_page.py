@@ -7,11 +7,12 @@ import io
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from simgen.bundle import verdict_file
+from simgen.bundle import outputs, verdict_file
 from simgen.compile import render
 from simgen.metrics import seconds
 from simgen.storage.files import write_atomic
 from simgen.study import exploring, interactive, store
+from simgen.study.reporting import REPORT
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -47,7 +48,8 @@ def write(path: Path, output: Path, baseline: str | None = None) -> Explored:
     """Write the report of the store at `path` into the folder `output`.
 
     Raises:
-        UsageError: it is no store, nothing has run, or the baseline is none of its results.
+        UsageError: it is no store, nothing has run, or the baseline is none of its results; the
+            folder is something else.
         DamagedError: it is not what was written.
     """
     found = store.read(path)
@@ -57,6 +59,7 @@ def write(path: Path, output: Path, baseline: str | None = None) -> Explored:
     doubts = [*_doubts(path, found.points, found.missing), *exploring.beside_fronts(points)]
     settings = list(dict.fromkeys(name for each in found.points for name in each.settings))
     head, rows = _table(points, settings)
+    outputs.folder(output, REPORT)
     write_atomic(output / POINTS, _csv(head, rows))
     lines = [_cells(each) for each in of_settings]
     write_atomic(output / SENSITIVITY, _csv(SENSITIVITY_COLUMNS, lines))

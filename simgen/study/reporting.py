@@ -12,7 +12,15 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from simgen.bundle import recipe, result_names, results, verdict_file
+from simgen.bundle import (
+    commands,
+    finding,
+    outputs,
+    result_names,
+    results,
+    run_record,
+    verdict_file,
+)
 from simgen.bundle import writing as bundles
 from simgen.bundle.finding import find_result
 from simgen.errors import UsageError, one_line
@@ -30,6 +38,7 @@ if TYPE_CHECKING:
     from simgen.study.row import Row
 
 
+REPORT = "report"  # a folder of it
 MOST_JOBS = 64  # of a command that made pieces: more are not looked for
 
 
@@ -68,17 +77,21 @@ def rows(paths: Sequence[Path]) -> list[Row]:
         return _rows(_names(paths), loaded, _all_that_ran(paths, loaded))
 
 
-def write(paths: Sequence[Path], output: Path, baseline: str | None = None) -> Report:
+def write(
+    paths: Sequence[Path], output: Path, baseline: str | None = None, what: str = REPORT
+) -> Report:
     """Write what all results in the bundles measured into the folder `output`.
 
-    `baseline` is the result that the others are compared with: TARGET, or BUNDLE:TARGET.
+    `baseline` is the result that the others are compared with: TARGET, or BUNDLE:TARGET. The folder
+    is one for `what`.
 
     Raises:
         UsageError: a bundle is given twice, there is none, or nothing has run; the baseline is not
-            there, counted no time, or is of another workload.
+            there, counted no time, or is of another workload; the folder is something else.
         DamagedError: a result is not what its run left.
     """
     names = _names(paths)
+    outputs.check(output, what)
     with contextlib.ExitStack() as held:
         loaded = [held.enter_context(bundles.opened(path)) for path in paths]
         ran = _all_that_ran(paths, loaded)
@@ -94,6 +107,7 @@ def write(paths: Sequence[Path], output: Path, baseline: str | None = None) -> R
         against = None
         if baseline is not None:
             against = summary.against(found, told, *summary.baseline(baseline, places))
+        outputs.folder(output, what)
         page = report_page.write(output, found, told, against)
         trace.write(output / trace.FILE, zip(names, loaded, ran))
         measured = [[run.result for run in runs] for runs in ran]
@@ -104,19 +118,19 @@ def write(paths: Sequence[Path], output: Path, baseline: str | None = None) -> R
 
 def _again(bundle: Bundle, run: TracedRun) -> list[str]:
     """The commands that build the bundle and run it again."""
-    name = result_names.target_of(run.result.name)
-    options = result_names.options_of(run.result.name)
-    words = [f"--{key.replace('_', '-')}={value}" for key, value in options.items()]
-    home = str(bundle.path)
+    name = run.result.name
+    target = finding.target_of(bundle, result_names.target_of(name))
+    record = run_record.read(bundle.path / bundles.RESULTS / name, bundle.workload)
+    words = commands.run(bundle.path, target, name, record)
     try:
-        built = [shlex.join(recipe.command(bundle))]
-    except UsageError:  # of an earlier version, which did not keep its config
-        built = []
+        built = [shlex.join(each) for each in commands.build(bundle)]
+    except UsageError as error:  # a file that it was built from is gone, say
+        built = [f"# {error}"]
     return [
         one_line(each)
         for each in (
             *built,
-            shlex.join(["simgen", "run", home, "--on", name, *words, *_part(bundle, run.result)]),
+            shlex.join([*words, *_part(bundle, run.result), "--replace"]),
         )
     ]  # a path may be no text
 
@@ -160,7 +174,9 @@ def _all_that_ran(paths: Sequence[Path], loaded: Sequence[Bundle]) -> list[list[
     """
     found = [[ran(made, name) for name in made.ran()] for made in loaded]
     if not any(found):
-        raise UsageError(f"{paths[0]}: nothing has run yet; run it with: simgen run {paths[0]}")
+        raise UsageError(
+            f"{paths[0]}: nothing has run yet; run it with: simgen run {shlex.quote(str(paths[0]))}"
+        )
     return found
 
 

@@ -69,8 +69,14 @@ class RunOption:
     pattern: str = ""  # a regular expression: a text, and all of it must match
     example: str = ""  # such a text
     several: bool = False  # may be given again; texts, one to a line
+    default: str = ""  # what it is where nobody says it; empty: that depends
     # Beginnings of texts, up to a "=", that are no texts of it -> what to do in their place.
     refused: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def told(self) -> str:
+        """Its help, with the default."""
+        return f"{self.text} [default: {self.default}]" if self.default else self.text
 
     def read(self, text: str) -> str | int:
         """The value that `text` is.
@@ -114,6 +120,7 @@ class Target(ABC):
     # Why it runs what several queues could run at once one after the other; empty: at once.
     one_queue: ClassVar[str] = "its program starts one launch after the other"
     variables: ClassVar[tuple[str, ...]] = ()  # other variables of run.sh that change results
+    said_in: ClassVar[tuple[str, ...]] = ()  # those of them that hold options
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
@@ -157,6 +164,15 @@ class Target(ABC):
         """What of it its authors have never seen running; empty: nothing. They had no such GPU,
         disk image or runtime: it is tested as far as stand-ins for these go."""
         return ""
+
+    @classmethod
+    def variables_of_options(cls) -> list[str]:
+        """Those by which run.sh is told what is not as usual."""
+        return [*(option.variable for option in cls.run_options.values()), *cls.said_in]
+
+    def default(self, option: str) -> str:
+        """What a run option is where nobody says it; empty where that depends on the run."""
+        return self.run_options[option].default
 
     def settings(self) -> dict[str, Any]:
         """The dataclass fields, as the manifest keeps them."""

@@ -61,11 +61,13 @@ class Cuda(Target):
             "what L2 holds before a layer: left by the one before, other data that was written, "
             "or that was read, its own",
             choices=("left", "cold", "clean", "warm"),
+            default="left",
         ),
         "counters": RunOption(
             "SIMGEN_COUNTERS",
             "count what the hardware does, with Nsight Compute: all launches once more, each alone",
             choices=("yes", "no"),
+            default="no",
         ),
     }
 
@@ -123,9 +125,9 @@ class CudaPackage(Package):
     def folder(self, job: Job, builder: Builder) -> dict[str, File]:
         run = render.text(
             "targets/cuda.run.sh.j2",
-            name=job.workload.name,
+            **job.frame,
             target=Cuda.name,
-            digest=job.digest,
+            options=Cuda.variables_of_options(),
             bypass=self.l1 == cache_policy.BYPASS,
         )
         return {

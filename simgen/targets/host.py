@@ -157,9 +157,8 @@ class HostPackage(Package):
             raise _refusal(error.said, job.workload) from None
         script = render.text(
             "targets/host.run.sh.j2",
-            name=job.workload.name,
+            **job.frame,
             target=Host.name,
-            digest=job.digest,
             resumable=bool(job.workload.left),
             with_zeros=bool(others),
         )

@@ -33,8 +33,10 @@ MOST = 1e30  # of a metric: what is more counts nothing, and sums of it are not 
 
 # Of targets that time rounds of all launches: how many, and what they list of each launch.
 ROUND_OPTIONS = {
-    "warmup": RunOption("SIMGEN_WARMUP", "rounds before the timed ones"),
-    "repeats": RunOption("SIMGEN_REPEATS", "timed rounds; the median is kept", least=1),
+    "warmup": RunOption("SIMGEN_WARMUP", "rounds before the timed ones", default="0"),
+    "repeats": RunOption(
+        "SIMGEN_REPEATS", "timed rounds; the median is kept", least=1, default="1"
+    ),
 }
 ROUND_COLUMNS = ("seconds", "seconds_min", "seconds_max", "rounds")
 

@@ -48,11 +48,9 @@ class NullPackage(Package):
     def folder(self, job: Job, builder: Builder) -> dict[str, File]:
         run = render.text(
             "targets/null.run.sh.j2",
-            name=job.workload.name,
+            **job.frame,
             target=Null.name,
-            digest=job.digest,
             workload=job.workload,
-            outputs_nbytes=job.workload.arena_nbytes - job.workload.outputs_offset,
             canary="".join(f"\\{byte:03o}" for byte in job.workload.canary.to_bytes(4, "little")),
         )
         return {"run.sh": File(run.encode(), executable=True)}

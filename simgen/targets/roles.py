@@ -55,6 +55,18 @@ class Job:
     digest: str  # of workload.json; a finished run leaves it in its results
 
     @property
+    def frame(self) -> dict[str, object]:
+        """What templates/targets/run.sh.j2 has to know of the workload, to tell a whole result:
+        its name and digest, the size of outputs.bin, and the lines of launches.csv."""
+        workload = self.workload
+        return {
+            "name": workload.name,
+            "digest": self.digest,
+            "outputs_nbytes": workload.arena_nbytes - workload.outputs_offset,
+            "rows": len(workload.launches),
+        }
+
+    @property
     def kernel_sources(self) -> dict[str, str]:
         """`sources` in the order of the workload's kernels."""
         return {kernel.name: self.sources[kernel.name] for kernel in self.workload.kernels}

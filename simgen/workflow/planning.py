@@ -122,9 +122,9 @@ def of_bundle(
         found = sweep_points.points(chosen, grid, options, list, cut)
         swept = [(each.result, _words(each, wish.cutting, wish.layers)) for each in found]
     else:
-        result = result_names.cut(chosen.name, cut) if cut else chosen.name
+        result = runs.name_of(chosen, options, wish)
         given = [word for k, v in options.items() for word in (f"--{k.replace('_', '-')}", str(v))]
-        words = ["--on", chosen.name, *given, *_how(wish.cutting, wish.layers)]
+        words = ["--on", chosen.name, *given, *_how(wish.cutting, wish.layers), "--unless-done"]
         swept = [(result, shlex.join(words))]
     made: dict[str, JobPoint] = {}
     limit = [] if wish.timeout is None else ["--timeout", f"{wish.timeout:g}"]
@@ -225,7 +225,9 @@ def _words(point: sweep_points.SweepPoint, cutting: Cutting | None, layers: str 
     words = ["--on", point.target]
     for name, value in point.options.items():
         words += ["--sweep", f"{name}={value}"]
-    if cutting is None and point.options and TARGETS[point.target]().whole_only() is None:
+    if not point.options:
+        words.append("--unless-done")
+    elif cutting is None and TARGETS[point.target]().whole_only() is None:
         words.append("--resume")  # where a job was killed
     return shlex.join([*words, *_how(cutting, layers)])
 

@@ -7,6 +7,7 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from simgen import resources
+from simgen.bundle import outputs
 from simgen.bundle import writing as bundles
 from simgen.errors import DamagedError, RefusedError
 from simgen.running import capacity
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
 SNAKEFILE, PROFILE = "Snakefile", "profiles/default/config.yaml"
 MAX_NBYTES = 2**28
+WORKFLOW = "workflow"  # a folder of it
 RETRIES = 2  # of a job that fails or is killed
 
 
@@ -34,6 +36,7 @@ def write(folder: Path, workflow: Workflow, executor: Executor, count: int) -> N
         RefusedError: what is there was made for other bundles.
         DamagedError: its workflow.json is not what was written.
     """
+    outputs.folder(folder, WORKFLOW, lambda path: read(path) is not None)
     _check_before(folder, workflow)
     text = (resources.folder("templates") / "workflow" / SNAKEFILE).read_bytes()
     write_atomic(folder / SNAKEFILE, text)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import subprocess
 from dataclasses import replace
 
@@ -219,9 +220,11 @@ def test_a_truncated_file_is_exit_code_7(simgen, scripted, name, code):
 
 
 def test_a_good_run_says_where_its_results_are(simgen, scripted):
-    made = scripted("exit 0")
-    run_by_hand(made)
+    made = scripted('cp -r "${0%/*}/../made" "${0%/*}/../results/$SIMGEN_RESULT"')
+    run_by_hand(made).rename(made.path / "made")
     assert simgen("run b -q") == Done(0, "", "")
+    fails(simgen("run b"), 4, "b/results/cuda: has the result of this run, of ", "--replace")
+    shutil.rmtree(made.path / "results" / "cuda")
     done = simgen("run b")
     assert (done.code, done.err) == (0, "")
     assert re.search(r"0 +softmax +fwd +softmax_fwd_accurate_4x10x1 +1 us", done.out)

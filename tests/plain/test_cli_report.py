@@ -42,6 +42,7 @@ def test_report_writes_a_page_tables_and_a_database(simgen, tmp_path):
     assert done.out.splitlines()[-1] == "page: out/report.html"
     out = tmp_path / "out"
     assert sorted(path.name for path in out.iterdir()) == [
+        ".simgen",
         "correlation.csv",
         "metrics.csv",
         "report.html",

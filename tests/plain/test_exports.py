@@ -406,7 +406,7 @@ def test_what_cannot_be_exported_is_one_line(simgen, tmp_path):
     fails(simgen("export net net --as scale-sim -o out"), 2, "takes one bundle")
     run_by_hand(made)
     fails(simgen("export net --as chakra --result cude -o out"), 2, "did you mean 'cuda'?")
-    fails(simgen("export net --as csv -o net"), 2, "it is there already")
+    fails(simgen("export net --as csv -o net"), 2, "-o net: is a bundle")
     assert not (tmp_path / "out").exists()
 
 

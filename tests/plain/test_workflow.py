@@ -55,7 +55,7 @@ def test_lists_are_swept_and_each_combination_is_a_bundle_or_a_point(workflow):
         "mgpusim@mode=timing,num_compute_units=64,representatives",
         "host@representatives",
     ]
-    assert of_first[2].run == "--on host --representatives --jobs 3 --warm previous"
+    assert of_first[2].run == ("--on host --unless-done --representatives --jobs 3 --warm previous")
     assert len(workflow.points) == 4 * 3
 
 

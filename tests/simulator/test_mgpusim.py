@@ -234,11 +234,11 @@ def test_nothing_is_left_but_the_results(tmp_path: Path) -> None:
     before = {p for p in tmp_path.rglob("*") if "results" not in p.parts}
     simgen("run", "b", "--mode", "timing", where=tmp_path)
     assert {p for p in tmp_path.rglob("*") if "results" not in p.parts} == before
-    assert {p.name for p in (tmp_path / "b/results/mgpusim").iterdir()} == {
+    assert {p.name for p in (tmp_path / "b/results/mgpusim@mode=timing").iterdir()} == {
         "outputs.bin", "launches.csv", "log.txt", "machine.json", "complete", "run.json",
         "programs.sha256", "results.h5",
     }  # fmt: skip
-    assert {p.name for p in (tmp_path / "b/results").iterdir()} == {"mgpusim"}
+    assert {p.name for p in (tmp_path / "b/results").iterdir()} == {"mgpusim@mode=timing"}
 
 
 def test_what_legalising_costs_is_in_the_bundle(tmp_path: Path) -> None:

@@ -96,7 +96,7 @@ def test_branches_run_at_once_and_compute_the_same(tmp_path: Path, config: Path)
         assert b["wavefront_cycles"] > 0
         assert "l2_hits" in a
         assert "l2_hits" not in b
-    again = made[2].run("mgpusim", options=TIMING)
+    again = made[2].run("mgpusim", options=TIMING, replace=True)
     assert [dict(launch) for launch in again.launches] == [dict(each) for each in two.launches]
 
 

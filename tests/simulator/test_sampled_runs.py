@@ -47,7 +47,7 @@ def built(tmp_path_factory):
 def test_a_sample_is_extrapolated_and_judged(bundle):
     whole = bundle.run("mgpusim", options=TIMED)
     part = bundle.run("mgpusim", sample=0.05, options=TIMED)
-    assert part.name == "mgpusim@sampled"
+    assert part.name == "mgpusim@mode=timing,num_compute_units=1,wfs_per_simd=1,sampled"
     first, second = part.provenance["samples"]
     assert first["ranges"] == [[0, 2], [8, 4], [19, 1]]
     for truth, found in zip(whole.launches, part.launches, strict=True):
@@ -61,7 +61,7 @@ def test_a_sample_is_extrapolated_and_judged(bundle):
     assert judged
     compared = [verdict.comparison.elements for verdict in judged.reports[0].verdicts]
     assert compared == [7 * 1024, 7 * 1024]
-    pair = bundle.diff("mgpusim", part.name)
+    pair = bundle.diff(whole.name, part.name)
     assert pair
     assert "nothing is said of it" in " ".join(pair.reports[-1].notes)
 
@@ -70,7 +70,7 @@ def test_a_part_of_the_machine_runs_a_part_of_each_launch(bundle):
     hardware = {"mode": "timing", "num_compute_units": 4, "num_tccs": 4, "cu_per_sa": 2}
     whole = bundle.run("mgpusim", options=hardware)
     part = bundle.run("mgpusim", scale_model=2, options=hardware)
-    assert part.name == "mgpusim@scaled"
+    assert part.name == "mgpusim@mode=timing,num_compute_units=4,cu_per_sa=2,num_tccs=4,scaled"
     assert [each["ranges"] for each in part.provenance["samples"]] == [[[10, 10]]] * 2
     for truth, found in zip(whole.launches, part.launches, strict=True):
         for metric in ("instructions", "f32_fma_operations", "vector_memory_reads", "wavefronts"):

@@ -58,9 +58,9 @@ def right(bundle, name):
 
 
 def test_equal_launches_run_once_and_count_as_often_as_they_are(bundle):
-    whole = bundle.run("host")
+    whole = bundle.run("host", replace=True)
     told = []
-    found = bundle.run("host", representatives=True, jobs=2, notice=told.append)
+    found = bundle.run("host", representatives=True, jobs=2, replace=True, notice=told.append)
     assert found.name == "host@representatives"
     inferred = results.inferred(found)
     assert len(inferred) >= 3
@@ -80,9 +80,9 @@ def test_equal_launches_run_once_and_count_as_often_as_they_are(bundle):
 
 
 def test_all_layers_side_by_side_leave_all_tensors(bundle):
-    found = bundle.run("host", jobs=3, warm="none")
+    found = bundle.run("host", jobs=3, warm="none", replace=True)
     assert found.name == "host@pieces"
-    assert found.outputs.keys() == bundle.run("host").outputs.keys()
+    assert found.outputs.keys() == bundle.run("host", replace=True).outputs.keys()
     assert right(bundle, found.name)
     file = bundle.path / "results/host@pieces/results.h5"
     assert right(bundle, str(file))  # what steps read travels with the file
@@ -91,7 +91,7 @@ def test_all_layers_side_by_side_leave_all_tensors(bundle):
 
 
 def test_some_layers_and_points_of_a_sweep_run_by_pieces_too(bundle):
-    found = bundle.run("host", layers="conv1..relu3", representatives=True)
+    found = bundle.run("host", layers="conv1..relu3", representatives=True, replace=True)
     assert found.name == "host@conv1..relu3,representatives"
     ran = [at for at, launch in enumerate(found.launches) if launch]
     whole = range(len(found.launches))
@@ -102,7 +102,9 @@ def test_some_layers_and_points_of_a_sweep_run_by_pieces_too(bundle):
     assert [bool(results.inferred(point)) for point in swept.values()] == [True]
     swept = bundle.sweep("host", {"n": [2]})  # whole: another result, which is not done yet
     assert [bool(results.inferred(point)) for point in swept.values()] == [False]
-    first = bundle.run("host", layers="conv0", jobs=2)  # reads nothing of other layers
+    first = bundle.run(
+        "host", layers="conv0", jobs=2, replace=True
+    )  # reads nothing of other layers
     assert not first.given
     words = reporting._part(bundles.load(bundle.path), first)
     assert words[:3] == ["--layers", "conv0", "--jobs"]
@@ -122,7 +124,7 @@ def test_finished_pieces_are_kept_until_all_have_ended(bundle, monkeypatch):
 
     monkeypatch.setattr(running, "_once", fail)
     with pytest.raises(RunError, match=r"1 of .* pieces failed: a simulator that died"):
-        bundle.run("host", representatives=True, jobs=4, warm="none")
+        bundle.run("host", representatives=True, jobs=4, warm="none", replace=True)
     home = bundle.path / "results/stopped-host@representatives"
     kept = sorted((home / "pieces").glob("*.h5"))
     assert len(kept) > 1
@@ -130,11 +132,11 @@ def test_finished_pieces_are_kept_until_all_have_ended(bundle, monkeypatch):
     stopped = [each for each in status.of_bundle(bundles.load(bundle.path)) if each.steps]
     assert "the command that began it goes on" in [each.fact for each in stopped]
     with pytest.raises(UsageError, match=r"pieces? of another cut .* use the same --jobs"):
-        bundle.run("host", representatives=True)
+        bundle.run("host", representatives=True, replace=True)
     assert sorted((home / "pieces").glob("*.h5")) == kept
     told = []
     again = {"representatives": True, "jobs": 4, "warm": "none"}
-    found = bundle.run("host", **again, notice=told.append)
+    found = bundle.run("host", **again, replace=True, notice=told.append)
     assert any(f"; {len(kept) - 1} pieces were simulated before" in line for line in told)
     assert right(bundle, found.name)
     assert not home.exists()
@@ -142,7 +144,7 @@ def test_finished_pieces_are_kept_until_all_have_ended(bundle, monkeypatch):
 
 
 def test_pieces_of_different_simulators_are_no_result(bundle):
-    bundle.run("host", jobs=2, warm="none")
+    bundle.run("host", jobs=2, warm="none", replace=True)
     folder = bundle.path / "results/host@pieces"
     opened = bundles.load(bundle.path)
     file = sorted((folder / "pieces").glob("*.h5"))[0]
@@ -156,7 +158,7 @@ def test_pieces_of_different_simulators_are_no_result(bundle):
 
 
 def test_a_piece_that_was_changed_is_damage(bundle):
-    bundle.run("host", representatives=True)
+    bundle.run("host", representatives=True, replace=True)
     folder = bundle.path / "results/host@representatives/pieces"
     piece = sorted(folder.glob("*.h5"))[0]
     content = bytearray(piece.read_bytes())

@@ -82,7 +82,7 @@ def test_a_run_that_is_ended_goes_on_to_the_same_bits(
 @pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGHUP])
 def test_a_program_that_is_ended_ends_its_run(made: Bundle, how: signal.Signals) -> None:
     """A signal to a program of somebody's own, which heeds no signals."""
-    text = f"import simgen; simgen.load({str(made.path)!r}).run('host')"
+    text = f"import simgen; simgen.load({str(made.path)!r}).run('host', replace=True)"
     program = subprocess.Popen([sys.executable, "-c", text])
     while not finished(made, "host"):
         assert program.poll() is None, "the run was over too soon"

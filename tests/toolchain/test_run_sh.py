@@ -180,3 +180,34 @@ def running(program: Path) -> list[int]:
         except OSError:
             continue
     return found
+
+
+@pytest.mark.parametrize("program", [b"", b"#!/bin/sh\n", b"#!/bin/sh\n: >$2\necho a >$3\n"])
+def test_a_program_that_ends_well_and_wrote_less_takes_no_place(
+    host_bundle: Make, program: bytes
+) -> None:
+    """As one of which a power cut left an empty file."""
+    bundle = scale_bundle(host_bundle)
+    bundle.good()
+    before = {path.name: path.read_bytes() for path in bundle.results.iterdir()}
+    bundle.program.write_bytes(program)
+    done = bundle.run()
+    assert done.returncode == 5
+    wanted = (bundle.results / "outputs.bin").stat().st_size
+    assert done.stderr == (
+        f"simgen: error: host: the program ended well and left 0 of {wanted} bytes of outputs; "
+        "read results/failed-host/log.txt\n"
+    )
+    assert {path.name: path.read_bytes() for path in bundle.results.iterdir()} == before
+
+
+def test_a_program_that_lists_too_few_launches_takes_no_place(host_bundle: Make) -> None:
+    bundle = scale_bundle(host_bundle)
+    bundle.good()
+    before = {path.name: path.read_bytes() for path in bundle.results.iterdir()}
+    text = '#!/bin/sh\ncp ../results/host/outputs.bin "$2"\necho kernel,seconds >"$3"\n'
+    bundle.program.write_text(text)
+    done = bundle.run()
+    assert done.returncode == 5
+    assert "the program ended well and listed 0 of 1 launches" in done.stderr
+    assert {path.name: path.read_bytes() for path in bundle.results.iterdir()} == before

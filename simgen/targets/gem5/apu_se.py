@@ -85,13 +85,13 @@ SIMDS = 4  # SIMD units of a compute unit, as apu_se.py makes them
 # Options that every version above has, under gem5's own names.
 HARDWARE = {
     "num_compute_units": RunOption(
-        "SIMGEN_NUM_COMPUTE_UNITS", "number of compute units [default: 4]", least=1
+        "SIMGEN_NUM_COMPUTE_UNITS", "number of compute units", least=1, default="4"
     ),
     "wfs_per_simd": RunOption(
-        "SIMGEN_WFS_PER_SIMD", "wavefronts per SIMD unit [default: 10]", least=1
+        "SIMGEN_WFS_PER_SIMD", "wavefronts per SIMD unit", least=1, default="10"
     ),
     "vreg_file_size": RunOption(
-        "SIMGEN_VREG_FILE_SIZE", "vector registers per SIMD unit [default: 2048]", least=1
+        "SIMGEN_VREG_FILE_SIZE", "vector registers per SIMD unit", least=1, default="2048"
     ),
     "reg_alloc_policy": RunOption(
         "SIMGEN_REG_ALLOC_POLICY",
@@ -99,23 +99,24 @@ HARDWARE = {
         ("simple", "dynamic"),
     ),
     "lds_size": RunOption(
-        "SIMGEN_LDS_SIZE", "bytes of LDS per compute unit [default: 65536]", least=1
+        "SIMGEN_LDS_SIZE", "bytes of LDS per compute unit", least=1, default="65536"
     ),
     "tcp_size": RunOption(
         "SIMGEN_TCP_SIZE",
-        "L1 cache of a compute unit [default: 16KiB]",
+        "L1 cache of a compute unit",
         pattern=SIZE,
         example="16KiB",
+        default="16KiB",
     ),
     "tcc_size": RunOption(
-        "SIMGEN_TCC_SIZE", "L2 cache [default: 256KiB]", pattern=SIZE, example="1MiB"
+        "SIMGEN_TCC_SIZE", "L2 cache", pattern=SIZE, example="1MiB", default="256KiB"
     ),
     "sqc_size": RunOption(
-        "SIMGEN_SQC_SIZE", "instruction cache [default: 32KiB]", pattern=SIZE, example="32KiB"
+        "SIMGEN_SQC_SIZE", "instruction cache", pattern=SIZE, example="32KiB", default="32KiB"
     ),
-    "num_tccs": RunOption("SIMGEN_NUM_TCCS", "banks of L2 [default: 1]", least=1),
+    "num_tccs": RunOption("SIMGEN_NUM_TCCS", "banks of L2", least=1, default="1"),
     "gpu_clock": RunOption(
-        "SIMGEN_GPU_CLOCK", "clock of the GPU [default: 1GHz]", pattern=CLOCK, example="1.5GHz"
+        "SIMGEN_GPU_CLOCK", "clock of the GPU", pattern=CLOCK, example="1.5GHz", default="1GHz"
     ),
 }
 

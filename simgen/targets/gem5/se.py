@@ -67,6 +67,7 @@ class Gem5Se(Target):
         ),
     }
     variables: ClassVar[tuple[str, ...]] = ("GEM5_OPTIONS", "GEM5_BINARY")
+    said_in: ClassVar[tuple[str, ...]] = ("GEM5_OPTIONS",)
 
     arch: str = setting(
         "gfx902",
@@ -171,6 +172,7 @@ class Gem5Package(Package):
             name=job.workload.name,
             target=NAME,
             digest=job.digest,
+            options=Gem5Se.variables_of_options(),
             command=launcher.command(self.simulated, job.workload),
             hardware=apu_se.hardware(built.kernels),
             redirected=REDIRECTED,

@@ -91,9 +91,9 @@ class GpgpuSim(Target):
     run_options: ClassVar[Mapping[str, RunOption]] = {
         "mode": RunOption(
             "SIMGEN_MODE",
-            "functional: what the kernels compute; timing: how long they take, too [default: "
-            "functional]",
+            "functional: what the kernels compute; timing: how long they take, too",
             ("functional", "timing"),
+            default="functional",
         ),
     }
 
@@ -148,9 +148,9 @@ class GpgpuSimPackage(Package):
         takes = {name: ptx_modules.needs(each.text) for name, each in kernels.items()}
         run = render.text(
             "targets/gpgpusim.run.sh.j2",
-            name=workload.name,
+            **job.frame,
             target=NAME,
-            digest=job.digest,
+            options=GpgpuSim.variables_of_options(),
             config=self.settings.config,
             cure=CURE,
         )

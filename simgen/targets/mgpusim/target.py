@@ -114,8 +114,9 @@ class MGPUSim(Target):
     run_options: ClassVar[Mapping[str, RunOption]] = {
         "mode": RunOption(
             "SIMGEN_MODE",
-            "emu: what the kernels compute; timing: how long they take, too [default: emu]",
+            "emu: what the kernels compute; timing: how long they take, too",
             ("emu", "timing"),
+            default="emu",
         ),
         "gpu": RunOption(
             "SIMGEN_GPU",
@@ -148,6 +149,10 @@ class MGPUSim(Target):
 
     def sharing(self) -> int:
         return self.gpus
+
+    def default(self, option: str) -> str:
+        own = {"gpu": DEFAULT_GPU[self.arch], "gpus": str(self.gpus)}
+        return own.get(option) or super().default(option)
 
     @property
     def machine(self) -> str:
@@ -217,9 +222,9 @@ class MGPUSimPackage(Package):
         """
         run = render.text(
             "targets/mgpusim.run.sh.j2",
-            name=job.workload.name,
+            **job.frame,
             target=NAME,
-            digest=job.digest,
+            options=MGPUSim.variables_of_options(),
             arch=self.settings.arch,
             gpu=DEFAULT_GPU[self.settings.arch],
             gpus_of=GPUS,

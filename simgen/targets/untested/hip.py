@@ -57,6 +57,7 @@ class Hip(Target):
             "count what the hardware does, with rocprofv3: all launches once more for each group "
             "of counters",
             choices=("yes", "no"),
+            default="no",
         ),
     }
 
@@ -121,9 +122,9 @@ class HipPackage(Package):
     def folder(self, job: Job, builder: Builder) -> dict[str, File]:
         run = render.text(
             "targets/hip.run.sh.j2",
-            name=job.workload.name,
+            **job.frame,
             target=Hip.name,
-            digest=job.digest,
+            options=Hip.variables_of_options(),
             arch=self.program.model.arch,
             groups=rocprof.GROUPS if self.program.model.arch in rocprof.ARCHS else (),
             counted=rocprof.ARCHS,
