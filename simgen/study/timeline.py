@@ -3,9 +3,9 @@
 Each run is a process with two tracks, layers and passes above launches. Launches follow each other
 without pauses, as their times add up; metrics of a launch are its arguments, and `inferred` is the
 place of the one that they are of, if it did not run itself. Times are microseconds
-(Trace Event Format, Duvall and Sinclair, 2016: `ts`, `dur`), whole nanoseconds: Perfetto rounds `ts`
-and `dur` each by itself and drops a slice that then overlaps another, so starts and ends are rounded
-here, and the difference is taken last.
+(Trace Event Format, Duvall and Sinclair, 2016: `ts`, `dur`), whole nanoseconds: Perfetto rounds
+`ts` and `dur` each by itself, and drops a slice that then overlaps another one. So starts and ends
+are rounded here, and their difference is taken last.
 """
 
 from __future__ import annotations
