@@ -20,7 +20,7 @@ from simgen.compile.legalise import facts, gem5_rules
 from simgen.conform import assembly, bundling, judging
 from simgen.conform.catalogue import catalogue
 from simgen.conform.description import SEQUENCE
-from simgen.conform.judging import Found
+from simgen.conform.judging import Found, Seen
 from simgen.conform.units import Units
 from simgen.errors import MissingError, RunError, UsageError
 from simgen.lint import rewriting
@@ -39,7 +39,6 @@ if TYPE_CHECKING:
 
     from simgen.conform.bundling import Probed
     from simgen.conform.forms import Form
-    from simgen.conform.judging import Seen
     from simgen.targets.base import Target
 
     Refused = dict[tuple[str, int], tuple[Found, str]]
@@ -117,7 +116,6 @@ class Trial:
 
         Raises:
             UsageError: no form matches `only`.
-            RefusedError: `legalised`, and a form cannot be.
             MissingError: the simulator is not here.
             RunError: it fails without an instruction that is tried being to blame.
         """
@@ -134,20 +132,37 @@ class Trial:
             assert isinstance(self.target, Gem5Se)
             version = self.target.gem5_version
             lacking = {} if self.all else _known(chosen, version, arch, legalised=self.legalised)
+            change = self._legalised if self.legalised else None
+            if change:
+                open_ = [form for at, form in enumerate(chosen) if at not in lacking]
+                _, refused_forms = self._taken(open_)
+                number = {id(form): at for at, form in enumerate(chosen)}
+                lacking |= {number[id(f)]: (Found.REFUSED, why) for f, why in refused_forms}
             left = len(chosen) - len(lacking)
             self.tell(f"{len(chosen)} forms of {arch}, of which {left} are tried")
-            change = self._legalised if self.legalised else None
             units = Units(
                 self.target, arch, chosen, self._once, self.limit, lacking, self.tell, change
             )
             with _folder(folder) as place:
                 return units.findings(place)
         self.tell(f"{len(chosen)} forms of {arch}: assembling")
-        made = bundling.probe(chosen, arch)
+        kept, lost = self._taken(chosen) if self.legalised else (bundling.groups(chosen), [])
+        found = [Seen(form, Found.REFUSED, why) for form, why in lost]
+        if not kept:
+            return found
+        made = bundling.batched(kept, arch)
         refused: Refused = {}
         with _folder(folder) as place:
             results = self._run(made, refused, place)
-        return judging.findings(made, results, refused)
+        return judging.findings(made, results, refused) + found
+
+    def _taken(
+        self, forms: Sequence[Form]
+    ) -> tuple[list[tuple[Form, ...]], list[tuple[Form, str]]]:
+        self.tell(f"{len(forms)} forms of {self.arch_name}: legalising")
+        kept, refused = bundling.taken(bundling.groups(forms), self.arch_name, self._legalised)
+        self.tell(f"{len(refused)} of them are refused")
+        return kept, refused
 
     def _run(self, made: Probed, refused: Refused, place: Path) -> NDArray[np.uint32]:
         while self.runs < MOST_RUNS:
