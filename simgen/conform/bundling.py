@@ -249,13 +249,16 @@ def write(
     target: Target,
     objects: Mapping[str, bytes],
     package: Package | None = None,
+    *,
+    moved: bool = False,
 ) -> None:
     """A bundle for one target, with these code objects; in place of the target's package, another.
 
     Beside what the target's package has, it holds probe.json: kernel -> [byte, bytes, begin, end]
-    of each instruction that is tried and of its block.
+    of each instruction that is tried and of its block; of none, where they have `moved`.
     """
-    tried_at = {each.name: [list(place) for place in each.made.places] for each in of.batches}
+    places = {each.name: () if moved else each.made.places for each in of.batches}
+    tried_at = {name: [list(place) for place in each] for name, each in places.items()}
     told = {"probe.json": File((json.dumps(tried_at) + "\n").encode())}
     put(path, workload(of), target, _Given(objects), {VALUES: of.given}, told, package=package)
 

@@ -47,6 +47,7 @@ ON = (GEM5, MGPUSIM)
 EVERY = (*ON, "gpgpusim", "cuda")  # the others are tried in simgen.conform.ptx
 LIMIT = 120.0  # seconds that a run may take
 MOST_RUNS = 400  # of one probe
+_KERNEL = re.compile(r"kernel (conform_\d+)\b")
 _NUMBERED = re.compile(r"kernel (conform_\d+) .*?instruction (\d+), ")
 
 
@@ -146,15 +147,16 @@ class Trial:
             with _folder(folder) as place:
                 return units.findings(place)
         self.tell(f"{len(chosen)} forms of {arch}: assembling")
-        kept, lost = self._taken(chosen) if self.legalised else (bundling.groups(chosen), [])
-        found = [Seen(form, Found.REFUSED, why) for form, why in lost]
-        if not kept:
-            return found
-        made = bundling.batched(kept, arch)
+        if self.legalised:
+            kept, lost = self._taken(chosen)
+            with _folder(folder) as place:
+                found = self._legalised_findings(kept, place)
+            return found + [Seen(form, Found.REFUSED, why) for form, why in lost]
+        made = bundling.probe(chosen, arch)
         refused: Refused = {}
         with _folder(folder) as place:
             results = self._run(made, refused, place)
-        return judging.findings(made, results, refused) + found
+        return judging.findings(made, results, refused)
 
     def _taken(
         self, forms: Sequence[Form]
@@ -172,8 +174,6 @@ class Trial:
                 )
                 for each in made.batches
             }
-            if self.legalised:
-                objects = {name: self._legalised(name, elf) for name, elf in objects.items()}
             path = place / "bundle"
             shutil.rmtree(path, ignore_errors=True)
             bundling.write(path, made, self.target, objects)
@@ -195,6 +195,45 @@ class Trial:
             self.tell(next(iter(f"{reason}" for _, reason in more.values())))
             refused |= more
         raise RunError(f"{self.on}: {MOST_RUNS} runs ended early; try fewer forms with --only")
+
+    def _legalised_findings(self, groups: list[tuple[Form, ...]], place: Path) -> list[Seen]:
+        """On MGPUSim. Instructions are not where they were made, so of a kernel that ends a run
+        both halves are tried apart from the others, down to a form."""
+        todo, found = [groups] if groups else [], []
+        while todo:
+            if self.runs == MOST_RUNS:
+                raise RunError(
+                    f"{self.on}: {MOST_RUNS} runs ended early; try fewer forms with --only"
+                )
+            part = todo.pop()
+            made = bundling.batched(part, self.arch_name)
+            objects = {
+                each.name: self._legalised(each.name, each.made.code) for each in made.batches
+            }
+            path = place / "bundle"
+            shutil.rmtree(path, ignore_errors=True)
+            bundling.write(path, made, self.target, objects, moved=True)
+            code, said = self._once(path, self.limit + 600)
+            if code == 0:
+                results = np.fromfile(path / "results" / self.on / "outputs.bin", np.uint32)
+                found += judging.findings(made, results, {})
+                continue
+            blamed = _KERNEL.search(said)
+            at = next((n for n, b in enumerate(made.batches) if blamed and b.name == blamed[1]), -1)
+            if at < 0:
+                raise (MissingError if code in (2, 3, 4) else RunError)(
+                    said.removeprefix("simgen: error: ").strip() or f"{self.on}: no run"
+                )
+            group = part.pop(at)
+            todo += [part] if part else []
+            if len(group) == 1:
+                reason = _reason(said)
+                self.tell(reason)
+                found.append(Seen(group[0], _kind(said), reason))
+            else:
+                half = len(group) // 2
+                todo += [[group[:half]], [group[half:]]]
+        return found
 
     def _legalised(self, name: str, elf: bytes) -> bytes:
         return rewriting.rewritten(elf, name, self.lint_name, self.version_name, 0)[0]
