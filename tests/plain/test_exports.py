@@ -91,6 +91,67 @@ def attributes(node):
     return {each.name: getattr(each, each.WhichOneof("value")) for each in node.attr}
 
 
+def simulated(found, messages, roofline=None):
+    """What ASTRA-sim takes for each node, in ns, by the rules of its Workload.cc; it costs nothing.
+
+    `roofline` is the peak and the bandwidth: a node without operations or bytes costs 2^63 ns or
+    nothing, one without the attributes ends it. It waits forever for a node that is not there.
+    """
+    left, done, took = list(found), set(), {}
+    while left:
+        ready = [n for n in left if {*n.data_deps, *n.ctrl_deps} <= done]
+        assert ready, f"{left[0].name} waits forever"
+        for node in ready:
+            told = attributes(node)
+            took[node.name] = node.duration_micros * 1000
+            if node.type == messages.COMM_COLL_NODE:
+                assert told["comm_size"] > 0
+                took[node.name] = 0  # its network says it
+            elif roofline:
+                peak, bandwidth = roofline
+                assert not told["is_cpu_op"]
+                assert told["num_ops"] > 0 < told["tensor_size"], node.name
+                rate = min(peak, bandwidth * told["num_ops"] / told["tensor_size"])
+                took[node.name] = int(told["num_ops"] / rate * 1e9)
+        done |= {node.id for node in ready}
+        left = [node for node in left if node.id not in done]
+    return took
+
+
+def moving(passes):
+    """Layers that compute nothing beside some that do."""
+    text = "[Convolution]\nname=a\nn=2\nc=3\nh=6\nw=6\nnum_output=4\nkernel_size=3\nbias=true\n"
+    text += "[Pooling]\nname=b\nprevious_layer=a\npool_mode=max\nkernel_size=2\nstride=2\n"
+    text += "[Reshape]\nname=c\nprevious_layer=b\n[Concat]\nname=d\nprevious_layer=c,c\n"
+    return lowered_text(text, passes)
+
+
+@pytest.mark.parametrize("gpus", [1, 2])
+@pytest.mark.parametrize(
+    "make", [moving, lambda passes: lowered("lenet5", ("n", "4"), passes=passes)]
+)
+def test_astra_sim_simulates_every_node(tmp_path, make, gpus):
+    workload = make((*BOTH, Pass.UPDATE))
+    made = build(tmp_path / "net", workload)
+    ran = result(workload, gpus=gpus)
+    written("chakra", made, tmp_path / "out", result=ran)
+    steps = [f"{each.layer} {each.direction}" for each in workload.steps]
+    for path in sorted((tmp_path / "out").iterdir()):
+        _, found, messages = nodes(path)
+        replayed = simulated(found, messages)
+        counted = {n.name: 1e9 * attributes(n)["seconds"] for n in found}
+        for name in steps:
+            assert replayed[name] == pytest.approx(max(counted[name], 1000), abs=500)
+        modelled = simulated(found, messages, (1e12, 1e11))
+        assert set(modelled) == set(replayed) >= set(steps)
+        # By bytes or by operations: the slower of the two.
+        told = {n.name: attributes(n) for n in found}
+        for name in steps:
+            slower = max(told[name]["num_ops"] / 1e12, told[name]["tensor_size"] / 1e11)
+            assert modelled[name] == pytest.approx(1e9 * slower, abs=2)
+    assert len(list((tmp_path / "out").iterdir())) == gpus
+
+
 def test_a_chakra_trace_has_the_steps_their_times_and_dependencies(tmp_path):
     workload = lowered("lenet5", ("n", "2"), passes=(*BOTH, Pass.UPDATE))
     made = build(tmp_path / "net", workload)
