@@ -499,6 +499,35 @@ def test_a_result_of_other_tensors_is_refused(tmp_path):
         judged(made, ran(made), ran(other))
 
 
+@pytest.mark.parametrize(
+    ("ran_steps", "by_pieces", "lost", "refused"),
+    [
+        ((0,), True, "probability.y", False),  # of a step that did not run
+        ((0, 1), True, "probability.y", True),  # of one that did
+        ((0,), False, "probability.y", True),  # a run that is whole has all tensors
+        ((0, 1), True, "", False),
+    ],
+)
+def test_a_result_by_pieces_has_what_its_pieces_wrote(network, ran_steps, by_pieces, lost, refused):
+    found = ran(network)
+    outputs = {name: each for name, each in found.outputs.items() if name != lost}
+    told = {"pieces": [{}] if by_pieces else [], "part": {"steps": list(ran_steps)}}
+    part = results.Result("cuda@pieces", outputs, found.launches, found.provenance | told)
+    if refused:
+        with pytest.raises(UsageError, match="cuda@pieces: a result of another workload"):
+            judged(network, part)
+        return
+    report = judged(network, part)
+    assert report.passed
+    steps = {f"{each.layer} {each.direction}" for each in network.workload.steps}
+    assert len(steps) == 2
+    assert len(report.verdicts) == len(ran_steps)
+    # Nor has it others than the workload has.
+    outputs["none.y"] = found.outputs["probability.y"]
+    with pytest.raises(UsageError, match="a result of another workload"):
+        judged(network, results.Result("x", outputs, part.launches, part.provenance))
+
+
 def test_a_result_from_other_data_is_refused(tmp_path):
     made = build(tmp_path / "made", small("softmax_fwd"))
     other = build(tmp_path / "other", small("softmax_fwd", seed=1))

@@ -439,6 +439,24 @@ def test_a_table_has_every_launch_and_its_metrics(simgen, tmp_path):
     assert read.column_names == list(rows[0])
 
 
+def test_a_table_says_which_launches_stand_for_others_and_what_did_not_run(tmp_path):
+    workload = lowered("lenet5", ("n", "2"))
+    made = build(tmp_path / "net", workload)
+    whole = result(workload, inferred=[[2, 1]])
+    launches = ({}, *whole.launches[1:3], {"seconds": float("nan"), "l1_hits": 2.0},
+                *whole.launches[4:])  # fmt: skip
+    written("csv", made, tmp_path / "out.csv", result=replace(whole, launches=launches))
+    rows = table(tmp_path / "out.csv")
+    assert [row["launch"] for row in rows] == [str(at) for at in range(1, len(launches))]
+    assert [row["inferred"] for row in rows][:4] == ["0", "1", "0", "0"]
+    assert [row["seconds"] for row in rows][:3] == ["2.5e-06", "3.5e-06", ""]
+    assert rows[2]["l1_hits"] == "2"
+    for row, launch in zip(rows, workload.launches[1:], strict=True):
+        x, y, z = launch.grid
+        assert int(row["work_groups"]) == x * y * z
+        assert int(row["work_items"]) == workload.kernel(launch.kernel).block
+
+
 def test_a_suite_is_as_accel_sims_launcher_reads_it(tmp_path):
     yaml = pytest.importorskip("yaml")
     made = build(tmp_path / "a b", small())

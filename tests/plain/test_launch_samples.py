@@ -203,7 +203,8 @@ def test_a_sample_of_equal_groups_gives_the_whole_launch(tmp_path):
     time = 2e-6 * -(-count // wave)
     wanted = {
         "seconds": time, "cycles": 1.5e9 * time, "work_groups": count, "dram_reads": 1e-3 * count,
-        "dram_read_bytes": 0.064 * count, "cu_cycles": 1e9 * time, "cu_active_cycles": 0.75e9 * time,
+        "dram_read_bytes": 0.064 * count, "cu_cycles": 1e9 * time,
+        "cu_active_cycles": 0.75e9 * time,
         **{name: each * count for name, each in GROUP.items()},
     }  # fmt: skip
     assert found == pytest.approx(wanted)
