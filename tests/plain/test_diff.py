@@ -206,6 +206,8 @@ def test_a_wrong_one_of_two_is_named(made, order):
     report = judged(made, *(pair[at] for at in order))
     assert not report.passed
     assert report.verdicts[0].suspicions == ("bad: 40 of 40 elements are zero",)
+    names = [pair[at].name for at in order]
+    assert report.failure.startswith(f"{names[0]} and {names[1]} differ first in ")
 
 
 def nans(tensors):

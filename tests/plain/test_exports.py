@@ -18,6 +18,7 @@ from simgen.errors import UsageError
 from simgen.exports import EXPORTS, base
 from simgen.frontend.network import make_layer
 from simgen.ir import Pass, Queued
+from simgen.storage.files import OvertakenError
 
 NET = """
 [Convolution]
@@ -269,7 +270,9 @@ def test_operators_have_times_and_shapes_and_tables_of_others_their_columns(tmp_
     assert float(dense[1]["time_us"]) == pytest.approx(1e3 * float(rows[0]["latency"]))
     first = table(out / "operators.csv")[0]
     assert first["inputs"].startswith("x=8x16x1x1 w=32x16")
-    assert int(first["operations"]) >= 2 * 8 * 16 * 32
+    assert int(first["operations"]) == 2 * 8 * 16 * 32
+    assert int(first["bytes"]) == 2 * (8 * 16 + 32 * 16 + 8 * 32)  # bf16
+    assert float(first["time_us"]) == pytest.approx(1e3 * float(rows[0]["latency"]))
     parquet = pytest.importorskip("pyarrow.parquet")
     read = parquet.read_table(out / "aiconfigurator" / "gemm_perf.parquet")
     assert [str(each) for each in read.schema.types] == ["string"] * 6 + ["int64"] * 3 + ["double"]
@@ -455,6 +458,33 @@ def test_a_table_says_which_launches_stand_for_others_and_what_did_not_run(tmp_p
         x, y, z = launch.grid
         assert int(row["work_groups"]) == x * y * z
         assert int(row["work_items"]) == workload.kernel(launch.kernel).block
+
+
+def test_operations_of_a_table_are_sums_and_functions(tmp_path):
+    workload = lowered_text("[Activation]\nn=4\nc=8\nactivation_mode=tanh\n")
+    source = base.Exported("net", build(tmp_path / "net", workload), (result(workload),))
+    EXPORTS["latency"].write([source], tmp_path / "out")
+    (row,) = table(tmp_path / "out" / "operators.csv")
+    count = make_layer(workload.nodes[0], workload.machine).count(
+        workload.nodes[0].inputs, Pass.FORWARD
+    )
+    assert count.transcendentals > 0
+    assert int(row["operations"]) == count.flops + count.transcendentals
+
+
+def test_a_suite_has_each_program_once_and_a_folder_of_its_own(tmp_path):
+    made = build(tmp_path / "net", small())
+    twice = [base.Exported(name, made, ()) for name in ("a b", "a_b")]
+    with pytest.raises(UsageError, match="another program is called a_b; rename the folder"):
+        EXPORTS["accel-sim"].write(twice, tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+    with pytest.raises(UsageError, match=r"another program is called define-simgen\.yml"):
+        EXPORTS["accel-sim"].write([base.Exported("define-simgen.yml", made, ())], tmp_path / "out")
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "mine").touch()
+    with pytest.raises(OvertakenError):
+        EXPORTS["accel-sim"].write(twice[:1], tmp_path / "out")
+    assert (tmp_path / "out" / "mine").exists()
 
 
 def test_a_suite_is_as_accel_sims_launcher_reads_it(tmp_path):

@@ -139,6 +139,12 @@ def test_quantiles_are_those_of_student(freedom):
     assert inside == pytest.approx(samples.CONFIDENCE, abs=1e-4)
 
 
+def test_the_deviation_of_times_is_relative():
+    assert timing_samples._variation([2.0, 4.0, 9.0]) == pytest.approx(sqrt(13) / 5)
+    assert timing_samples._variation([1.0, 2.0]) == pytest.approx(sqrt(0.5) / 1.5)
+    assert timing_samples._variation([3.0]) == timing_samples._variation([0.0, 0.0]) == 0.0
+
+
 def test_more_lines_than_there_are_make_the_interval_wide():
     found = {
         "seconds": Extrapolated(4.0, 0.1),

@@ -32,6 +32,30 @@ def test_pairs_are_of_one_kernel_and_differ(name: str) -> None:
     assert len(used) == 2 * len(PAIRS)
 
 
+def test_what_pairs_count() -> None:
+    """By data/rates/rates.hip: 16 bytes for each of 256 work-items, four loads in flight; 32
+    multiply-adds; LDS one word each, 16 loads a round; chases one load after the other."""
+    sizes = Sizes(units=5, l2=4096, cold=3, rounds=6)
+    counted = {pair.name: pair.more(sizes) for pair in PAIRS}
+    lds = 8 * 16 * 4 * 256
+    assert counted == {
+        "DRAM, latency": 64, "L2, latency": 128, "L1, latency": 128, "LDS, latency": 128,
+        "DRAM, bandwidth": 3 * 4 * 16 * 256 * 5, "L2, bandwidth": 4 * 16 * 256 * 5,
+        "L1, bandwidth": 2 * 4 * 16 * 256 * 5, "LDS, bandwidth of a unit": lds,
+        "LDS, every 2nd word": lds, "LDS, every 32nd word": lds,
+        "multiply-adds, f32": 4 * 2 * 32 * 256 * 6 * 5,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("units", "cold", "rounds"), [(1, 16, 64), (4, 16, 32), (16, 4, 8), (64, 1, 4), (128, 1, 4)]
+)
+def test_few_units_do_more(units: int, cold: int, rounds: int) -> None:
+    gem5 = machine.find("gem5-gfx902", "").with_options({"num_compute_units": units}, "")
+    sizes = Sizes.of(gem5)
+    assert (sizes.units, sizes.cold, sizes.rounds) == (units, cold, rounds)
+
+
 def test_what_launches_cost_is_not_in_rates() -> None:
     gem5 = machine.find("gem5-gfx902", "")
     sizes = Sizes.of(gem5)

@@ -14,7 +14,7 @@ from simgen.errors import SimgenError, UsageError
 from simgen.frontend import config, network
 from simgen.ir import Pass, TensorSpec
 from simgen.layers.recurrent.cells import RecurrentCell
-from simgen.layers.recurrent.recurrent import Recurrent
+from simgen.layers.recurrent.recurrent import InputMode, Recurrent
 from simgen.targets.cuda import Cuda
 from simgen.tensors import data_file
 from simgen.workload import lowering
@@ -197,12 +197,18 @@ def test_operations_of_a_layer_are_those_of_its_products_and_its_cell(
     # and o tanh(c); sums of both parts.
     own = {"lstm": 3 * 2 + 2 * 3 + 4 + 4, "gru": 2 * 2 + 3 + 4 + 3, "tanh": 3 + 1, "relu": 1 + 1}
     functions = {"lstm": 10, "gru": 6, "tanh": 2, "relu": 0}
+    skipping = Recurrent(
+        cell=RecurrentCell(cell), hidden_size=h, input_mode=InputMode.SKIP, initial_state=True
+    ).reading((TensorSpec((t, n, h)),))
+    backward = skipping.count((TensorSpec((t, n, h)),), Pass.BACKWARD_DATA)
+    back = {"lstm": 30, "gru": 18, "tanh": 5, "relu": 2}  # RecurrentCell.backward_operations
+    # The gradient of x is the sum of those of the gates.
+    assert backward.flops == 2 * n * gates * h * t * h + (back[cell] + gates - 1) * units
     forward, weight = count[Pass.FORWARD], count[Pass.BACKWARD_WEIGHT]
     assert forward.flops == products + biases + own[cell] * units
     assert forward.transcendentals == functions[cell] * units
     assert weight.flops == products + biases
     assert weight.transcendentals == 0
     data = count[Pass.BACKWARD_DATA]
-    back = {"lstm": 30, "gru": 18, "tanh": 5, "relu": 2}  # RecurrentCell.backward_operations
     assert data.flops == products + back[cell] * units + (n * h if ends else 0)
     assert data.transcendentals == (2 * units if cell == "lstm" else 0)
