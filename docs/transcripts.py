@@ -24,6 +24,7 @@ TIMEOUT = 300.0
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 FILE = re.compile(r"`([\w-]+\.(?:dnnmark|py))`[^`]*\Z")  # named before a block
 ANY = "..."
+SIMGEN = re.compile(r"(?:^|[\s/;|(])simgen (?=[a-z]|--)")  # the command, with what it is told
 # What another machine, cache or moment prints otherwise.
 VARIES = (
     (re.compile(r"\b\d[\d.]* (ns|us|ms|s)\b"), "TIME"),
@@ -71,6 +72,26 @@ def parts(page: str) -> Iterator[File | Command]:
                 yield Command(each[1], each[2], at + each.start(2), at + each.end(2))
         elif named and language in ("ini", "python"):
             yield File(named[1], text)
+
+
+def lines(page: str) -> Iterator[str]:
+    """Every line for a shell that a page shows and that has simgen in it, in their order: of blocks
+    that are indented or of `console` and `sh`, without comments. A loop is one."""
+    blocks = re.sub(r"^```(?!console|sh$)(\S+)\n.*?^```$", "", page, flags=re.MULTILINE | re.DOTALL)
+    blocks = re.sub(r"^```sh\n(.*?)^```$", _indented, blocks, flags=re.MULTILINE | re.DOTALL)
+    loop = ""
+    for each in re.findall(r"^(?:    |\$ )((?:.*\\\n)*.*)", blocks, re.MULTILINE):
+        line = re.sub(r"\\\n\s*", "", each.strip().removeprefix("$ "))
+        line = re.sub(r"(?:^|\s+)#.*", "", line)
+        if loop or re.search(r"; do$", line):
+            loop = f"{loop}\n{line}".strip()
+            line, loop = (loop, "") if line == "done" else ("", loop)
+        if SIMGEN.search(line):
+            yield line
+
+
+def _indented(block: re.Match[str]) -> str:
+    return re.sub("^", "    ", block[1], flags=re.MULTILINE)
 
 
 def run(command: str, folder: Path, cache: Path | None = None) -> tuple[str, int]:

@@ -34,7 +34,7 @@ MOST_ROWS = 60  # of the table, without --verbose
 @click.option(
     "--legalised",
     is_flag=True,
-    help="Try what `simgen legalise` makes of the forms; of those that it takes.",
+    help="Try what `simgen legalise` makes of the forms; those that it refuses are told.",
 )
 @click.option(
     "--timeout",
@@ -137,7 +137,7 @@ def conform(
         print(json.dumps(page.rows(told), indent=1))
     elif not quiet:
         _print(told, verbose)
-    wrong = [each for each in found if each.found is not Found.RIGHT]
+    wrong = [each for each in found if each.found not in (Found.RIGHT, Found.REFUSED)]
     if wrong:
         counts = page.counts(found)
         raise MismatchError(

@@ -14,7 +14,6 @@ from simgen.cli.options import RunCommand, verbosity
 
 if TYPE_CHECKING:
     from simgen.rates.measuring import RatesOf
-    from simgen.rates.probes import MeasuredRate
 
 
 @click.command(cls=RunCommand)
@@ -38,6 +37,7 @@ def rates(
 
     Latency and bandwidth of DRAM, both caches and LDS, multiply-adds, and what a launch costs,
     each from two launches that differ in a count; run options of the target make other hardware.
+    A rate that cannot be measured, or is faster than a nearer memory's, has a note.
     -v keeps the bundle.
 
     \b
@@ -77,14 +77,22 @@ def _print(measured: RatesOf) -> None:
     for rate in measured.rates:
         share = "" if rate.share is None else f"{rate.share:.0%}"
         configured = "" if rate.configured is None else quantity(rate.configured, rate.unit)
-        rows.append((rate.name, quantity(rate.value, rate.unit), _cycles(rate, machine.clock),
-                     configured, share))  # fmt: skip
+        if rate.value is None:
+            measured_as, cycles = "not measured", ""
+        else:
+            measured_as = quantity(rate.value, rate.unit)
+            cycles = _cycles(rate.value, rate.unit, machine.clock)
+        rows.append((rate.name, measured_as, cycles, configured, share, rate.note))
     print(f"{machine.label}: {machine.units} units at {machine.clock / 1e9:g} GHz")
-    present.table(None, ("what", "measured", "in cycles", "configured", "share"), rows)
+    heads = ("what", "measured", "in cycles", "configured", "share")
+    if any(rate.note for rate in measured.rates):
+        present.table(None, (*heads, "note"), rows)
+    else:
+        present.table(None, heads, [row[:-1] for row in rows])
 
 
-def _cycles(rate: MeasuredRate, clock: float) -> str:
+def _cycles(value: float, unit: str, clock: float) -> str:
     """Time as cycles, and what is done in a cycle."""
-    if rate.unit == "s":
-        return f"{rate.value * clock:.0f}"
-    return f"{rate.value / clock:.4g} {rate.unit.removesuffix('/s')}"
+    if unit == "s":
+        return f"{value * clock:.0f}"
+    return f"{value / clock:.4g} {unit.removesuffix('/s')}"

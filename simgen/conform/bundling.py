@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from math import prod
@@ -16,6 +17,7 @@ from simgen.compile import cache, stages
 from simgen.compile.build import Builder
 from simgen.conform import assembly, values
 from simgen.conform.forms import Shape
+from simgen.errors import RefusedError
 from simgen.ir import (
     GUARD,
     PAGE,
@@ -36,7 +38,7 @@ from simgen.targets.base import File, Job
 from simgen.tensors import data_file
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
     from numpy.typing import NDArray
@@ -113,6 +115,47 @@ def groups(forms: Sequence[Form], most_nbytes: int = 0) -> list[tuple[Form, ...]
 def _kind(form: Form) -> tuple[Any, ...]:
     """What the forms of a kernel have in common: values, mode and launch."""
     return form.scalar, form.mode, form.signature, form.shape
+
+
+def taken(
+    of: Sequence[tuple[Form, ...]], arch: str, change: Callable[[str, bytes], bytes]
+) -> tuple[list[tuple[Form, ...]], list[tuple[Form, str]]]:
+    """Groups whose code `change` takes, and the forms that it refuses, with its reason.
+
+    Of a group that is refused, those forms are tried alone whose instruction the reason names, or
+    else both halves.
+    """
+    refused: list[tuple[Form, str]] = []
+
+    def refusal(group: tuple[Form, ...]) -> str:
+        made = assembly.assembled("conform_0", group, arch)
+        try:
+            change("conform_0", made.code)
+        except RefusedError as error:
+            return str(error)
+        return ""
+
+    def parts(group: tuple[Form, ...]) -> list[tuple[Form, ...]]:
+        why = refusal(group)
+        if not why:
+            return [group]
+        if len(group) == 1:
+            refused.append((group[0], why.partition("kernel conform_0: ")[2] or why))
+            return []
+        words = set(re.findall(r"\w+", why))
+        named = [form for form in group if form.mnemonic in words]
+        rest = tuple(form for form in group if form.mnemonic not in words)
+        pieces: list[tuple[Form, ...]] = [(form,) for form in named]
+        if not named or not rest:
+            half = len(group) // 2
+            pieces, rest = [group[:half]], group[half:]
+        found = [part for piece in pieces for part in parts(piece)] + parts(rest)
+        whole = tuple(form for part in found for form in part)
+        return [whole] if len(found) > 1 and not refusal(whole) else found
+
+    with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
+        kept = [part for found in pool.map(parts, of) for part in found]
+    return kept, refused
 
 
 def batched(of: Sequence[tuple[Form, ...]], arch: str, *, apart: bool = False) -> Probed:
@@ -206,13 +249,16 @@ def write(
     target: Target,
     objects: Mapping[str, bytes],
     package: Package | None = None,
+    *,
+    moved: bool = False,
 ) -> None:
     """A bundle for one target, with these code objects; in place of the target's package, another.
 
     Beside what the target's package has, it holds probe.json: kernel -> [byte, bytes, begin, end]
-    of each instruction that is tried and of its block.
+    of each instruction that is tried and of its block; of none, where they have `moved`.
     """
-    tried_at = {each.name: [list(place) for place in each.made.places] for each in of.batches}
+    places = {each.name: () if moved else each.made.places for each in of.batches}
+    tried_at = {name: [list(place) for place in each] for name, each in places.items()}
     told = {"probe.json": File((json.dumps(tried_at) + "\n").encode())}
     put(path, workload(of), target, _Given(objects), {VALUES: of.given}, told, package=package)
 

@@ -61,6 +61,7 @@ class Found(StrEnum):
     WRONG = "wrong"
     MISSING = "missing"  # not decoded, or said not to be implemented
     ENDS = "ends"  # the simulator ends there
+    REFUSED = "refused"  # not tried: `simgen legalise` makes nothing of it
 
 
 @dataclass(frozen=True)

@@ -49,14 +49,15 @@ class Told:
 
 
 def counts(findings: Sequence[Seen]) -> dict[str, int]:
-    """Forms by what was found."""
-    return {each.value: sum(f.found is each for f in findings) for each in Found}
+    """Forms by what was found; those that legalise refuses only where there are some."""
+    found = {each.value: sum(f.found is each for f in findings) for each in Found}
+    return {name: n for name, n in found.items() if n or name != Found.REFUSED}
 
 
 def by_instruction(told: Told) -> dict[tuple[str, Found], list[Seen]]:
     """Findings that are not right, by instruction and kind."""
     found: dict[tuple[str, Found], list[Seen]] = {}
-    order = (Found.WRONG, Found.ENDS, Found.MISSING)
+    order = (Found.WRONG, Found.ENDS, Found.MISSING, Found.REFUSED)
     for kind in order:
         for each in told.findings:
             if each.found is kind:

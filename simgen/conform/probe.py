@@ -20,7 +20,7 @@ from simgen.compile.legalise import facts, gem5_rules
 from simgen.conform import assembly, bundling, judging
 from simgen.conform.catalogue import catalogue
 from simgen.conform.description import SEQUENCE
-from simgen.conform.judging import Found
+from simgen.conform.judging import Found, Seen
 from simgen.conform.units import Units
 from simgen.errors import MissingError, RunError, UsageError
 from simgen.lint import rewriting
@@ -39,7 +39,6 @@ if TYPE_CHECKING:
 
     from simgen.conform.bundling import Probed
     from simgen.conform.forms import Form
-    from simgen.conform.judging import Seen
     from simgen.targets.base import Target
 
     Refused = dict[tuple[str, int], tuple[Found, str]]
@@ -48,6 +47,7 @@ ON = (GEM5, MGPUSIM)
 EVERY = (*ON, "gpgpusim", "cuda")  # the others are tried in simgen.conform.ptx
 LIMIT = 120.0  # seconds that a run may take
 MOST_RUNS = 400  # of one probe
+_KERNEL = re.compile(r"kernel (conform_\d+)\b")
 _NUMBERED = re.compile(r"kernel (conform_\d+) .*?instruction (\d+), ")
 
 
@@ -117,7 +117,6 @@ class Trial:
 
         Raises:
             UsageError: no form matches `only`.
-            RefusedError: `legalised`, and a form cannot be.
             MissingError: the simulator is not here.
             RunError: it fails without an instruction that is tried being to blame.
         """
@@ -134,20 +133,38 @@ class Trial:
             assert isinstance(self.target, Gem5Se)
             version = self.target.gem5_version
             lacking = {} if self.all else _known(chosen, version, arch, legalised=self.legalised)
+            change = self._legalised if self.legalised else None
+            if change:
+                open_ = [form for at, form in enumerate(chosen) if at not in lacking]
+                _, refused_forms = self._taken(open_)
+                number = {id(form): at for at, form in enumerate(chosen)}
+                lacking |= {number[id(f)]: (Found.REFUSED, why) for f, why in refused_forms}
             left = len(chosen) - len(lacking)
             self.tell(f"{len(chosen)} forms of {arch}, of which {left} are tried")
-            change = self._legalised if self.legalised else None
             units = Units(
                 self.target, arch, chosen, self._once, self.limit, lacking, self.tell, change
             )
             with _folder(folder) as place:
                 return units.findings(place)
         self.tell(f"{len(chosen)} forms of {arch}: assembling")
+        if self.legalised:
+            kept, lost = self._taken(chosen)
+            with _folder(folder) as place:
+                found = self._legalised_findings(kept, place)
+            return found + [Seen(form, Found.REFUSED, why) for form, why in lost]
         made = bundling.probe(chosen, arch)
         refused: Refused = {}
         with _folder(folder) as place:
             results = self._run(made, refused, place)
         return judging.findings(made, results, refused)
+
+    def _taken(
+        self, forms: Sequence[Form]
+    ) -> tuple[list[tuple[Form, ...]], list[tuple[Form, str]]]:
+        self.tell(f"{len(forms)} forms of {self.arch_name}: legalising")
+        kept, refused = bundling.taken(bundling.groups(forms), self.arch_name, self._legalised)
+        self.tell(f"{len(refused)} of them are refused")
+        return kept, refused
 
     def _run(self, made: Probed, refused: Refused, place: Path) -> NDArray[np.uint32]:
         while self.runs < MOST_RUNS:
@@ -157,8 +174,6 @@ class Trial:
                 )
                 for each in made.batches
             }
-            if self.legalised:
-                objects = {name: self._legalised(name, elf) for name, elf in objects.items()}
             path = place / "bundle"
             shutil.rmtree(path, ignore_errors=True)
             bundling.write(path, made, self.target, objects)
@@ -180,6 +195,45 @@ class Trial:
             self.tell(next(iter(f"{reason}" for _, reason in more.values())))
             refused |= more
         raise RunError(f"{self.on}: {MOST_RUNS} runs ended early; try fewer forms with --only")
+
+    def _legalised_findings(self, groups: list[tuple[Form, ...]], place: Path) -> list[Seen]:
+        """On MGPUSim. Instructions are not where they were made, so of a kernel that ends a run
+        both halves are tried apart from the others, down to a form."""
+        todo, found = [groups] if groups else [], []
+        while todo:
+            if self.runs == MOST_RUNS:
+                raise RunError(
+                    f"{self.on}: {MOST_RUNS} runs ended early; try fewer forms with --only"
+                )
+            part = todo.pop()
+            made = bundling.batched(part, self.arch_name)
+            objects = {
+                each.name: self._legalised(each.name, each.made.code) for each in made.batches
+            }
+            path = place / "bundle"
+            shutil.rmtree(path, ignore_errors=True)
+            bundling.write(path, made, self.target, objects, moved=True)
+            code, said = self._once(path, self.limit + 600)
+            if code == 0:
+                results = np.fromfile(path / "results" / self.on / "outputs.bin", np.uint32)
+                found += judging.findings(made, results, {})
+                continue
+            blamed = _KERNEL.search(said)
+            at = next((n for n, b in enumerate(made.batches) if blamed and b.name == blamed[1]), -1)
+            if at < 0:
+                raise (MissingError if code in (2, 3, 4) else RunError)(
+                    said.removeprefix("simgen: error: ").strip() or f"{self.on}: no run"
+                )
+            group = part.pop(at)
+            todo += [part] if part else []
+            if len(group) == 1:
+                reason = _reason(said)
+                self.tell(reason)
+                found.append(Seen(group[0], _kind(said), reason))
+            else:
+                half = len(group) // 2
+                todo += [[group[:half]], [group[half:]]]
+        return found
 
     def _legalised(self, name: str, elf: bytes) -> bytes:
         return rewriting.rewritten(elf, name, self.lint_name, self.version_name, 0)[0]

@@ -21,7 +21,7 @@ import numpy as np
 from simgen.compile.legalise import facts
 from simgen.conform import bundling, description, judging
 from simgen.conform.judging import Found, Seen
-from simgen.errors import MissingError, RunError
+from simgen.errors import MissingError, RefusedError, RunError
 from simgen.storage.files import read_regular
 from simgen.targets.base import log_text
 from simgen.targets.gem5.forked import Forked
@@ -137,10 +137,16 @@ class Units:
         shutil.rmtree(path, ignore_errors=True)
         jobs = min(len(os.sched_getaffinity(0)), len(todo))
         package = Gem5Package(self.target.simulated, Forked(jobs, self.limit))
-        objects = {
-            each.name: self.change(each.name, each.made.code) if self.change else each.made.code
-            for each in of.batches
-        }
+        objects = {each.name: each.made.code for each in of.batches}
+        for at, (unit, name) in enumerate(zip(todo, objects)):
+            try:
+                objects[name] = self.change(name, objects[name]) if self.change else objects[name]
+            except RefusedError:  # of forms that it takes apart: there are too many together
+                if len(unit) == 1:
+                    raise
+                half = len(unit) // 2
+                halves = [unit[:half], unit[half:]]
+                return self._round([*todo[:at], *halves, *todo[at + 1 :]], turn, place)
         bundling.write(path, of, self.target, objects, package)
         most = STUCK * self.limit * (len(todo) + 1)
         code, said = self.runs(path, min(most, MOST_SECONDS))

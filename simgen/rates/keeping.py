@@ -39,17 +39,23 @@ class Kept:
 
     Attributes:
         of: what the key was made of.
-        shares: of TELLING, the part of the configured rate that is reached.
+        shares: of TELLING, the part of the configured rate that is reached; None: what is
+            configured could not be measured.
     """
 
     of: str
-    shares: Mapping[str, Share]
+    shares: Mapping[str, Share | None]
 
     @property
     def shortfall(self) -> str:
-        """The rate that is furthest below what is configured; empty, where all are near it."""
-        found = sorted((share, name) for name, share in self.shares.items() if share < LEAST)
-        return f"{found[0][1]} reaches {found[0][0]:.0%} of what is configured" if found else ""
+        """The rate that is furthest below what is configured, or that could not be measured; empty,
+        where all are near it."""
+        known = ((share, name) for name, share in self.shares.items() if share is not None)
+        found = sorted((share, name) for share, name in known if share < LEAST)
+        if found:
+            return f"{found[0][1]} reaches {found[0][0]:.0%} of what is configured"
+        lacking = next((name for name, share in self.shares.items() if share is None), "")
+        return f"{lacking} could not be measured" if lacking else ""
 
 
 def keep(
@@ -60,7 +66,7 @@ def keep(
     `facts` are what a result has of its simulator.
     """
     told = _told(target, facts, machine)
-    shares = {each.name: each.share for each in rates if each.name in TELLING and each.share}
+    shares = {each.name: each.share for each in rates if each.name in TELLING and each.configured}
     write_atomic(_path(told), (json.dumps(asdict(Kept(told, shares))) + "\n").encode())
 
 

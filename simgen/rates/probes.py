@@ -6,7 +6,8 @@ has not. The launches are those of data/rates/rates.toml, in its order.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -23,17 +24,25 @@ FLOPS = 2 * 32  # operations of a work-item in one round: 32 multiply-adds
 
 @dataclass(frozen=True)
 class MeasuredRate:
-    """What was measured, and what the machine is configured for; None: nothing says it."""
+    """What was measured, and what the machine is configured for; None: nothing says it.
+
+    Attributes:
+        unit: of both.
+        note: why it was not measured, or why it is doubtful.
+    """
 
     name: str
-    value: float
-    unit: str  # of both
+    value: float | None
+    unit: str
     configured: float | None = None
+    note: str = ""
 
     @property
     def share(self) -> float | None:
         """Part of the configured that is reached."""
-        return None if self.configured is None else self.value / self.configured
+        if self.configured is None or self.value is None:
+            return None
+        return self.value / self.configured
 
 
 @dataclass(frozen=True)
@@ -92,24 +101,35 @@ PAIRS = (
     Pair("multiply-adds, f32", "FLOP/s", 19, 20, lambda s: 4.0 * FLOPS * BLOCK * s.rounds * s.units,
          lambda m: 2 * m.rate),
 )  # fmt: skip
+LEVELS = ("L1", "L2", "DRAM")  # what is farther from a unit is slower
 LAUNCH = 30  # of a kernel that does nothing, once its code is in a cache
 
 
 def rates(seconds: Sequence[float], sizes: Sizes, machine: Machine) -> list[MeasuredRate]:
     """From the seconds of all launches of rates.toml.
 
+    A rate whose longer launch took no longer is not measured; one of a level of memory that is
+    faster than the level before it is doubtful. The note says so.
+
     Raises:
-        ValueError: of two launches the longer one took no longer: the target measures no time.
+        ValueError: none is measured: the target measures no time.
     """
-    found = []
+    found: dict[str, MeasuredRate] = {}
     for pair in PAIRS:
         took = seconds[pair.second] - seconds[pair.first]
-        if took <= 0:
-            raise ValueError(f"{pair.name}: more work took no more time")
         more = pair.more(sizes)
-        value = took / more if pair.unit == "s" else more / took
         configured = pair.configured(machine) if pair.configured else None
-        found.append(MeasuredRate(pair.name, value, pair.unit, configured))
+        value, note = None, "more work took no more time"
+        if took > 0:
+            value, note = took / more if pair.unit == "s" else more / took, ""
+        found[pair.name] = MeasuredRate(pair.name, value, pair.unit, configured, note)
+    if all(each.value is None for each in found.values()):
+        raise ValueError("more work took no more time in any launch")
+    for what in ("latency", "bandwidth"):
+        levels = [(level, found[f"{level}, {what}"]) for level in LEVELS]
+        known = [(level, each.value, each) for level, each in levels if each.value is not None]
+        for (nearer, before, _), (_, value, each) in pairwise(known):
+            if value < before if each.unit == "s" else value > before:
+                found[each.name] = replace(each, note=f"doubtful: faster than {nearer}")
     launch = machine.launch_cycles / machine.clock
-    found.append(MeasuredRate("a launch", seconds[LAUNCH], "s", launch))
-    return found
+    return [*found.values(), MeasuredRate("a launch", seconds[LAUNCH], "s", launch)]

@@ -3,7 +3,9 @@
 Each run is a process with two tracks, layers and passes above launches. Launches follow each other
 without pauses, as their times add up; metrics of a launch are its arguments, and `inferred` is the
 place of the one that they are of, if it did not run itself. Times are microseconds
-(Trace Event Format, Duvall and Sinclair, 2016: `ts`, `dur`).
+(Trace Event Format, Duvall and Sinclair, 2016: `ts`, `dur`), whole nanoseconds: Perfetto rounds
+`ts` and `dur` each by itself, and drops a slice that then overlaps another one. So starts and ends
+are rounded here, and their difference is taken last.
 """
 
 from __future__ import annotations
@@ -23,7 +25,7 @@ if TYPE_CHECKING:
 
 FILE = "timeline.json"
 STEPS, LAUNCHES = 1, 2  # tracks
-MICROSECONDS = 1e6
+NANOSECONDS = 1e9
 
 
 def write(path: Path, found: Iterable[tuple[str, Bundle, Sequence[Result]]]) -> None:
@@ -57,11 +59,11 @@ def _events(process: int, bundle: Bundle, result: Result) -> Iterator[dict[str, 
             yield _step(process, bundle, step, begun, now)
         if at != step:
             begun, step = now, at
-        length = metrics.get("seconds", 0.0) * MICROSECONDS
+        length = metrics.get("seconds", 0.0) * NANOSECONDS
         if metrics:
             told: dict[str, Any] = dict(metrics)
             told |= {"inferred": inferred[place]} if place in inferred else {}
-            yield _event(process, LAUNCHES, kernel, "launch", now, length, told)
+            yield _event(process, LAUNCHES, kernel, "launch", now, now + length, told)
         now += length
     if step is not None:
         yield _step(process, bundle, step, begun, now)
@@ -74,7 +76,7 @@ def _step(process: int, bundle: Bundle, at: int, begun: float, now: float) -> di
         "pass": str(of.direction),
         "kind": bundle.workload.node(of.layer).kind,
     }
-    return _event(process, STEPS, f"{of.layer} {of.direction}", "step", begun, now - begun, told)
+    return _event(process, STEPS, f"{of.layer} {of.direction}", "step", begun, now, told)
 
 
 def _event(
@@ -83,8 +85,11 @@ def _event(
     name: str,
     kind: str,
     begun: float,
-    length: float,
+    ended: float,
     told: dict[str, Any],
 ) -> dict[str, Any]:
-    of = {"ph": "X", "pid": process, "tid": track, "ts": begun, "dur": length}
+    """`begun` and `ended` are nanoseconds."""
+    start = round(begun)
+    times = {"ts": start / 1000, "dur": (round(ended) - start) / 1000}
+    of = {"ph": "X", "pid": process, "tid": track, **times}
     return {"name": name, "cat": kind, **of, "args": told}

@@ -9,9 +9,17 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
 from simgen.bundle import results
-from simgen.check.compare import ULP_CLASSES, WORST, Comparison, proves_nothing, remarks, suspicions
+from simgen.check.compare import (
+    ULP_CLASSES,
+    WORST,
+    Comparison,
+    _apart,
+    proves_nothing,
+    remarks,
+    suspicions,
+)
 from simgen.check.verdict import ulp_classes
-from simgen.dtypes import F8E4M3FN, F8E4M3FNUZ, DType
+from simgen.dtypes import F8E4M3FN, F8E4M3FNUZ, I64, U64, DType
 
 INF, NAN = np.inf, np.nan
 SMALLEST = np.float32(2.0**-149)
@@ -416,3 +424,12 @@ def test_the_remarks_count_what_is_right_and_yet_no_number():
     assert remarks(made) == [
         "2 elements overflow float32, as they must", "1 element is NaN, on both sides",
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize("dtype", [I64, U64])
+def test_whole_numbers_of_64_bits_are_as_far_apart_as_they_are(dtype):
+    ends = np.iinfo(dtype.array)
+    pairs = [(ends.min, ends.max), (ends.max, ends.min), (5, 3), (3, 5), (7, 7)]
+    a, b = (np.array([pair[side] for pair in pairs], dtype.array) for side in (0, 1))
+    wanted = [float(abs(x - y)) for x, y in pairs]
+    assert _apart(a, b, dtype).tolist() == wanted

@@ -9,6 +9,7 @@ import pytest
 
 from simgen.conform import bundling, description, judging
 from simgen.conform.arithmetic import KEPT
+from simgen.conform.forms import forms
 from simgen.conform.judging import Found
 from simgen.conform.movements import ECC, SOME, movements
 
@@ -84,3 +85,46 @@ def test_lanes_without_a_bit_in_exec_load_nothing():
     assert seen.found is Found.WRONG
     off = [lane for lane in range(1024) if not SOME >> lane % 64 & 1]
     assert seen.wrong == 1024 - len(off)
+
+
+# Lane -> the lane of its row that it reads, - for none: AMD's "Vega" ISA, table of DPP_CTRL.
+ROWS = {
+    "quad_perm:[1,0,3,2]": "1 0 3 2 5 4 7 6 9 8 11 10 13 12 15 14",
+    "row_shl:1": "1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 -",
+    "row_shr:3": "- - - 0 1 2 3 4 5 6 7 8 9 10 11 12",
+    "row_ror:5": "11 12 13 14 15 0 1 2 3 4 5 6 7 8 9 10",
+    "row_mirror": "15 14 13 12 11 10 9 8 7 6 5 4 3 2 1 0",
+    "row_half_mirror": "7 6 5 4 3 2 1 0 15 14 13 12 11 10 9 8",
+}
+# Row -> the lane of the wavefront that all of its lanes read.
+BROADCAST = {"row_bcast:15": (None, 15, 31, 47), "row_bcast:31": (None, None, 31, 31)}
+
+
+@pytest.mark.parametrize("name", ["v_mov_b32", "v_xor_b32"])
+def test_lanes_that_dpp_reads(name: str):
+    seen = set()
+    for form in forms("gfx902"):
+        if form.mnemonic != f"{name}_dpp":
+            continue
+        control = form.text.split(" row_mask")[0].split()[-1]
+        seen.add(form.what)
+        given = bundling.tried(form.signature, form.scalar)
+        (outcome,) = form.outcome(given)
+        masks = [int(re.search(rf"{of}_mask:(\w+)", form.text)[1], 16) for of in ("row", "bank")]
+        for lane in range(128):
+            row, at = lane // 16 % 4, lane % 16
+            if control in ROWS:
+                told = ROWS[control].split()[at]
+                source = None if told == "-" else lane - at + int(told)
+            else:
+                found = BROADCAST[control][row]
+                source = None if found is None else lane // 64 * 64 + found
+            written = masks[0] >> row & 1 and masks[1] >> at // 4 & 1
+            if source is None and "bound_ctrl" not in form.text:
+                written = False  # such a lane is off
+            first = 0 if source is None else int(given[0, 0, source])
+            value = first ^ int(given[1, 0, lane]) if name == "v_xor_b32" else first
+            words = np.full((1, given.shape[2]), value if written else KEPT, np.uint32)
+            assert outcome.right(words)[lane], f"{form.text}, lane {lane}"
+            assert not outcome.right(words ^ 1)[lane], f"{form.text}, lane {lane}"
+    assert len(seen) == (11 if name == "v_mov_b32" else 1)

@@ -206,6 +206,8 @@ def test_a_wrong_one_of_two_is_named(made, order):
     report = judged(made, *(pair[at] for at in order))
     assert not report.passed
     assert report.verdicts[0].suspicions == ("bad: 40 of 40 elements are zero",)
+    names = [pair[at].name for at in order]
+    assert report.failure.startswith(f"{names[0]} and {names[1]} differ first in ")
 
 
 def nans(tensors):
@@ -497,6 +499,35 @@ def test_a_result_of_other_tensors_is_refused(tmp_path):
     other = build(tmp_path / "other", small("activation_fwd"))
     with pytest.raises(UsageError, match="a result of another workload"):
         judged(made, ran(made), ran(other))
+
+
+@pytest.mark.parametrize(
+    ("ran_steps", "by_pieces", "lost", "refused"),
+    [
+        ((0,), True, "probability.y", False),  # of a step that did not run
+        ((0, 1), True, "probability.y", True),  # of one that did
+        ((0,), False, "probability.y", True),  # a run that is whole has all tensors
+        ((0, 1), True, "", False),
+    ],
+)
+def test_a_result_by_pieces_has_what_its_pieces_wrote(network, ran_steps, by_pieces, lost, refused):
+    found = ran(network)
+    outputs = {name: each for name, each in found.outputs.items() if name != lost}
+    told = {"pieces": [{}] if by_pieces else [], "part": {"steps": list(ran_steps)}}
+    part = results.Result("cuda@pieces", outputs, found.launches, found.provenance | told)
+    if refused:
+        with pytest.raises(UsageError, match="cuda@pieces: a result of another workload"):
+            judged(network, part)
+        return
+    report = judged(network, part)
+    assert report.passed
+    steps = {f"{each.layer} {each.direction}" for each in network.workload.steps}
+    assert len(steps) == 2
+    assert len(report.verdicts) == len(ran_steps)
+    # Nor has it others than the workload has.
+    outputs["none.y"] = found.outputs["probability.y"]
+    with pytest.raises(UsageError, match="a result of another workload"):
+        judged(network, results.Result("x", outputs, part.launches, part.provenance))
 
 
 def test_a_result_from_other_data_is_refused(tmp_path):

@@ -190,6 +190,17 @@ def test_all_sums_of_a_layer_are_exact(name: str, settings: tuple[str, ...]) -> 
         assert buffer.fill.low == 0 or np.all(inputs(planned)[buffer.name])
 
 
+@pytest.mark.parametrize(("mode", "highest"), [("relu", np.inf), ("clipped_relu", 6.0)])
+def test_whole_numbers_stay_where_a_layer_leaves_them(mode: str, highest: float) -> None:
+    """The outputs of ReLU, which its backward pass reads, are not below 0."""
+    words = ("n=2", "c=50", "h=1", "w=1", f"activation_mode={mode}")
+    given_values = inputs(exact_values.given(workload("activation_bwd", *words)))
+    y, dy = given_values["activation.y"], given_values["activation.dy"]
+    assert np.array_equal(y, np.rint(y))
+    assert (y.min(), y.max() <= highest, y.max() > 4) == (0, True, True)
+    assert dy.min() < 0 < dy.max()
+
+
 def test_every_layer_is_exact_or_known_to_round() -> None:
     kinds = {
         name.rpartition("_fwd")[0] or name.partition("_bwd")[0] for name, _ in exact_problems()

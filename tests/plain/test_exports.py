@@ -18,6 +18,7 @@ from simgen.errors import UsageError
 from simgen.exports import EXPORTS, base
 from simgen.frontend.network import make_layer
 from simgen.ir import Pass, Queued
+from simgen.storage.files import OvertakenError
 
 NET = """
 [Convolution]
@@ -89,6 +90,67 @@ def nodes(path):
 
 def attributes(node):
     return {each.name: getattr(each, each.WhichOneof("value")) for each in node.attr}
+
+
+def simulated(found, messages, roofline=None):
+    """What ASTRA-sim takes for each node, in ns, by the rules of its Workload.cc; it costs nothing.
+
+    `roofline` is the peak and the bandwidth: a node without operations or bytes costs 2^63 ns or
+    nothing, one without the attributes ends it. It waits forever for a node that is not there.
+    """
+    left, done, took = list(found), set(), {}
+    while left:
+        ready = [n for n in left if {*n.data_deps, *n.ctrl_deps} <= done]
+        assert ready, f"{left[0].name} waits forever"
+        for node in ready:
+            told = attributes(node)
+            took[node.name] = node.duration_micros * 1000
+            if node.type == messages.COMM_COLL_NODE:
+                assert told["comm_size"] > 0
+                took[node.name] = 0  # its network says it
+            elif roofline:
+                peak, bandwidth = roofline
+                assert not told["is_cpu_op"]
+                assert told["num_ops"] > 0 < told["tensor_size"], node.name
+                rate = min(peak, bandwidth * told["num_ops"] / told["tensor_size"])
+                took[node.name] = int(told["num_ops"] / rate * 1e9)
+        done |= {node.id for node in ready}
+        left = [node for node in left if node.id not in done]
+    return took
+
+
+def moving(passes):
+    """Layers that compute nothing beside some that do."""
+    text = "[Convolution]\nname=a\nn=2\nc=3\nh=6\nw=6\nnum_output=4\nkernel_size=3\nbias=true\n"
+    text += "[Pooling]\nname=b\nprevious_layer=a\npool_mode=max\nkernel_size=2\nstride=2\n"
+    text += "[Reshape]\nname=c\nprevious_layer=b\n[Concat]\nname=d\nprevious_layer=c,c\n"
+    return lowered_text(text, passes)
+
+
+@pytest.mark.parametrize("gpus", [1, 2])
+@pytest.mark.parametrize(
+    "make", [moving, lambda passes: lowered("lenet5", ("n", "4"), passes=passes)]
+)
+def test_astra_sim_simulates_every_node(tmp_path, make, gpus):
+    workload = make((*BOTH, Pass.UPDATE))
+    made = build(tmp_path / "net", workload)
+    ran = result(workload, gpus=gpus)
+    written("chakra", made, tmp_path / "out", result=ran)
+    steps = [f"{each.layer} {each.direction}" for each in workload.steps]
+    for path in sorted((tmp_path / "out").iterdir()):
+        _, found, messages = nodes(path)
+        replayed = simulated(found, messages)
+        counted = {n.name: 1e9 * attributes(n)["seconds"] for n in found}
+        for name in steps:
+            assert replayed[name] == pytest.approx(max(counted[name], 1000), abs=500)
+        modelled = simulated(found, messages, (1e12, 1e11))
+        assert set(modelled) == set(replayed) >= set(steps)
+        # By bytes or by operations: the slower of the two.
+        told = {n.name: attributes(n) for n in found}
+        for name in steps:
+            slower = max(told[name]["num_ops"] / 1e12, told[name]["tensor_size"] / 1e11)
+            assert modelled[name] == pytest.approx(1e9 * slower, abs=2)
+    assert len(list((tmp_path / "out").iterdir())) == gpus
 
 
 def test_a_chakra_trace_has_the_steps_their_times_and_dependencies(tmp_path):
@@ -208,7 +270,9 @@ def test_operators_have_times_and_shapes_and_tables_of_others_their_columns(tmp_
     assert float(dense[1]["time_us"]) == pytest.approx(1e3 * float(rows[0]["latency"]))
     first = table(out / "operators.csv")[0]
     assert first["inputs"].startswith("x=8x16x1x1 w=32x16")
-    assert int(first["operations"]) >= 2 * 8 * 16 * 32
+    assert int(first["operations"]) == 2 * 8 * 16 * 32
+    assert int(first["bytes"]) == 2 * (8 * 16 + 32 * 16 + 8 * 32)  # bf16
+    assert float(first["time_us"]) == pytest.approx(1e3 * float(rows[0]["latency"]))
     parquet = pytest.importorskip("pyarrow.parquet")
     read = parquet.read_table(out / "aiconfigurator" / "gemm_perf.parquet")
     assert [str(each) for each in read.schema.types] == ["string"] * 6 + ["int64"] * 3 + ["double"]
@@ -376,6 +440,51 @@ def test_a_table_has_every_launch_and_its_metrics(simgen, tmp_path):
     assert read.schema.field("seconds").metadata == {b"unit": b"seconds"}
     assert read.column("seconds").to_pylist() == [1e-6, 1e-6]
     assert read.column_names == list(rows[0])
+
+
+def test_a_table_says_which_launches_stand_for_others_and_what_did_not_run(tmp_path):
+    workload = lowered("lenet5", ("n", "2"))
+    made = build(tmp_path / "net", workload)
+    whole = result(workload, inferred=[[2, 1]])
+    launches = ({}, *whole.launches[1:3], {"seconds": float("nan"), "l1_hits": 2.0},
+                *whole.launches[4:])  # fmt: skip
+    written("csv", made, tmp_path / "out.csv", result=replace(whole, launches=launches))
+    rows = table(tmp_path / "out.csv")
+    assert [row["launch"] for row in rows] == [str(at) for at in range(1, len(launches))]
+    assert [row["inferred"] for row in rows][:4] == ["0", "1", "0", "0"]
+    assert [row["seconds"] for row in rows][:3] == ["2.5e-06", "3.5e-06", ""]
+    assert rows[2]["l1_hits"] == "2"
+    for row, launch in zip(rows, workload.launches[1:], strict=True):
+        x, y, z = launch.grid
+        assert int(row["work_groups"]) == x * y * z
+        assert int(row["work_items"]) == workload.kernel(launch.kernel).block
+
+
+def test_operations_of_a_table_are_sums_and_functions(tmp_path):
+    workload = lowered_text("[Activation]\nn=4\nc=8\nactivation_mode=tanh\n")
+    source = base.Exported("net", build(tmp_path / "net", workload), (result(workload),))
+    EXPORTS["latency"].write([source], tmp_path / "out")
+    (row,) = table(tmp_path / "out" / "operators.csv")
+    count = make_layer(workload.nodes[0], workload.machine).count(
+        workload.nodes[0].inputs, Pass.FORWARD
+    )
+    assert count.transcendentals > 0
+    assert int(row["operations"]) == count.flops + count.transcendentals
+
+
+def test_a_suite_has_each_program_once_and_a_folder_of_its_own(tmp_path):
+    made = build(tmp_path / "net", small())
+    twice = [base.Exported(name, made, ()) for name in ("a b", "a_b")]
+    with pytest.raises(UsageError, match="another program is called a_b; rename the folder"):
+        EXPORTS["accel-sim"].write(twice, tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+    with pytest.raises(UsageError, match=r"another program is called define-simgen\.yml"):
+        EXPORTS["accel-sim"].write([base.Exported("define-simgen.yml", made, ())], tmp_path / "out")
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "mine").touch()
+    with pytest.raises(OvertakenError):
+        EXPORTS["accel-sim"].write(twice[:1], tmp_path / "out")
+    assert (tmp_path / "out" / "mine").exists()
 
 
 def test_a_suite_is_as_accel_sims_launcher_reads_it(tmp_path):

@@ -15,6 +15,7 @@ from simgen.storage.files import (
     SCRATCH,
     atomic_file,
     atomic_folder,
+    read_regular,
     scratch_folder,
     write_atomic,
 )
@@ -140,3 +141,11 @@ def test_writing_removes_what_killed_writers_left(tmp_path, write):
     left.touch()
     write(tmp_path / "new")
     assert os.listdir(tmp_path) == ["new"]
+
+
+def test_a_file_of_just_the_size_is_read(tmp_path):
+    path = tmp_path / "file"
+    path.write_bytes(b"1234")
+    assert read_regular(path, 4) == b"1234"
+    with pytest.raises(OSError, match="larger than 3 bytes"):
+        read_regular(path, 3)

@@ -12,11 +12,13 @@ from random import Random
 import numpy as np
 import pytest
 from command_line import fails
-from handmade import lowered
+from handmade import lowered, lowered_text
 
 import simgen
 from simgen.bundle import sampled
 from simgen.check.compare import Comparison, proves_nothing
+from simgen.errors import DamagedError
+from simgen.ir import Pass
 from simgen.layers.written import Places, Writes, cut, partial_sums
 from simgen.layers.written_elements import elements, of_groups
 from simgen.running import sampling
@@ -137,6 +139,12 @@ def test_quantiles_are_those_of_student(freedom):
     assert inside == pytest.approx(samples.CONFIDENCE, abs=1e-4)
 
 
+def test_the_deviation_of_times_is_relative():
+    assert timing_samples._variation([2.0, 4.0, 9.0]) == pytest.approx(sqrt(13) / 5)
+    assert timing_samples._variation([1.0, 2.0]) == pytest.approx(sqrt(0.5) / 1.5)
+    assert timing_samples._variation([3.0]) == timing_samples._variation([0.0, 0.0]) == 0.0
+
+
 def test_more_lines_than_there_are_make_the_interval_wide():
     found = {
         "seconds": Extrapolated(4.0, 0.1),
@@ -151,6 +159,142 @@ def test_more_lines_than_there_are_make_the_interval_wide():
     assert found["dram_reads"] == Extrapolated(100.0, 300.0)
     assert found["dram_read_bytes"] == Extrapolated(6400.0, 19200.0)
     assert found["seconds"] == Extrapolated(4.0, 3.0)
+
+
+GROUP = {"instructions": 40.0, "wavefronts": 2.0}  # of each work-group
+
+
+def tables(folder, workload, sample, units=1.0, reads=3.0, shift=0):
+    """What the simulator leaves of a sample of equal groups that take 2 us, `wave` at a time."""
+    numbers = list(sample.numbers())
+    begins, end = starts(dict.fromkeys(numbers, 2e-6), sample.wave, numbers)
+    at = [*range(0, len(numbers), sample.wave), len(numbers)]
+    times = [*begins[:: sample.wave], end]
+    with (folder / timing_samples.WAVES).open("w") as file:
+        file.write("launch,groups,seconds,dram_reads,dram_read_bytes,cu_active_cycles,cu_cycles\n")
+        for count, time in zip(at, times, strict=True):
+            cycles = time * 1e9 * units
+            file.write(f"{sample.launch},{count},{time},{reads * count},{64 * reads * count},"
+                       f"{0.75 * cycles},{cycles}\n")  # fmt: skip
+    with (folder / timing_samples.GROUPS).open("w") as file:
+        file.write("launch,group,begin,end,instructions,wavefronts\n")
+        for number, begin in zip(numbers, begins, strict=True):
+            told = ",".join(map(str, GROUP.values()))
+            file.write(f"{sample.launch},{number + shift},{begin},{begin + 2e-6},{told}\n")
+    return end
+
+
+def extrapolated(folder, workload, sample, hardware="{}", **more):
+    """(metrics of the whole launch, the sample with its errors); the row was clocked at 1.5 GHz."""
+    (folder / "machine.json").write_text(f'{{"hardware": "{hardware}"}}')
+    end = tables(folder, workload, sample, **more)
+    rows = [{} for _ in workload.launches]
+    rows[sample.launch] = {"seconds": end, "cycles": 1.5e9 * end, "instructions": 1.0}
+    (done,) = timing_samples.whole(folder, workload, [sample], rows)
+    return rows[sample.launch], done, end
+
+
+def widest(workload):
+    """The launch with most work-groups."""
+    return max(range(len(workload.launches)), key=lambda at: prod(workload.launches[at].grid))
+
+
+def test_a_sample_of_equal_groups_gives_the_whole_launch(tmp_path):
+    workload = network()
+    launch = widest(workload)
+    count = prod(workload.launches[launch].grid)
+    wave = 2
+    sample = sample_of(workload, launch, wave, 0.3)
+    found, done, _ = extrapolated(tmp_path, workload, sample, reads=1e-3)
+    time = 2e-6 * -(-count // wave)
+    wanted = {
+        "seconds": time, "cycles": 1.5e9 * time, "work_groups": count, "dram_reads": 1e-3 * count,
+        "dram_read_bytes": 0.064 * count, "cu_cycles": 1e9 * time,
+        "cu_active_cycles": 0.75e9 * time,
+        **{name: each * count for name, each in GROUP.items()},
+    }  # fmt: skip
+    assert found == pytest.approx(wanted)
+    assert done.errors.keys() == wanted.keys()
+    assert done.errors == pytest.approx(dict.fromkeys(wanted, 0.0), abs=1e-9)
+
+
+@pytest.mark.parametrize("hardware", ["", "tcc_size=1"])
+def test_lines_that_are_read_twice_are_doubted_where_l2_holds_them(tmp_path, hardware):
+    """Not where L2 is of another size than was planned for."""
+    workload = network()
+    launch = widest(workload)
+    sample = sample_of(workload, launch, 2, 0.3)
+    lines = timing_samples._lines(workload, launch)
+    names = set(workload.launches[launch].args)
+    assert lines == sum(-(-workload.buffer(name).spec.held // 64) for name in names)
+    assert 64 * lines <= workload.machine.l2_nbytes
+    found, done, _ = extrapolated(tmp_path, workload, sample, hardware, reads=1e4)
+    count = prod(workload.launches[launch].grid)
+    if hardware:
+        assert found["dram_reads"] == pytest.approx(1e4 * count)
+        assert done.errors["seconds"] == pytest.approx(0, abs=1e-9)
+    else:
+        assert found["dram_reads"] == lines
+        assert found["dram_read_bytes"] == 64 * lines
+        assert done.errors["seconds"] == pytest.approx(
+            found["seconds"] * (1 - lines / (1e4 * count))
+        )
+        assert done.errors["cycles"] == pytest.approx(1.5e9 * done.errors["seconds"])
+
+
+def test_a_part_of_the_machine_takes_as_long_as_all_of_it(tmp_path):
+    workload = network()
+    launch = widest(workload)
+    grid = workload.launches[launch].grid
+    ranges, count = samples.of_part(grid, 2)
+    assert 1 < count < prod(grid)
+    sample = Sample(launch, count, ranges, 2, ((0, 64),), ((0, 4096),))
+    found, done, end = extrapolated(tmp_path, workload, sample, reads=1e-3)
+    groups = prod(grid)
+    wanted = {
+        "seconds": end, "cycles": 1.5e9 * end, "work_groups": groups, "dram_reads": 1e-3 * groups,
+        "dram_read_bytes": 0.064 * groups,
+        "cu_cycles": 2e9 * end,  # they pass in the other half, too
+        "cu_active_cycles": 0.75e9 * end * groups / count,
+        **{name: each * groups for name, each in GROUP.items()},
+    }  # fmt: skip
+    assert found == pytest.approx(wanted)
+    assert (done.warm, done.pages) == ((), ())
+    assert done.errors == pytest.approx({
+        name: timing_samples.PART_ERROR * wanted[name] for name in ("seconds", "cycles")
+    })  # fmt: skip
+    found, _, _ = extrapolated(tmp_path, workload, sample, reads=1e4)
+    lines = timing_samples._lines(workload, launch)
+    assert (found["dram_reads"], found["dram_read_bytes"]) == (lines, 64 * lines)
+
+
+@pytest.mark.parametrize("part", [1, 2])
+def test_tables_of_other_groups_are_damaged(tmp_path, part):
+    workload = network()
+    launch = widest(workload)
+    sample = sample_of(workload, launch, 2, 0.3)
+    if part > 1:
+        ranges, count = samples.of_part(workload.launches[launch].grid, part)
+        sample = Sample(launch, count, ranges, part)
+    with pytest.raises(DamagedError, match="not the work-groups of the sample"):
+        extrapolated(tmp_path, workload, sample, shift=1)
+
+
+def test_launches_that_make_indices_are_whole():
+    """Those that follow them too, and those of a step that carries a state from one to the next."""
+
+    def able(text):
+        workload = lowered_text(text, (Pass.FORWARD, Pass.BACKWARD))
+        found = dict(sampling.candidates(workload, range(len(workload.steps))))
+        assert all(workload.launches[at] is launch for at, launch in found.items())
+        return [launch.kernel.split("_")[:2] for launch in found.values()], len(workload.launches)
+
+    # The ids come with the data; the launch that sorts them makes indices.
+    embedding = "[Embedding]\nshape=2x3\nvocabulary=6\nfeatures=4\n"
+    assert able(embedding) == ([["embedding", "fwd"]], 3)
+    # Of the passes of a recurrent layer, that of the weights, a product, carries nothing.
+    assert able("[Recurrent]\nshape=3x2x4\nhidden_size=4\n") == (4 * [["recurrent", "bwd"]], 12)
+    assert able("[Gemm]\nm=4\nn=4\nk=4\n")[0] != []
 
 
 # ---- On a part of the machine ----
@@ -225,9 +369,9 @@ def network():
     return lowered("cifar_quick")
 
 
-def sample_of(workload, at, wave=1):
+def sample_of(workload, at, wave=1, rate=0.05):
     grid = workload.launches[at].grid
-    return Sample(at, wave, samples.ranges(prod(grid), wave, 0.05))
+    return Sample(at, wave, samples.ranges(prod(grid), wave, rate))
 
 
 def large(workload):

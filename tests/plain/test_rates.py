@@ -6,10 +6,10 @@ import pytest
 from click.testing import CliRunner
 
 from simgen import machine, resources
-from simgen.cli import main
+from simgen.cli import main, rating
 from simgen.errors import UsageError
 from simgen.frontend import own_kernel
-from simgen.rates import keeping, probes
+from simgen.rates import keeping, measuring, probes
 from simgen.rates.probes import PAIRS, MeasuredRate, Sizes
 
 
@@ -32,6 +32,30 @@ def test_pairs_are_of_one_kernel_and_differ(name: str) -> None:
     assert len(used) == 2 * len(PAIRS)
 
 
+def test_what_pairs_count() -> None:
+    """By data/rates/rates.hip: 16 bytes for each of 256 work-items, four loads in flight; 32
+    multiply-adds; LDS one word each, 16 loads a round; chases one load after the other."""
+    sizes = Sizes(units=5, l2=4096, cold=3, rounds=6)
+    counted = {pair.name: pair.more(sizes) for pair in PAIRS}
+    lds = 8 * 16 * 4 * 256
+    assert counted == {
+        "DRAM, latency": 64, "L2, latency": 128, "L1, latency": 128, "LDS, latency": 128,
+        "DRAM, bandwidth": 3 * 4 * 16 * 256 * 5, "L2, bandwidth": 4 * 16 * 256 * 5,
+        "L1, bandwidth": 2 * 4 * 16 * 256 * 5, "LDS, bandwidth of a unit": lds,
+        "LDS, every 2nd word": lds, "LDS, every 32nd word": lds,
+        "multiply-adds, f32": 4 * 2 * 32 * 256 * 6 * 5,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("units", "cold", "rounds"), [(1, 16, 64), (4, 16, 32), (16, 4, 8), (64, 1, 4), (128, 1, 4)]
+)
+def test_few_units_do_more(units: int, cold: int, rounds: int) -> None:
+    gem5 = machine.find("gem5-gfx902", "").with_options({"num_compute_units": units}, "")
+    sizes = Sizes.of(gem5)
+    assert (sizes.units, sizes.cold, sizes.rounds) == (units, cold, rounds)
+
+
 def test_what_launches_cost_is_not_in_rates() -> None:
     gem5 = machine.find("gem5-gfx902", "")
     sizes = Sizes.of(gem5)
@@ -46,9 +70,68 @@ def test_what_launches_cost_is_not_in_rates() -> None:
         assert found.value == pytest.approx(found.configured or expected)
 
 
-def test_times_that_do_not_grow_are_no_rates() -> None:
+LEVELS = {"LDS": 1.0, "L1": 2.0, "L2": 4.0, "DRAM": 8.0}  # how slow they are below
+
+
+def configured_seconds(of: machine.Machine) -> list[float]:
+    """Of launches: a count takes 1 ns of latency or 1 ps of a rate, as often as its level says."""
+    seconds = [1.0] * (probes.LAUNCH + 1)
+    for pair in PAIRS:
+        slow = LEVELS.get(pair.name.split(",")[0], 1.0)
+        unit = 1e-9 if pair.unit == "s" else 1e-12
+        seconds[pair.second] += slow * unit * pair.more(Sizes.of(of))
+    return seconds
+
+
+@pytest.mark.parametrize(
+    ("changed", "notes"),
+    [
+        ({}, {}),
+        ({"L2, bandwidth": 0.0}, {"L2, bandwidth": "more work took no more time"}),
+        ({"DRAM, latency": -1.0}, {"DRAM, latency": "more work took no more time"}),
+        # With equal times neither is the faster one.
+        ({"L2, latency": 2e-9}, {}),
+        ({"L2, latency": 1.9e-9}, {"L2, latency": "doubtful: faster than L1"}),
+        ({"DRAM, latency": 3e-9}, {"DRAM, latency": "doubtful: faster than L2"}),
+        ({"L2, bandwidth": 1e-12}, {"L2, bandwidth": "doubtful: faster than L1"}),
+        # What was not measured is passed over.
+        (
+            {"L2, bandwidth": 0.0, "DRAM, bandwidth": 1e-12},
+            {
+                "L2, bandwidth": "more work took no more time",
+                "DRAM, bandwidth": "doubtful: faster than L1",
+            },
+        ),
+    ],
+)
+def test_a_row_that_tells_nothing_ends_no_table(changed, notes, capsys) -> None:
     gem5 = machine.find("gem5-gfx902", "")
-    with pytest.raises(ValueError, match="DRAM, latency: more work took no more time"):
+    seconds = configured_seconds(gem5)
+    for pair in PAIRS:
+        if pair.name in changed:
+            seconds[pair.second] = 1.0 + changed[pair.name] * pair.more(Sizes.of(gem5))
+    found = probes.rates(seconds, Sizes.of(gem5), gem5)
+    assert {each.name: each.note for each in found if each.note} == notes
+    unmeasured = {name for name, note in notes.items() if note.startswith("more work")}
+    assert {each.name for each in found if each.value is None} == unmeasured
+    assert all(each.share is None for each in found if each.value is None)
+    told = measuring.RatesOf(gem5, tuple(found))
+    rating._print(told)
+    lines = capsys.readouterr().out.splitlines()
+    assert len([each for each in lines if each.strip()]) == len(PAIRS) + 4  # heads, a launch
+    assert lines[2].split()[-1] == ("note" if notes else "share")
+    for name, note in notes.items():
+        (line,) = (each for each in lines if each.strip().startswith(name))
+        assert line.rstrip().endswith(note)
+        assert ("not measured" in line) is (name in unmeasured)
+    rows = {row["name"]: row for row in rating._as_json("gem5-se", told)["rates"]}
+    assert {name for name, row in rows.items() if row["value"] is None} == unmeasured
+    assert {name: row["note"] for name, row in rows.items() if row["note"]} == notes
+
+
+def test_a_target_that_measures_no_time_has_no_rates() -> None:
+    gem5 = machine.find("gem5-gfx902", "")
+    with pytest.raises(ValueError, match="more work took no more time in any launch"):
         probes.rates([1.0] * 40, Sizes.of(gem5), gem5)
 
 
@@ -102,6 +185,11 @@ def test_rates_are_kept_for_a_machine_and_a_version(tmp_path, monkeypatch) -> No
     assert shortfall(FACTS, mi300a) == shortfall(FACTS, same) == words
     assert shortfall({**FACTS, "mode": "emu"}, mi300a) == words
     assert shortfall(FACTS, fewer) == ""
+    part = [MeasuredRate("L2, bandwidth", None, "B/s", 1.0), *kept_rates(0.6)[::2]]
+    keeping.keep("mgpusim", FACTS, fewer, part)
+    assert shortfall(FACTS, fewer) == "L2, bandwidth could not be measured"
+    keeping.keep("mgpusim", FACTS, fewer, [*part, *kept_rates(0.1)[:1]])
+    assert shortfall(FACTS, fewer) == "DRAM, bandwidth reaches 10% of what is configured"
     assert shortfall({**FACTS, "mgpusim_version": "v5.0.0"}, mi300a) is None
     assert keeping.find("gem5-se", FACTS, mi300a) is None
 

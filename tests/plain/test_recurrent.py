@@ -14,7 +14,7 @@ from simgen.errors import SimgenError, UsageError
 from simgen.frontend import config, network
 from simgen.ir import Pass, TensorSpec
 from simgen.layers.recurrent.cells import RecurrentCell
-from simgen.layers.recurrent.recurrent import Recurrent
+from simgen.layers.recurrent.recurrent import InputMode, Recurrent
 from simgen.targets.cuda import Cuda
 from simgen.tensors import data_file
 from simgen.workload import lowering
@@ -172,3 +172,43 @@ def test_one_step_has_a_state_before_it_or_is_refused() -> None:
         lowered("recurrent_fwd", *settings)
     planned = lowered("recurrent_bwd_weight", *settings, ("initial_state", "true"))
     assert planned.launches[1].args[1] == "recurrent.h0"
+
+
+@pytest.mark.parametrize(("cell", "gates"), [("lstm", 4), ("gru", 3), ("tanh", 1), ("relu", 1)])
+@pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize(("states", "ends"), [(True, False), (False, False), (False, True)])
+def test_operations_of_a_layer_are_those_of_its_products_and_its_cell(
+    cell, gates, bias, states, ends
+):
+    """Products as fvcore and DeepSpeed count them: 2 GATES (C + H) H a step and sample. Without
+    initial states there is nothing to multiply at the first step."""
+    t, n, c, h = 3, 5, 7, 11
+    layer = Recurrent(
+        cell=RecurrentCell(cell), hidden_size=h, bias=bias, initial_state=states, final_state=ends
+    ).reading((TensorSpec((t, n, c)),))
+    specs = (TensorSpec((t, n, c)),)
+    steps = t if states else t - 1
+    products = 2 * n * gates * h * (t * c + steps * h)
+    biases = 2 * t * n * gates * h if bias else 0
+    count = {direction: layer.count(specs, direction) for direction in Pass if direction in
+             (Pass.FORWARD, Pass.BACKWARD_DATA, Pass.BACKWARD_WEIGHT)}  # fmt: skip
+    units = t * n * h
+    # Gates: three sigmoids of a negation, an addition and a division, two tanh of 3; i g, f c + ..
+    # and o tanh(c); sums of both parts.
+    own = {"lstm": 3 * 2 + 2 * 3 + 4 + 4, "gru": 2 * 2 + 3 + 4 + 3, "tanh": 3 + 1, "relu": 1 + 1}
+    functions = {"lstm": 10, "gru": 6, "tanh": 2, "relu": 0}
+    skipping = Recurrent(
+        cell=RecurrentCell(cell), hidden_size=h, input_mode=InputMode.SKIP, initial_state=True
+    ).reading((TensorSpec((t, n, h)),))
+    backward = skipping.count((TensorSpec((t, n, h)),), Pass.BACKWARD_DATA)
+    back = {"lstm": 30, "gru": 18, "tanh": 5, "relu": 2}  # RecurrentCell.backward_operations
+    # The gradient of x is the sum of those of the gates.
+    assert backward.flops == 2 * n * gates * h * t * h + (back[cell] + gates - 1) * units
+    forward, weight = count[Pass.FORWARD], count[Pass.BACKWARD_WEIGHT]
+    assert forward.flops == products + biases + own[cell] * units
+    assert forward.transcendentals == functions[cell] * units
+    assert weight.flops == products + biases
+    assert weight.transcendentals == 0
+    data = count[Pass.BACKWARD_DATA]
+    assert data.flops == products + back[cell] * units + (n * h if ends else 0)
+    assert data.transcendentals == (2 * units if cell == "lstm" else 0)

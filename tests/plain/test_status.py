@@ -8,14 +8,16 @@ import pytest
 from command_line import CUDA, fails
 
 from simgen.bundle import folder as bundles
-from simgen.bundle import run_record
+from simgen.bundle import pieces, run_record, verdict_file
 from simgen.bundle.run_record import Run
 from simgen.running import status
-from simgen.storage import locks
+from simgen.storage import locks, seal
+from simgen.targets.base import Progress
 from simgen.targets.cuda import CudaWatcher
 from simgen.targets.launch_rows import RowsWatcher
 from simgen.tensors import state_file
 from simgen.tensors.state_file import Mark
+from simgen.workload.pieces import Piece
 
 
 def rows(simgen, line="status --json"):
@@ -83,6 +85,59 @@ def test_a_simulator_that_marks_no_steps_is_followed(simgen, ran, monkeypatch):
             assert (found["state"], found["steps"], found["of"]) == ("running", whole, len(steps))
             told = f"{count} of {len(kernels)} launches"
             assert found["fact"].endswith(told) == bool(count)
+
+
+def test_runs_of_which_nothing_more_is_known_are_told(simgen, ran, monkeypatch):
+    """Without a watcher; by pieces; before the run has written what it is about."""
+    begun(ran.path, ".part-cuda@repeats=3.999999999", Mark.TO_RUN, Mark.TO_RUN)
+    folder = ran.path / "results" / ".part-cuda@repeats=3.999999999"
+
+    def told():
+        found = rows(simgen, "status net --json")["cuda@repeats=3"]
+        return found["state"], found["steps"], found["of"], "launches" in found["fact"]
+
+    with locks.running(ran.path, ran.path / "results", "cuda@repeats=3"):
+        assert told() == ("running", 0, 2, False)
+        monkeypatch.setattr(CudaWatcher, "watch", lambda *_: None)
+        assert told() == ("running", 0, 2, False)
+        monkeypatch.setattr(CudaWatcher, "watch", lambda *_: lambda: Progress(1))
+        assert told() == ("running", 1, 2, True)
+        made = bundles.load(ran.path)
+        cuts = (Piece((), (0,)), Piece((0,), (1,)))
+        pieces_of = Run(made.digest, made.targets["cuda"], {}, (0, 1), pieces=cuts)
+        run_record.write(folder, pieces_of)
+        assert told() == ("running", 0, 2, False)
+        (folder / pieces.FOLDER).mkdir()
+        pieces.path(folder, cuts[1]).touch()
+        assert told() == ("running", 1, 2, False)
+        (folder / run_record.FILE).write_text("{")
+        assert told() == ("running", None, None, False)
+    # What a run by pieces leaves goes on by the command that began it.
+    run_record.write(folder, pieces_of)
+    found = rows(simgen, "status net --json")["cuda@repeats=3"]
+    assert (found["state"], found["steps"], found["of"]) == ("stopped", 1, 2)
+    assert found["fact"] == "the command that began it goes on"
+    # The result before, which a run puts aside, is no run.
+    folder.rename(f"{folder}.old")
+    assert "cuda@repeats=3" not in rows(simgen, "status net --json")
+
+
+def test_a_verdict_of_some_steps_and_logs_of_failures_are_told(simgen, ran):
+    assert simgen("diff net -q").code == 0
+    result = ran.path / "results" / "cuda"
+    outcomes = verdict_file.read(result)
+    assert len(outcomes) > 1
+    changed = {**outcomes, next(iter(outcomes)): verdict_file.WRONG}
+    verdict_file.save(result, seal.read(result).digest, changed)
+    assert rows(simgen)["cuda"]["verdict"] == f"{len(outcomes) - 1} of {len(outcomes)} right"
+    failed = ran.path / "results" / "failed-cuda"
+    failed.write_text("log")
+    assert rows(simgen)["cuda"]["state"] == "finished", "it ran since"
+    shutil.rmtree(result)
+    found = rows(simgen)["cuda"]
+    assert (found["state"], found["fact"]) == ("failed", "log: net/results/failed-cuda")
+    with locks.running(ran.path, ran.path / "results", "cuda"):
+        assert rows(simgen)["cuda"]["state"] == "running"
 
 
 def test_what_is_no_bundle_has_no_status(simgen, tmp_path):

@@ -126,3 +126,11 @@ def test_the_learning_rate_reaches_the_update(simgen):
         shown = simgen(f"show lenet5 --pass fwd,bwd,sgd --layers ip2 {words} --json").json()
         nodes = {node["name"]: node for node in shown["workload"]["nodes"]}
         assert nodes["ip2_w_sgd"]["parameters"] == [["rate", rate]]
+
+
+def test_weights_of_launches_are_operations_and_words():
+    workload = lowered_text("[Activation]\nn=4\nc=8\nactivation_mode=tanh\n")
+    (weight,) = costs.weights(workload)
+    count = costs.of_step(workload, workload.steps[0]).count
+    assert count.transcendentals > 0
+    assert weight == count.flops + count.transcendentals + 2 * 4 * 8  # x and y

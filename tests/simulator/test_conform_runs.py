@@ -6,12 +6,15 @@ import json
 from typing import TYPE_CHECKING
 
 import pytest
+from click.testing import CliRunner
 
+from simgen.cli import main
 from simgen.compile import toolchain
 from simgen.compile.legalise import Model
 from simgen.conform.float_mode import FLUSHING, USUAL
 from simgen.conform.judging import Found
 from simgen.conform.probe import Trial
+from simgen.errors import MismatchError
 from simgen.lint import functions, linting, naming
 from simgen.targets.mgpusim.target import MGPUSim
 
@@ -85,3 +88,42 @@ def test_mgpusim(tmp_path: Path):
     assert not list(tmp_path.iterdir())
     assert run.runs == 1, "the emulator goes on behind what it lacks"
     json.dumps([vars(each) for each in moved.examples])
+
+
+def test_what_legalise_makes_of_forms_is_tried_and_the_others_are_told(tmp_path: Path):
+    only = r"^(v_bfi_b32|v_cvt_pk_u16_u32|v_max_u32_(e32|sdwa)|global_load_dwordx3(?= .*offset:40)"
+    only += r"|v_rcp_f64_e64(?=.* -?\|?v.*\]\|?$)) "
+    found = Trial("mgpusim", "gfx942", only=only, legalised=True).findings(tmp_path)
+    kinds = {(each.form.mnemonic, each.found) for each in found}
+    assert kinds == {
+        ("v_bfi_b32", Found.RIGHT),  # MGPUSim lacks it: other instructions are in its place
+        ("v_cvt_pk_u16_u32", Found.REFUSED),
+        ("v_max_u32_e32", Found.RIGHT),
+        ("v_max_u32_sdwa", Found.REFUSED),
+        ("global_load_dwordx3", Found.RIGHT),  # the third word is beyond the largest offset
+        ("v_rcp_f64_e64", Found.RIGHT),  # with the signs of pairs of registers changed
+    }
+    assert sum(each.form.mnemonic == "v_rcp_f64_e64" for each in found) == 5
+    reasons = {each.form.mnemonic: each.reason for each in found if each.reason}
+    assert "simgen has no replacement" in reasons["v_cvt_pk_u16_u32"]
+    assert "cannot be written as text here" in reasons["v_max_u32_sdwa"]
+
+
+def test_what_ends_it_though_legalised_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """Forms that only look as if they were legalised."""
+    monkeypatch.setattr(Trial, "_legalised", lambda self, name, elf: elf)
+    only = "^(v_bfi_b32|v_or_b32_e32) "
+    run = Trial("mgpusim", "gfx942", only=only, legalised=True)
+    kinds = {(each.form.mnemonic, each.found) for each in run.findings(tmp_path)}
+    assert kinds == {("v_bfi_b32", Found.MISSING), ("v_or_b32_e32", Found.RIGHT)}
+    assert run.runs > 4
+
+
+@pytest.mark.parametrize(
+    ("only", "fails"), [("^v_(bfi_b32|max_u32_sdwa) ", False), ("^v_mul_f32_e64 ", True)]
+)
+def test_refused_forms_are_nothing_that_is_wrong(only: str, fails: bool):
+    words = ["conform", "--on", "mgpusim", "--legalised", "--only", only]
+    done = CliRunner().invoke(main.cli, words)
+    assert isinstance(done.exception, MismatchError) is fails
+    assert (" refused; " in done.stdout) is not fails

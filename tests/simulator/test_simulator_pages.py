@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
+from page_calls import CALLS, own_files
 from transcripts import Command, File, parts, run, same
 
 from simgen.targets.mgpusim.target import MGPUSim
@@ -26,3 +28,24 @@ def test_commands_print_what_the_page_shows(page: str, tmp_path: Path) -> None:
         printed, code = run(each.line, tmp_path)
         assert same(printed, each.shown), f"$ {each.line}\n{printed}"
         assert code == 0, each.line
+
+
+@pytest.mark.parametrize(
+    ("page", "others"),
+    [
+        ("docs/targets/mgpusim.md", ""),
+        ("docs/targets/index.md", ""),
+        # Four GPUs take minutes; example-two-gpus.md does the same with two.
+        ("docs/exports.md", "AstraSim|ACCELSIM|four"),
+        ("docs/bisect.md", "gem5-se$|--code"),
+    ],
+)
+def test_commands_of_a_page_run_one_after_the_other(page: str, others: str, tmp_path: Path) -> None:
+    """But for those of `others`; what they print is on no page."""
+    own_files(tmp_path)
+    told = dict.fromkeys(each.line for each in CALLS if each.where == page and not each.inline)
+    chosen = [line for line in told if not others or not re.search(others, line)]
+    assert len(chosen) >= 2
+    for line in chosen:
+        printed, code = run(line, tmp_path)
+        assert code == 0, f"$ {line}\n{printed}"

@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from simgen.conform import bundling, description
+from simgen.conform import assembly, bundling, description
+from simgen.conform.assembly import Assembled
 from simgen.conform.forms import forms
 from simgen.conform.judging import Found
 from simgen.conform.movements import movements
 from simgen.conform.units import Units
+from simgen.errors import RefusedError
 from simgen.targets.gem5.se import Gem5Se
 
 if TYPE_CHECKING:
@@ -150,3 +152,51 @@ def test_what_is_known_is_not_tried(found):
     seen, _ = found(made, FORMS[:4], known)
     assert seen[FORMS[0].text, FORMS[0].what].found is Found.MISSING
     assert [len(unit) for unit in made.tried[0]] == [3]
+
+
+@pytest.mark.parametrize("most", [10**6, 20])
+def test_forms_that_are_not_taken_are_found_one_by_one(monkeypatch, most):
+    """Whether the reason names the instruction or not, and where too many are refused at once."""
+    held: dict[bytes, tuple] = {}
+
+    def assembled(_, blocks, __) -> Assembled:
+        code = f"{len(held)}".encode()
+        held[code] = blocks
+        return Assembled(code, (), ())
+
+    def change(name: str, code: bytes) -> bytes:
+        for form in held[code]:
+            if form.text in bad:
+                named = form.mnemonic if form.what.startswith("SDWA") else "something"
+                raise RefusedError(f"kernel {name}: {named}: no rule")
+        if len(held[code]) > most:
+            raise RefusedError(f"kernel {name}: too many registers")
+        return code
+
+    monkeypatch.setattr(assembly, "assembled", assembled)
+    bad = {f.text for f in FORMS if f.what.startswith("SDWA, to BYTE_1") or f.what == "e64, clamp"}
+    groups = bundling.groups(FORMS)
+    kept, refused = bundling.taken(groups, ARCH, change)
+    assert {form.text for form, _ in refused} == bad
+    assert {why for _, why in refused} == {
+        f"{name}: no rule" for name in ("v_add_u32_sdwa", "v_mov_b32_sdwa", "something")
+    }
+    left = sorted(form.text for form in FORMS if form.text not in bad)
+    assert sorted(form.text for group in kept for form in group) == left
+    assert max(map(len, kept)) <= most
+    assert (len(kept) == len(groups)) is (most > 20)
+
+
+def test_units_that_are_too_much_at_once_are_halved(found, monkeypatch):
+    made = Made({})
+
+    def change(self, name: str, code: bytes) -> bytes:
+        if len(code) > 6000:
+            raise RefusedError(f"kernel {name}: too many registers")
+        return code
+
+    monkeypatch.setattr(Units, "change", change)
+    found(made, FORMS)
+    units = [len(batch.made.code) for of in made.written for batch in of.batches]
+    assert max(units) <= 6000
+    assert sum(map(len, made.tried[0])) > 2  # one, and what waits for it

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
+from page_calls import CALLS, own_files
 from transcripts import Command, File, parts, run, same
 
 from simgen.targets.host import Host
@@ -29,6 +31,27 @@ def test_commands_print_what_the_page_shows(page: str, least: int, tmp_path: Pat
         printed, code = run(each.line, tmp_path, tmp_path / ".cache")
         assert same(printed, each.shown), f"$ {each.line}\n{printed}"
         assert (code != 0) is each.fails, each.line
+
+
+@pytest.mark.parametrize(
+    ("page", "only"),
+    [
+        ("docs/index.md", ""),
+        ("docs/targets/host.md", ""),
+        ("docs/own-kernels.md", ""),
+        ("docs/models.md", r"model\.onnx|(run|diff)   model"),
+        ("docs/training.md", r"--steps 3 |diff lenet5|data my"),
+    ],
+)
+def test_commands_of_a_page_run_one_after_the_other(page: str, only: str, tmp_path: Path) -> None:
+    """Those that this machine can run; what they print is on no page."""
+    own_files(tmp_path)
+    told = dict.fromkeys(each.line for each in CALLS if each.where == page and not each.inline)
+    chosen = [line for line in told if re.search(only, line)]
+    assert len(chosen) >= 3
+    for line in chosen:
+        printed, code = run(line, tmp_path, tmp_path / ".cache")
+        assert code == 0, f"$ {line}\n{printed}"
 
 
 def test_another_figure_or_line_is_seen() -> None:

@@ -14,6 +14,7 @@ from simgen.compile.legalise.table import GFX803, GFX942, rule
 if TYPE_CHECKING:
     from simgen.compile.legalise.site import Site
 
+MOST_GLOBAL_OFFSET = 4095  # bytes, of gfx9
 MOST_LDS_OFFSET = 0xFFFF  # bytes, of an access with one offset
 MOST_PAIR_OFFSET = 255  # elements, of an access with two
 MOST_GLOBAL_OFFSET = 4095  # bytes
@@ -176,9 +177,16 @@ def load_3(site: Site) -> None:
         pair, low, high = site.vgpr_pair()
         site.add_64((low, high), (held[0], held[1]), "8")
         site.put("flat_load_dword", parts[2], pair, tail=others)
-    else:
-        tail = (f"offset:{_offset(site) + 8}", *others)
-        site.put("global_load_dword", parts[2], address, *base, tail=tail)
+        return
+    offset = _offset(site) + 8
+    if offset > MOST_GLOBAL_OFFSET:
+        offset -= 8
+        if len(held) == 2:
+            address, low, high = site.vgpr_pair()
+            site.add_64((low, high), (held[0], held[1]), "8")
+        else:
+            address = _moved(site, address, 8)
+    site.put("global_load_dword", parts[2], address, *base, tail=(f"offset:{offset}", *others))
 
 
 @rule("global_load_sbyte global_load_ushort global_load_sshort", GFX942)

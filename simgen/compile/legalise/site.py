@@ -293,7 +293,12 @@ class Site:
         neg, absolute, body = source_modifiers(operand)
         if not neg and not absolute:
             return body
-        held = self.vgpr()
+        if len(registers(body)) == 2:  # a double: its sign is in the upper half
+            low, body = self.halves(body)
+            whole, lower, held = self.vgpr_pair()
+            self.put("v_mov_b32_e32", lower, low)
+        else:
+            whole = held = self.vgpr()
         if not is_vgpr(body):
             self.put("v_mov_b32_e32", held, body)
             body = held
@@ -302,7 +307,7 @@ class Site:
         else:
             what, mask = "v_xor_b32_e32", SIGN
         self.put(what, held, mask, body)
-        return held
+        return whole
 
     def in_vgpr(self, operand: str) -> str:
         """A source without modifiers in a vector register."""
