@@ -43,7 +43,6 @@ if TYPE_CHECKING:
     from simgen.layers import Layer
 
 SUFFIXES = (".dnnmark", ".dnntemplate")
-OF_TORCH = (".pt", ".pth")
 LONGEST_PATH = 255  # characters; longer words name no file
 
 
@@ -105,10 +104,6 @@ def find(
         return _of_kernel(own_kernel.read(path, settings), settings)
     if path.suffix in model_file.SUFFIXES:
         return replace(_from_model(path, settings, passes or usual), dtype=dtype)
-    if path.suffix in OF_TORCH and path.is_file():
-        fact = "a file of torch.save or torch.jit, whose graph is not read"
-        cure = "write torch.export.save(torch.export.export(model, inputs), 'model.pt2')"
-        raise UsageError(f"workload {printable(word)}: {fact}; {cure}")
     if path.suffix in SUFFIXES or (len(word) <= LONGEST_PATH and path.is_file()):
         return replace(_from_file(path, broken, passes or usual), dtype=dtype)
     network = resources.folder("data") / f"{word}.dnnmark"

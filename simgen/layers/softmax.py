@@ -107,8 +107,7 @@ class Softmax(Layer):
     algo: SoftmaxAlgo = key(
         "softmax_algo",
         default=SoftmaxAlgo.ACCURATE,
-        text="all but fast subtract the maximum first; log is the logarithm, masked is 0 where all "
-        "elements of a row are hidden",
+        text="fast: no maximum subtracted; log: logarithm; masked: 0 in rows that are all -inf",
     )
     mode: SoftmaxMode = key(
         "softmax_mode",

@@ -95,6 +95,9 @@ def bytecodes(call: Callable[[], object]) -> int:
     return count
 
 
+bytecodes(lambda: None)  # Python 3.12 traces no bytecode the first time
+
+
 def table(made: Workload) -> str:
     return render.text("launchers/table.h.j2", workload=made, data_id=bytes(32), guard=GUARD)
 
@@ -195,11 +198,11 @@ def calls(call: Callable[[], object]) -> int:
         nonlocal count
         count += event == "call"
 
-    sys.setprofile(tell)
+    sys.settrace(tell)
     try:
         call()
     finally:
-        sys.setprofile(None)
+        sys.settrace(None)
     return count
 
 

@@ -152,11 +152,16 @@ def test_the_command_writes_all_or_nothing(tmp_path, capsys, monkeypatch):
     source.write_text(text("v_floor_f32_e32 v0, v1"))
     assert run() == (0, "")
     assert [each.name for each in functions.of(out.read_bytes(), "")[1]] == ["k"]
+    before = out.read_bytes()
+    code, message = run()
+    assert (code, out.read_bytes()) == (2, before)
+    assert f"-o {out}: it is there already" in message
+    out.unlink()
     source.write_text(text("v_flor_f32 v0, v1"))
     code, message = run()
     assert code == 2
     assert "k.s:6: invalid instruction" in message
-    assert Path(out).exists()
+    assert not Path(out).exists()
 
 
 def test_metadata_is_read_as_it_was_packed():

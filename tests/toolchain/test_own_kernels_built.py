@@ -82,7 +82,7 @@ def test_the_template_is_right_as_it_is() -> None:
     assert bundle.diff(strict=True)
     swept = bundle.sweep("host", {"n": [64, 900]}, timeout=TIMEOUT)
     assert [each.outputs["mine.out"].values.size for each in swept.values()] == [64, 900]
-    with pytest.raises(UsageError, match="such a file already"):
+    with pytest.raises(UsageError, match="it is there already; remove it"):
         runner.invoke(cli, ["new", "kernel", "mine"], catch_exceptions=False)
 
 
