@@ -144,6 +144,7 @@ def device_flags(source: str, arch: str) -> tuple[str, ...]:
 PTX_FLAGS = (
     "--target=x86_64-unknown-linux-gnu",
     "--cuda-device-only",
+    "-Wno-unknown-cuda-version",  # of a toolkit that lies on this machine, and takes no part
     "-nocudalib",  # no CUDA toolkit: templates/prelude/clang_cuda.h has what kernels need
     "-nocudainc",
     "-nostdinc",

@@ -36,7 +36,11 @@ extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
 #pragma unroll
         for (unsigned k = 0; k < 4; k++)
             four[k] = source(x, at + k < SIZE ? at + k : at);
-        keep4(y + at, float4{four[0], four[1], four[2], four[3]});
+        const float4 made = {four[0], four[1], four[2], four[3]};
+        if constexpr (VALUE == 0.0f) /* else it may be no number of this type, and is rounded */
+            keep4(y + at, made);
+        else
+            store4(y + at, made);
     } else if constexpr (VECTOR == 4) { /* neighbours in x too, and not next to padding */
         unsigned from = FIRST;
         bool inside = true;

@@ -146,7 +146,7 @@ MISTAKES: dict[tuple[DType, str, Pass], list[tuple[str, str]]] = {
     (F32, "sampled", F): [
         ("column != 0 && word == label ? HIT : sum", "sum"),
         ("samples[column - 1]", "samples[column / 2]"),
-        ("float>(word + 1)", "float>(word)"),
+        ("float>(word + 1)", "float>(word + 2)"),
         ("if (at >= SIZE)", "if (at + 1 >= SIZE)"),
         ("scores[at * COLUMNS] - peaks[at]", "scores[at * COLUMNS]"),
     ],
