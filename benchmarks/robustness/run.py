@@ -142,8 +142,19 @@ HARM: dict[str, Callable[[random.Random, Path, Path], None]] = {
 COMMANDS = {
     "diff": ["diff", "net", "--json"],
     "report": ["report", "net", "-o", "report", "-q"],
-    "run": ["run", "net", "--on", "host", "-q"],
-    "part": ["run", "net", "--on", "host", "--layers", LAYER, "--inputs", "host", "-q"],
+    "run": ["run", "net", "--on", "host", "--replace", "-q"],
+    "part": [
+        "run",
+        "net",
+        "--on",
+        "host",
+        "--layers",
+        LAYER,
+        "--inputs",
+        "host",
+        "--replace",
+        "-q",
+    ],
     "build": [*BUILD, "--target", "host", "-q"],
 }
 # What a command leaves or says that must not depend on damage.
@@ -179,8 +190,8 @@ RACERS = {
     "build mgpusim": [*BUILD, "--target", "mgpusim"],
     "build other values": [*BUILD, "--target", "host", "--seed", "7"],
     "replace by other values": [*BUILD, "--target", "host", "--seed", "7", "--replace"],
-    "run": ["run", "net", "--on", "host"],
-    "run a part": ["run", "net", "--on", "host", "--layers", LAYER],
+    "run": ["run", "net", "--on", "host", "--replace"],
+    "run a part": ["run", "net", "--on", "host", "--layers", LAYER, "--replace"],
     "diff": ["diff", "net"],
     "report": ["report", "net", "-o", "report"],
 }
@@ -251,8 +262,8 @@ KILLED = {
     "a build that adds": [*BUILD, "--target", "cuda"],
     "a build that repairs": [*BUILD, "--target", "host"],
     "a build that replaces": [*BUILD, "--target", "host", "--seed", "7", "--replace"],
-    "a run": ["run", "net", "--on", "host"],
-    "a run of a part": ["run", "net", "--on", "host", "--layers", LAYER],
+    "a run": ["run", "net", "--on", "host", "--replace"],
+    "a run of a part": ["run", "net", "--on", "host", "--layers", LAYER, "--replace"],
     "a diff": ["diff", "net"],
 }
 

@@ -141,13 +141,6 @@ def test_a_tensor_of_another_shape_than_is_declared(tmp_path: Path) -> None:
         Plan(str(program), Choices(settings=((EXTENT, "2"),)))
 
 
-def test_a_file_of_torch_that_has_no_graph(tmp_path: Path) -> None:
-    path = tmp_path / "script.pt"
-    path.write_bytes(b"PK\x03\x04")
-    with pytest.raises(SimgenError, match=r"torch\.jit, whose graph is not read; write torch\.exp"):
-        Plan(str(path), Choices())
-
-
 def test_what_stands_behind_a_refused_node_is_not_named(tmp_path: Path) -> None:
     """Shapes of what is lost, and what follows from them, are computed here."""
     n = Chain()

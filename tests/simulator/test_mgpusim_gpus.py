@@ -244,10 +244,11 @@ def simgen(where: Path, *words: object, code: int = 0) -> str:
     return done.stderr if code else done.stdout
 
 
-def script(bundle: Path, gpus: str) -> tuple[int, str]:
+def script(bundle: Path, gpus: str, replace: str = "") -> tuple[int, str]:
     done = subprocess.run(
         ["sh", str(bundle / "mgpusim/run.sh")],
-        env={**os.environ, "SIMGEN_GPUS": gpus}, capture_output=True, text=True, timeout=TIMEOUT,
+        env={**os.environ, "SIMGEN_GPUS": gpus, "SIMGEN_REPLACE": replace},
+        capture_output=True, text=True, timeout=TIMEOUT,
     )  # fmt: skip
     return done.returncode, done.stderr
 
@@ -260,7 +261,8 @@ def test_a_run_adds_what_the_bundle_lacks(tmp_path: Path) -> None:
     simgen(tmp_path, "run", "b", "--gpus", 2)
     simgen(tmp_path, "diff", "b")
     assert script(bundle, "2") == (0, "")
-    assert script(bundle, "1") == (0, "")
+    assert script(bundle, "1")[0] == 4  # it would replace a result of other options
+    assert script(bundle, "1", "yes") == (0, "")
     error = simgen(tmp_path, "run", "b", "--gpus", 3, code=2)
     assert error.count("\n") == 1
     assert "the batch of layer 'softmax' is 4, which is not a multiple; choose 2 or 4" in error

@@ -56,8 +56,12 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def run(folder: Path, **variables: object) -> tuple[int, str]:
-    """Exit code and stderr of run.sh."""
-    given = {"PATH": os.defpath, **{name: str(value) for name, value in variables.items()}}
+    """Exit code and stderr of run.sh, in the place of any result that is there."""
+    given = {
+        "PATH": os.defpath,
+        "SIMGEN_REPLACE": "yes",
+        **{name: str(value) for name, value in variables.items()},
+    }
     done = subprocess.run(
         ["sh", str(folder / "run.sh")], env=given, capture_output=True, text=True, check=False
     )
@@ -212,7 +216,8 @@ def test_a_run_that_ended_in_a_launch_goes_on_behind_the_last_step(
     assert run(again, GPGPUSIM_ROOT=root, FAKE="second")[0] == REFUSED
     stopped = results(again).with_name("stopped-gpgpusim")
     assert (stopped / "state.bin").read_bytes()[64:66] == b"\1\0"
-    code, said = run(again, GPGPUSIM_ROOT=root, SIMGEN_START="../results/stopped-gpgpusim")
+    start = {"SIMGEN_START": "../results/stopped-gpgpusim", "SIMGEN_LAUNCHES": 1}
+    code, said = run(again, GPGPUSIM_ROOT=root, **start)
     assert (code, said) == (0, "")
     assert (results(again) / "outputs.bin").read_bytes() == whole
     assert len((results(again) / "launches.csv").read_text().splitlines()) == 2  # with the head
