@@ -133,7 +133,7 @@ def write(
         if seen is not None and planned.old.raw != seen:
             raise OvertakenError
         made = planned.made(targets, builder, provenance)
-        built_here.remember(made, (target.name for target in targets))
+        built_here.remember(made, (target.name for target in targets), builder.cache.own)
         return made
 
     return once() if seen is not None else not_overtaken(path, once)
