@@ -9,16 +9,20 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import stat
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import fuzzing
 import pytest
 from handmade import build, small
 
-from simgen.bundle import built_here, folder
+from simgen.bundle import built_here, folder, own_reference, writing
 from simgen.compile import cache
+from simgen.errors import ConfigError
 from simgen.targets.cuda import Cuda
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -125,3 +129,24 @@ def test_a_bundle_of_this_machine_is_known_where_it_is_moved_to(
     files = {**made.manifest["files"], "cuda/run.sh": "0" * 64}
     other = folder.Bundle(made.path, {**made.manifest, "files": files}, made.workload)
     assert built_here.warning(other, ["cuda"])
+
+
+def test_a_python_reference_lies_beside_its_description(tmp_path: Path) -> None:
+    (tmp_path / "other.py").write_text("raise SystemExit('it is executed')\n")
+    (tmp_path / "sent").mkdir()
+    (tmp_path / "sent/link.py").symlink_to("../other.py")
+    source = str(tmp_path / "sent" / "kernel.toml")
+    for name in ("../other.py", str(tmp_path / "other.py"), "link.py"):
+        kernel: Any = SimpleNamespace(python=(name, "f"), source=source)
+        with pytest.raises(ConfigError, match="outside of the folder of"):
+            own_reference.values(kernel, small(), {})
+
+
+@pytest.mark.parametrize(("mask", "mode"), [(0o022, 0o755), (0o077, 0o700), (0o002, 0o775)])
+def test_programs_are_as_private_as_the_user_has_it(tmp_path: Path, mask: int, mode: int) -> None:
+    before = os.umask(mask)
+    try:
+        writing._write(tmp_path / "program", b"", True)
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE((tmp_path / "program").stat().st_mode) == mode
