@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from simgen.bundle.folder import Bundle
 
 FOLDER = "built"
+FACT = "this machine did not build it"
 
 
 def _note(bundle: Bundle, target: str, root: Path | None = None) -> Path:
@@ -50,6 +51,6 @@ def warning(bundle: Bundle, targets: Iterable[str]) -> str:
     if not unknown:
         return ""
     return (
-        f"{bundle.path}: this machine did not build it; its run executes programs of it "
+        f"{bundle.path}: {FACT}; its run executes programs of it "
         f"({', '.join(unknown)})"
     )
