@@ -50,7 +50,4 @@ def warning(bundle: Bundle, targets: Iterable[str]) -> str:
     remember(bundle, unknown)
     if not unknown:
         return ""
-    return (
-        f"{bundle.path}: {FACT}; its run executes programs of it "
-        f"({', '.join(unknown)})"
-    )
+    return f"{bundle.path}: {FACT}; its run executes programs of it ({', '.join(unknown)})"

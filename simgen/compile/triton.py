@@ -177,7 +177,8 @@ def _run(program: str, request: dict[str, Any], source: str, place: str) -> byte
         reply = folder / "reply.json"
         if not reply.is_file():
             said = [line for line in done.stderr.splitlines() if line.strip()]
-            fact = one_line(said[0]) if said else "it says nothing"
+            of_python = said and said[0].startswith("Traceback")
+            fact = one_line(said[-1 if of_python else 0]) if said else "it says nothing"
             raise UsageError(
                 f"{place}: Triton's compiler ends with {done.returncode} ({fact}); change the "
                 "function, its constexprs or num_warps"

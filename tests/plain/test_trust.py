@@ -21,8 +21,8 @@ import pytest
 from handmade import build, small
 
 from simgen.bundle import built_here, folder, own_reference, writing
-from simgen.compile import cache
-from simgen.errors import ConfigError
+from simgen.compile import cache, triton
+from simgen.errors import ConfigError, UsageError
 from simgen.targets.cuda import Cuda
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -75,7 +75,7 @@ def test_what_reads_starts_nothing(elsewhere: Path, words: str) -> None:
 
 
 def test_the_judge_sees_what_is_started(elsewhere: Path) -> None:
-    done = reading(elsewhere, "run net --on host")
+    done = reading(elsewhere, "run net --on host --replace")
     assert "audit: subprocess.Popen" in done.stderr
     assert "net: this machine did not build it; its run executes programs of it (host)" in (
         done.stderr
@@ -150,3 +150,24 @@ def test_programs_are_as_private_as_the_user_has_it(tmp_path: Path, mask: int, m
     finally:
         os.umask(before)
     assert stat.S_IMODE((tmp_path / "program").stat().st_mode) == mode
+
+
+def test_a_function_of_triton_gets_little_of_the_environment(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What executes it prints its environment, in place of Triton's compiler."""
+    monkeypatch.setenv("SECRET_TOKEN", "of the user")
+    monkeypatch.setenv("TRITON_CACHE_DIR", "/elsewhere")
+    program = "import os\nraise SystemExit(f'{sorted(os.environ)} {os.getcwd()}')\n"
+    with pytest.raises(UsageError) as refused:
+        triton._run(program, {}, "", "softmax.py")
+    told = str(refused.value)
+    assert "'HOME', 'LC_ALL'" in told
+    assert "SECRET" not in told
+    assert "TRITON" not in told
+
+
+def test_a_function_of_triton_has_a_limit_of_memory() -> None:
+    program = "bytearray(64 << 30)\n"
+    with pytest.raises(UsageError, match=r"\(MemoryError\)"):
+        triton._run(program, {}, "", "softmax.py")
