@@ -23,11 +23,11 @@ FOLDER = "built"
 FACT = "this machine did not build it"
 
 
-def _note(bundle: Bundle, target: str, root: Path | None = None) -> Path:
+def _note(bundle: Bundle, target: str) -> Path:
     files = bundle.manifest["files"]
     own = sorted((name, files[name]) for name in files if name.startswith(f"{target}/"))
     key = hashlib.sha256(json.dumps([bundle.digest, target, own]).encode()).hexdigest()
-    return (root or cache.user_root()) / FOLDER / key
+    return cache.user_root() / FOLDER / key
 
 
 def is_known(bundle: Bundle, target: str) -> bool:
@@ -35,10 +35,10 @@ def is_known(bundle: Bundle, target: str) -> bool:
     return _note(bundle, target).exists()
 
 
-def remember(bundle: Bundle, targets: Iterable[str], root: Path | None = None) -> None:
-    """Note it, in the user's cache or another. Where that cannot be written, nothing is known."""
+def remember(bundle: Bundle, targets: Iterable[str]) -> None:
+    """Note it. Without a cache that can be written, nothing is known."""
     for target in targets:
-        path = _note(bundle, target, root)
+        path = _note(bundle, target)
         with contextlib.suppress(OSError):
             path.parent.mkdir(parents=True, exist_ok=True)
             path.touch()

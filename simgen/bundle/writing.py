@@ -132,9 +132,7 @@ def write(
         planned = _Build(path, workload, replace_results, values or {}, progress, cures)
         if seen is not None and planned.old.raw != seen:
             raise OvertakenError
-        made = planned.made(targets, builder, provenance)
-        built_here.remember(made, (target.name for target in targets), builder.cache.own)
-        return made
+        return planned.made(targets, builder, provenance)
 
     return once() if seen is not None else not_overtaken(path, once)
 

@@ -21,6 +21,7 @@ import pytest
 from handmade import build, small
 
 from simgen.bundle import built_here, folder, own_reference, writing
+from simgen.bundle.planning import Choices, Plan
 from simgen.compile import cache, triton
 from simgen.errors import ConfigError, UsageError
 from simgen.targets.cuda import Cuda
@@ -108,7 +109,6 @@ def test_a_run_says_once_that_a_bundle_is_from_elsewhere(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made = build(tmp_path / "one" / "bundle", small(), Cuda())
-    shutil.rmtree(tmp_path / "one" / "never-used")
     monkeypatch.setenv("SIMGEN_CACHE_DIR", str(tmp_path / "cache"))
     assert not built_here.is_known(made, "cuda")
     assert "did not build it" in built_here.warning(made, ["cuda"])
@@ -121,8 +121,8 @@ def test_a_run_says_once_that_a_bundle_is_from_elsewhere(
 def test_a_bundle_of_this_machine_is_known_where_it_is_moved_to(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("SIMGEN_CACHE_DIR", str(tmp_path / "never-used"))  # as `build` has it
-    made = build(tmp_path / "bundle", small(), Cuda())
+    monkeypatch.setenv("SIMGEN_CACHE_DIR", str(tmp_path / "cache"))
+    made, _ = Plan("softmax_fwd", Choices(), [Cuda()]).write(tmp_path / "bundle", [Cuda()])
     made.path.rename(tmp_path / "moved")
     assert built_here.warning(folder.load(tmp_path / "moved"), ["cuda"]) == ""
     # Another program under the same name is another one.
