@@ -18,12 +18,12 @@ from typing import Any
 
 import fuzzing
 import pytest
-from handmade import build, small
+from handmade import build, run_by_hand, small
 
-from simgen.bundle import built_here, folder, own_reference, writing
+from simgen.bundle import built_here, finding, folder, own_reference, results, writing
 from simgen.bundle.planning import Choices, Plan
 from simgen.compile import cache, triton
-from simgen.errors import ConfigError, UsageError
+from simgen.errors import ConfigError, DamagedError, UsageError
 from simgen.targets.cuda import Cuda
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -171,3 +171,25 @@ def test_a_function_of_triton_has_a_limit_of_memory() -> None:
     program = "bytearray(64 << 30)\n"
     with pytest.raises(UsageError, match=r"\(MemoryError\)"):
         triton._run(program, {}, "", "softmax.py")
+
+
+def test_a_result_that_is_replaced_while_it_is_read_is_read_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = build(tmp_path / "b", small(), Cuda())
+    home = run_by_hand(made)
+    shutil.copytree(home, tmp_path / "new")
+    read = results.collect
+
+    def replaced(*given: Any, **more: Any) -> Any:
+        """A run ends: what is being read goes."""
+        monkeypatch.setattr(results, "collect", read)
+        shutil.rmtree(home)
+        (tmp_path / "new").rename(home)
+        raise DamagedError("launches.csv: cannot be read")
+
+    monkeypatch.setattr(results, "collect", replaced)
+    assert finding.find_result(made, "cuda").outputs
+    (home / "launches.csv").unlink()
+    with pytest.raises(DamagedError, match=r"launches\.csv"):
+        finding.find_result(made, "cuda")
