@@ -15,6 +15,7 @@ Each message is one line, "place: fact; cure". A signal that ends simgen gives 1
 
 from __future__ import annotations
 
+import errno
 import re
 import signal
 import sys
@@ -145,6 +146,18 @@ def message(text: str) -> str:
     if len(text) > SHORT:
         text = re.sub(rf"\S{{{LONGEST_WORD + 1},}}", lambda m: cut(m[0], LONGEST_WORD), text)
     return cut(one_line(cut(text, LONGEST)), LONGEST)
+
+
+def is_full(error: OSError) -> bool:
+    """Whether the disk, or what the user may have of it, is full."""
+    return error.errno in (errno.ENOSPC, errno.EDQUOT)
+
+
+def cure_of(error: OSError, usual: str) -> str:
+    """What helps where something cannot be written; `usual` if nothing else is known."""
+    if is_full(error):
+        return "free some space"
+    return "raise the limit (ulimit -f)" if error.errno == errno.EFBIG else usual
 
 
 ENDING = (signal.SIGTERM, signal.SIGHUP)  # asked to end; the terminal is closed

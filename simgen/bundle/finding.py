@@ -10,6 +10,7 @@ from simgen.bundle import result_names, results
 from simgen.bundle.folder import RESULTS
 from simgen.bundle.result_folders import SHOWN
 from simgen.errors import DamagedError, UsageError, did_you_mean
+from simgen.storage.files import ATTEMPTS
 from simgen.targets import TARGETS
 
 if TYPE_CHECKING:
@@ -41,7 +42,19 @@ def find_result(bundle: Bundle, name: str) -> Result:
             f"simgen run {shlex.quote(str(bundle.path))} --on {name}"
         )
     target = target_of(bundle, result_names.target_of(name))
-    return results.settle(bundle, folder, results.collect(bundle, target, folder, name))
+    for left in reversed(range(ATTEMPTS)):
+        before = _which(folder)
+        try:
+            return results.settle(bundle, folder, results.collect(bundle, target, folder, name))
+        except DamagedError:  # or a run has put another result in its place meanwhile
+            if _which(folder) == before or not left:
+                raise
+    raise AssertionError
+
+
+def _which(folder: Path) -> int:
+    """Tells the folder from others that had or get its name."""
+    return folder.stat().st_ino if folder.is_dir() else 0
 
 
 def _only(bundle: Bundle, name: str) -> str:

@@ -17,6 +17,7 @@ from simgen.errors import ConfigError, did_you_mean, one_line, printable
 from simgen.frontend.network import make_layer
 from simgen.ir import Pass
 from simgen.layers.own.definition import BEFORE, EXPECTED
+from simgen.storage.files import leads_out
 from simgen.tensors import random_values
 
 if TYPE_CHECKING:
@@ -41,7 +42,11 @@ def values(
     if kernel is None or kernel.python is None:
         return {}
     file, name = kernel.python
-    path = Path(kernel.source).parent / file
+    home = Path(kernel.source).parent
+    path = home / file
+    if leads_out(path, home):  # it is executed, and the description may be somebody's
+        fact = f"outside of the folder of {Path(kernel.source).name}; copy it there"
+        raise ConfigError(one_line(file), fact)
     function = _function(path, name)
     tensors = {
         buffer.name.rpartition(".")[2].removesuffix(BEFORE): (

@@ -12,7 +12,7 @@ from dataclasses import asdict, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from simgen.bundle import own_reference, planned_machine, recipe, writing
+from simgen.bundle import built_here, own_reference, planned_machine, recipe, writing
 from simgen.bundle.planned_machine import PlannedMachine
 from simgen.bundle.recipe import Asked, Recipe
 from simgen.bundle.recipe import Choices as Choices
@@ -308,6 +308,7 @@ class Plan:
             cures=cures,
             seen=seen,
         )
+        built_here.remember(made, (target.name for target in targets))
         return made, builder
 
 

@@ -24,7 +24,7 @@ import shutil
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from simgen.bundle import manifest, outputs, result_folders, result_names
+from simgen.bundle import built_here, manifest, outputs, result_folders, result_names
 from simgen.bundle.folder import (
     DATA,
     MANIFEST,
@@ -38,10 +38,10 @@ from simgen.bundle.folder import (
     verify_values,
 )
 from simgen.compile import render, toolchain
-from simgen.errors import LossError, MissingError, RefusedError, UsageError
+from simgen.errors import LossError, MissingError, RefusedError, UsageError, is_full
 from simgen.ir import Workload, to_json
 from simgen.storage import locks, schema, seal
-from simgen.storage.files import OvertakenError, atomic_folder, read_regular, write_atomic
+from simgen.storage.files import OvertakenError, atomic_folder, new_mode, read_regular, write_atomic
 from simgen.targets import fit, matrix, own_sources
 from simgen.targets.base import File, Job
 from simgen.tensors import data_file, mmap_file
@@ -171,7 +171,8 @@ def extend(bundle: Bundle, folder: str, files: Mapping[str, File]) -> Bundle:
         UsageError: the bundle cannot be written.
         MissingError: no disk space.
     """
-    path = bundle.path
+    path, target = bundle.path, folder.partition("/")[0]
+    known = built_here.is_known(bundle, target)
     with _writing(path, "make the bundle's folder writable"), locks.adding(path):
         now = load(path).manifest  # another run may have added another folder
         kept = {n: d for n, d in now["files"].items() if not n.startswith(f"{folder}/")}
@@ -181,7 +182,9 @@ def extend(bundle: Bundle, folder: str, files: Mapping[str, File]) -> Bundle:
             for name, file in files.items():
                 _write(stage / name, file.content, file.executable)
         write_atomic(path / MANIFEST, manifest.text(new))
-    return replace(bundle, manifest=new)
+    made = replace(bundle, manifest=new)
+    built_here.remember(made, [target] if known else [])
+    return made
 
 
 @dataclass(frozen=True)
@@ -417,7 +420,7 @@ def _write(path: Path, content: bytes, executable: bool) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(content)
     if executable:
-        path.chmod(path.stat().st_mode | 0o111)
+        path.chmod(new_mode(0o777))
 
 
 def _of(target: str, digests: Mapping[str, str]) -> dict[str, str]:
@@ -446,7 +449,7 @@ def _writing(path: Path, cure: str) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        if is_full(error):
             raise MissingError(f"{path}: no space left on the disk; free some, or {cure}") from None
         if error.errno in UNWRITABLE:
             raise UsageError(f"{path}: cannot be written ({error.strerror}); {cure}") from None

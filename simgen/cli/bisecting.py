@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from simgen.cli import completing
+from simgen.cli.numbers import Whole
 from simgen.cli.options import verbosity
 
 
@@ -17,7 +18,7 @@ from simgen.cli.options import verbosity
 @click.argument("b")
 @click.option("--code", default="", metavar="T",
               help="Whose code objects both run [default: mgpusim's, else A's].")  # fmt: skip
-@click.option("--ulps", default=0, metavar="N", type=click.IntRange(0, 2**20),
+@click.option("--ulps", default=0, metavar="N", type=Whole(0, 2**20),
               help="Words that differ by no more are the same [default: 0].")  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @verbosity
@@ -41,6 +42,7 @@ def bisect(
 
     from simgen.bisect import opening, telling
     from simgen.bundle import writing as bundles
+    from simgen.cli import following
     from simgen.compile import cache
     from simgen.errors import MismatchError
     from simgen.storage import files
@@ -55,6 +57,7 @@ def bisect(
         bundles.opened(bundle) as made,
         files.scratch_folder("bisect", base) as folder,
     ):
+        following.Printing(quiet or as_json).notice_origin(made)
         run = opening.search(made, a, b, folder, code=code, ulps=ulps, tell=tell)
         place = run.place()
     took = f"{run.a.runs + run.b.runs} runs, {run.a.seconds + run.b.seconds:.0f} s of simulation"

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from simgen.cli.numbers import SECONDS
 from simgen.cli.options import verbosity
 
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ MOST_ROWS = 60  # of the table, without --verbose
 )
 @click.option(
     "--timeout",
-    type=float,
+    type=SECONDS,
     metavar="S",
     help="Seconds that a run may take; on gem5, of a processor, for a kernel [default: 120]; of "
     "PTX, that a kernel may take [default: 10].",

@@ -6,6 +6,7 @@ import contextlib
 import sys
 from typing import TYPE_CHECKING
 
+from simgen.bundle import built_here
 from simgen.cli.present import PLAIN_INTERVAL, count, launches, many, progress, seconds, size
 from simgen.errors import message
 from simgen.running.runs import Listener
@@ -53,6 +54,12 @@ class Printing(Listener):
     def notice(self, line: str) -> None:
         if not self.quiet:
             print(message(line), file=sys.stderr, flush=True)
+
+    def notice_origin(self, bundle: Bundle, *targets: str | None) -> None:
+        """Say once that programs of somebody else are executed."""
+        own = [each for each in targets if each and each in bundle.targets] or list(bundle.targets)
+        if not self.quiet and (line := built_here.warning(bundle, own)):
+            self.notice(line)
 
     @contextlib.contextmanager
     def checking(self) -> Iterator[Callable[[int, int], None] | None]:

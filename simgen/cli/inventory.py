@@ -11,7 +11,7 @@ import click
 from simgen.cli import logs, standing
 from simgen.cli.numbers import SEED, Whole
 from simgen.cli.options import BuildCommand, Commands, planned, verbosity, workload_options
-from simgen.errors import MissingError, UsageError, did_you_mean
+from simgen.errors import MissingError, UsageError, did_you_mean, printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -433,8 +433,10 @@ def data(
 def _parse_size(text: str) -> int:
     unit = {"K": 2**10, "M": 2**20, "G": 2**30}.get(text[-1:].upper(), 1)
     digits = text[:-1] if unit > 1 else text
-    if not digits.isascii() or not digits.isdecimal():
-        raise UsageError(f"--bytes {text!r}: not a size; write a number such as 4096, 64M or 2G")
+    if not digits.isascii() or not digits.isdecimal() or len(digits) > 18:
+        raise UsageError(
+            f"--bytes {printable(text)}: not a size; write a number such as 4096, 64M or 2G"
+        )
     return int(digits) * unit
 
 

@@ -6,7 +6,6 @@ Whatever happens, the user gets one line on stderr and the exit code of the clas
 from __future__ import annotations
 
 import contextlib
-import errno
 import io
 import logging
 import os
@@ -132,10 +131,11 @@ def _one_line_errors() -> Iterator[None]:
             raise
         _stop_printing()
     except OSError as error:
-        full = error.errno in (errno.ENOSPC, errno.EDQUOT)
-        cure = "free some space" if full else "check the path and its permissions"
+        cure = errors.cure_of(error, "check the path and its permissions")
         place = os.fsdecode(error.filename) if error.filename else "file system"
-        _fail(f"{place}: {error.strerror or error}; {cure}", 3 if full else 2)
+        _fail(f"{place}: {error.strerror or error}; {cure}", 3 if errors.is_full(error) else 2)
+    except MemoryError:
+        _fail("memory: this process may have no more; free some, or make the workload smaller", 3)
     except Exception as error:
         if "-v" in sys.argv or "--verbose" in sys.argv:
             raise

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from simgen.errors import printable
+
 if TYPE_CHECKING:
     from click import Context, Parameter
 
@@ -14,11 +16,19 @@ if TYPE_CHECKING:
 else:
     FloatType = click.ParamType  # which the oldest click does not let be subscripted
 
+LARGEST = 2**63  # of seconds, operations and all else that is no whole number
+
 
 class Whole(click.IntRange):
     """A whole number from `min` to `max`, both included."""
 
     name = "whole number"
+
+    def convert(self, value: Any, param: Parameter | None, ctx: Context | None) -> Any:
+        number = super().convert(value, param, ctx)
+        if abs(number) >= 2**63:
+            self.fail(f"{printable(str(value))} is too large; write a smaller one", param, ctx)
+        return number
 
 
 class Real(click.FloatRange):
@@ -30,6 +40,8 @@ class Real(click.FloatRange):
         number = super().convert(value, param, ctx)
         if not math.isfinite(number):
             self.fail(f"{value!r} is not a finite number; write one", param, ctx)
+        if abs(number) >= LARGEST:
+            self.fail(f"{value!r} is too large; write one below {LARGEST:g}", param, ctx)
         return number
 
 
@@ -49,4 +61,5 @@ class Share(FloatType):
         return found
 
 
+SECONDS = Real(0, min_open=True)
 SEED = Whole(0, 2**63 - 1)

@@ -62,7 +62,7 @@ class BuildCommand(click.Command):
                 values = _of_each(name, targets, lambda f: ", ".join(f.metadata["choices"]))
                 text += f": {values}" if values else ""
                 text += f" [default: {_of_each(name, targets, lambda f: str(f.default))}]"
-                kind = type(each.default)
+                kind = Whole() if isinstance(each.default, int) else type(each.default)
                 made[name] = click.Option(
                     [spelling(name), name],
                     type=kind,
@@ -261,7 +261,7 @@ WORKLOAD_OPTIONS = (  # what names a workload, for `build` and `show`
     ),
     click.option(
         "--steps",
-        type=click.IntRange(1, 10_000),
+        type=Whole(1, 10_000),
         metavar="N",
         help="Training steps, each with the parameters that the one before left, and with a batch "
         "and labels of its own. [default: 1]",
@@ -330,7 +330,7 @@ WORKLOAD_OPTIONS = (  # what names a workload, for `build` and `show`
     ),
     click.option(
         "--queues",
-        type=click.IntRange(1, 8),
+        type=Whole(1, 8),
         metavar="N",
         help="Run layers and passes that do not depend on each other at once, in so many queues: "
         "CUDA streams, command queues of MGPUSim's timing model, AQL queues of gem5. [default: 1]",

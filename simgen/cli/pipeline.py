@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from simgen.cli import completing
-from simgen.cli.numbers import Real, Share, Whole
+from simgen.cli.numbers import SECONDS, Share, Whole
 from simgen.cli.options import (
     BuildCommand,
     RunCommand,
@@ -129,7 +129,7 @@ def _say_built(made: Bundle, layers: int, cache: Cache, verbose: bool) -> None:
 )
 @click.option(
     "--timeout",
-    type=Real(0, min_open=True),
+    type=SECONDS,
     metavar="SECONDS",
     help="End the run after this time.",
 )
@@ -262,6 +262,7 @@ def run(
     Exit code 5: the run failed, or points of the sweep did.
     """
     from simgen.bundle import writing as bundles
+    from simgen.cli.following import Printing
     from simgen.running.runs import Wish
 
     given = {name: value for name, value in options.items() if value is not None}
@@ -278,6 +279,7 @@ def run(
     if again and unless_done:
         raise UsageError("--unless-done: --replace asks for the opposite; leave one out")
     with bundles.opened(bundle) as loaded:
+        Printing(quiet).notice_origin(loaded, target)
         if executor or workflow_only or profile or container:
             engine = {"executor": executor or "local", "profile": profile,
                       "container": container, "workflow_only": workflow_only}  # fmt: skip

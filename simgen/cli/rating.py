@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from simgen.cli import completing
-from simgen.cli.numbers import Real
+from simgen.cli.numbers import SECONDS
 from simgen.cli.options import RunCommand, verbosity
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 @click.option("--on", required=True, metavar="T", shell_complete=completing.targets,
               help="The target: mgpusim or gem5-se.")  # fmt: skip
 @click.option("--arch", default=None, metavar="A", help="The GPU [default: the target's].")
-@click.option("--timeout", type=Real(0, min_open=True), metavar="SECONDS",
+@click.option("--timeout", type=SECONDS, metavar="SECONDS",
               help="End the run after this time.")  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @verbosity

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from simgen.cli.numbers import Real
+from simgen.cli.numbers import SECONDS
 from simgen.cli.options import folder_of_page, settings_given, verbosity
 from simgen.errors import UsageError
 
@@ -50,7 +50,7 @@ MOST_BATCH = 2**20
 )
 @click.option(
     "--timeout",
-    type=Real(0, min_open=True),
+    type=SECONDS,
     metavar="SECONDS",
     help="End each run after this time.",
 )

@@ -1,4 +1,5 @@
-"""Compilers as children: each has a limit of time, memory and output, and ends with its parent.
+"""Compilers, Triton's too, as children: each has a limit of time, memory and output, and ends with
+its parent.
 
 A few lines of assembly (`.rept 2000000000`) or of macros keep a compiler busy for ever, and what it
 prints about them fills any memory.

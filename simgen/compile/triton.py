@@ -18,13 +18,12 @@ import importlib.metadata
 import json
 import os
 import re
-import subprocess
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from simgen import resources
-from simgen.compile import toolchain
+from simgen.compile import child, toolchain
 from simgen.compile.cache import Key
 from simgen.errors import MissingError, RefusedError, UsageError, one_line
 from simgen.storage.files import scratch_folder
@@ -40,7 +39,9 @@ KNOWN = ((3, 4), (3, 5), (3, 6), (3, 7), (3, 9))
 ARCHS = ("gfx908", "gfx90a", "gfx942", "gfx950")  # that it compiles for, with warps of 64 lanes
 LANES = 64
 MOST_LDS = 2**16
-LIMIT = 600  # seconds
+# Of the environment, what finds Python's packages and their libraries: others may change what is
+# compiled, and the file that is executed is somebody's.
+KEPT = ("PATH", "PYTHONPATH", "LD_LIBRARY_PATH")
 INSTALL = "install it: python -m pip install 'gpu-simgen[triton]'"
 PROGRAM = Path("own") / "triton_program.py"
 FILE = "source.py"
@@ -163,25 +164,21 @@ def _run(program: str, request: dict[str, Any], source: str, place: str) -> byte
     """The reply to a request, which is none of an error.
 
     Raises:
-        UsageError: the function does not compile.
+        UsageError: the function does not compile, or takes more than a compiler may.
     """
     with scratch_folder("triton") as folder:
         (folder / "program.py").write_text(program)
         (folder / FILE).write_text(source)
         (folder / "request.json").write_text(json.dumps(request))
         words = [sys.executable, "-P", str(folder / "program.py"), str(folder)]
-        try:
-            done = subprocess.run(words, cwd=folder, capture_output=True, text=True, timeout=LIMIT,
-                                  stdin=subprocess.DEVNULL, errors="replace",
-                                  env={**os.environ, "TRITON_INTERPRET": "0"})  # fmt: skip
-        except subprocess.TimeoutExpired:
-            raise UsageError(
-                f"{place}: Triton compiles for more than {LIMIT} s; make its blocks smaller"
-            ) from None
+        kept = {name: os.environ[name] for name in KEPT if name in os.environ}
+        own = {"LC_ALL": "C.UTF-8", "TMPDIR": str(folder), "HOME": str(folder)}
+        done = child.run(words, place, cwd=folder, env=kept | own)
         reply = folder / "reply.json"
         if not reply.is_file():
             said = [line for line in done.stderr.splitlines() if line.strip()]
-            fact = one_line(said[0]) if said else "it says nothing"
+            of_python = said and said[0].startswith("Traceback")
+            fact = one_line(said[-1 if of_python else 0]) if said else "it says nothing"
             raise UsageError(
                 f"{place}: Triton's compiler ends with {done.returncode} ({fact}); change the "
                 "function, its constexprs or num_warps"

@@ -33,7 +33,7 @@ from simgen.ir import (
     Workload,
     to_json,
 )
-from simgen.storage.files import write_atomic
+from simgen.storage.files import new_mode, write_atomic
 from simgen.targets.base import File, Job
 from simgen.tensors import data_file
 
@@ -285,7 +285,7 @@ def put(
         place.parent.mkdir(parents=True, exist_ok=True)
         place.write_bytes(file.content)
         if file.executable:
-            place.chmod(0o755)
+            place.chmod(new_mode(0o755))
     data_file.write_data(path / "data.h5", planned, values=given)
     manifest = {
         "data": {"id": job.data_id.hex()},

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from simgen.errors import UsageError
 from simgen.exports import base
-from simgen.storage.files import atomic_folder
+from simgen.storage.files import atomic_folder, new_mode
 from simgen.targets.cuda import Cuda
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ class AccelSimSuite(base.Export):
             (folder / FILE).write_text(_suite(home, list(programs)))
             for name, text in programs.items():
                 (folder / name).write_text(text)
-                (folder / name).chmod(0o755)
+                (folder / name).chmod(new_mode(0o755))
         return [
             f"link {home / FILE} into util/job_launching/apps of Accel-Sim, then trace with: "
             f"util/tracer_nvbit/run_hw_trace.py -B {SUITE} -D 0"

@@ -16,6 +16,7 @@ Whatever it is, it becomes a config, passes and settings, and nothing else knows
 
 from __future__ import annotations
 
+import hashlib
 import itertools
 import re
 from dataclasses import dataclass, field, replace
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
     from simgen.layers import Layer
 
 SUFFIXES = (".dnnmark", ".dnntemplate")
+LONGEST_NAME = 120  # characters of a workload's
 LONGEST_PATH = 255  # characters; longer words name no file
 
 
@@ -200,7 +202,14 @@ def _check_keys(content: Config) -> None:
 
 
 def _stem(path: Path) -> str:
-    return re.sub(r"[^A-Za-z0-9_-]+", "_", path.stem)
+    return _short(re.sub(r"[^A-Za-z0-9_-]+", "_", path.stem))
+
+
+def _short(name: str) -> str:
+    """A name that a folder can have, with letters to spare; other words have another one."""
+    if len(name) <= LONGEST_NAME:
+        return name
+    return f"{name[: LONGEST_NAME - 9]}_{hashlib.sha256(name.encode()).hexdigest()[:8]}"
 
 
 def _of_kernel(found: KernelFile, settings: Sequence[tuple[str, str]]) -> Problem:
@@ -244,7 +253,7 @@ def _from_operation(
     section = found.section(Place(name, 0))
     if directions != found.direction or (listed and directions != (Pass.FORWARD,)):
         name = f"{name}_{'_'.join(directions)}"
-    name = re.sub(r"[^A-Za-z0-9_-]+", "_", name.replace("=", ""))
+    name = _short(re.sub(r"[^A-Za-z0-9_-]+", "_", name.replace("=", "")))
     content = config.built_in(name, section)
     notes = (*((str(listed),) if listed else ()), *found.notes)
     return Problem(name, content, directions, tuple(settings), dtype or found.type, notes)

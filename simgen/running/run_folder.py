@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from simgen.bundle import run_record
 from simgen.bundle import writing as bundles
 from simgen.bundle.run_record import Run
-from simgen.errors import DamagedError, MissingError, UsageError
+from simgen.errors import DamagedError, MissingError, UsageError, cure_of
 from simgen.storage.files import PART
 from simgen.tensors import state_file
 from simgen.tensors.state_file import Mark
@@ -76,7 +76,7 @@ def begin(
     except OSError as error:
         raise MissingError(
             f"results: the folder cannot be written ({error.strerror}); "
-            "make the bundle's folder writable"
+            + cure_of(error, "make the bundle's folder writable")
         ) from None
     return Start(folder, result, run, run_record.part(workload, run.steps), workload)
 

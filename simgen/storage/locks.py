@@ -19,7 +19,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from simgen.errors import MissingError, RefusedError
+from simgen.errors import MissingError, RefusedError, cure_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -203,5 +203,5 @@ def _is(handle: int, path: Path) -> bool:
 def _unwritable(error: OSError) -> MissingError:
     return MissingError(
         f"results: the folder cannot be written ({error.strerror}); "
-        "make the bundle's folder writable"
+        + cure_of(error, "make the bundle's folder writable")
     )

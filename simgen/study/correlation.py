@@ -154,7 +154,7 @@ def outliers(
     """The layers that differ otherwise than most, with the bundle where there are several."""
     share = metrics.is_share(quantity)
     apart = {
-        place: b - a if share else math.log(b / a)
+        place: b - a if share else math.log(b) - math.log(a)
         for place, (a, b) in values.items()
         if share or min(a, b) > 0
     }

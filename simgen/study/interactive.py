@@ -100,7 +100,9 @@ def against(
     if scale:
         fit = [end / scale for end in span]
         figure.add_trace(Scatter(x=span, y=fit, mode="lines", name=f"x = {scale:.3g} y"))
-    off = {n: abs(math.log((scale or 1.0) * y / x)) for n, (x, y) in points.items()}
+    off = {
+        n: abs(math.log(scale or 1.0) + math.log(y) - math.log(x)) for n, (x, y) in points.items()
+    }
     worst = sorted(names, key=lambda name: -off[name])[:NAMED]
     figure.add_trace(
         Scatter(

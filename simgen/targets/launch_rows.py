@@ -29,7 +29,8 @@ TAKEN = {"order", "layer", "pass"}  # by results.h5, for what is no metric
 MOST_COLUMNS = 200
 LONGEST_LINE = 2**14  # bytes
 MAX_NBYTES = 2**28
-MOST = 1e30  # of a metric: what is more counts nothing, and sums of it are not finite
+# Of a metric: what is more counts nothing, and sums are not finite; nor are ratios to less.
+LEAST, MOST = 1e-30, 1e30
 
 # Of targets that time rounds of all launches: how many, and what they list of each launch.
 ROUND_OPTIONS = {
@@ -144,7 +145,7 @@ def _metric(name: str, text: str) -> float:
         value = float(text)
     except ValueError:
         raise ValueError(f"{name} is {printable(text)}, which is not a number") from None
-    if not 0 <= value <= MOST:
+    if value and not LEAST <= value <= MOST:
         raise ValueError(f"{printable(text)} is neither a time nor a count")
     return value
 

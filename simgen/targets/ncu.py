@@ -90,7 +90,7 @@ WARP = 32
 MOST_COLUMNS = 4096
 LONGEST_LINE = 2**18  # bytes
 MOST_NOTES = 10_000  # lines of the profiler's own
-MOST = 1e30
+LEAST, MOST = 1e-30, 1e30
 
 
 def stalled(reason: str) -> str:
@@ -211,6 +211,6 @@ def _value(name: str, text: str) -> float:
         value = float(text.replace(",", ""))
     except ValueError:
         raise ValueError(f"{name} is {printable(text)}, which is not a number") from None
-    if not 0 <= value <= MOST:
+    if value and not LEAST <= value <= MOST:
         raise ValueError(f"{name} is {printable(text)}, which is no count")
     return value

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from queue import SimpleQueue
 from typing import TYPE_CHECKING
 
-from simgen.errors import MissingError, UsageError
+from simgen.errors import MissingError, UsageError, is_full
 from simgen.ir import PAGE
 
 if TYPE_CHECKING:
@@ -222,7 +222,7 @@ def disk_errors(path: Path, needed: int) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        if is_full(error):
             raise _disk_full(path, needed, _free_space(path)) from error
         if error.errno == errno.EFBIG:
             cure = "raise the limit (ulimit -f) or choose another disk"

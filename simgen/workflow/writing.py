@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from simgen import resources
 from simgen.bundle import outputs
 from simgen.bundle import writing as bundles
-from simgen.errors import DamagedError, RefusedError
+from simgen.errors import DamagedError, RefusedError, printable
 from simgen.running import capacity
 from simgen.storage import schema
 from simgen.storage.files import read_regular, write_atomic
@@ -53,7 +53,14 @@ def read(folder: Path) -> Workflow | None:
     """
     path = folder / jobs.FILE
     try:
-        return from_json(Workflow, schema.parse(read_regular(path, MAX_NBYTES)))
+        found = from_json(Workflow, schema.parse(read_regular(path, MAX_NBYTES)))
+        places = [each.path for each in found.bundles.values()]
+        results = [(each.bundle, each.result) for each in found.points.values()]
+        if any(len(set(each)) < len(each) for each in (places, results)):
+            raise SchemaError("a bundle or a result stands in it twice")
+        if lacking := {bundle for bundle, _ in results} - found.bundles.keys():
+            raise SchemaError(f"no bundle {printable(min(lacking))}")
+        return found
     except FileNotFoundError:
         return None
     except (OSError, SchemaError) as error:

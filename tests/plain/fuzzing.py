@@ -36,8 +36,8 @@ import onnx.numpy_helper
 from handmade import BOTH, build, lowered_text, run_by_hand, with_manifest
 
 from simgen import errors, resources
+from simgen.bundle import built_here, result_digest, results, run_record, saved_result, verdict_file
 from simgen.bundle import manifest as manifests
-from simgen.bundle import result_digest, results, run_record, saved_result, verdict_file
 from simgen.bundle import writing as bundles
 from simgen.cli import main
 from simgen.storage import hdf5, seal
@@ -1016,7 +1016,7 @@ def drawing(drawn: bool) -> Iterator[None]:
 
 
 def _verdict(case: Case, out: str) -> str:
-    lines = case.err.splitlines()
+    lines = [line for line in case.err.splitlines() if built_here.FACT not in line]
     if case.code not in USERS.get(case.kind, EXPECTED):
         return f"exit code {case.code}"
     if case.kind == "--values" and case.code == 0 and case.change.startswith(OUTSIDE):

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import csv
 import json
+import os
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from simgen.bundle import manifest
+from simgen.bundle import built_here, manifest
 from simgen.bundle import writing as bundles
 from simgen.compile.build import Builder
 from simgen.compile.cache import Cache
@@ -65,9 +66,16 @@ def build(
     """A bundle for `targets`, by default cuda."""
     builder = Builder(Cache(path.parent / "never-used"))
     chosen = targets or (Cuda(),)
-    return bundles.write(
-        path, made_from, chosen, builder, provenance, replace_results=replace_results
+    return _known(
+        bundles.write(path, made_from, chosen, builder, provenance, replace_results=replace_results)
     )
+
+
+def _known(made: Bundle) -> Bundle:
+    """The bundle, whose runs say nothing of where it is from; in a cache of the test's own."""
+    if "SIMGEN_CACHE_DIR" in os.environ:
+        built_here.remember(made, made.targets)
+    return made
 
 
 def computed(made: Bundle) -> dict[str, Array]:
@@ -114,7 +122,7 @@ def with_manifest(made: Bundle, **changes: Any) -> Bundle:
     """The bundle with another manifest, as if it had been built so."""
     changed = manifest.sealed({**made.manifest, **changes})
     (made.path / bundles.MANIFEST).write_bytes(manifest.text(changed))
-    return replace(made, manifest=changed)
+    return _known(replace(made, manifest=changed))
 
 
 def tree(folder: Path) -> dict[str, bytes]:

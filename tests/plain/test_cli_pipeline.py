@@ -8,6 +8,7 @@ import re
 import shutil
 import subprocess
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -414,3 +415,16 @@ def test_values_that_changed_in_the_data_file_are_noticed(simgen, ran):
     content[data_file.read_header(path).entries[0].offset] ^= 1
     path.write_bytes(content)
     fails(simgen("diff net"), 7, "data.h5")
+
+
+@pytest.mark.parametrize("length", [120, 121, 250])
+def test_the_default_folder_has_a_name_of_bounded_length(simgen, length):
+    text = "[Activation]\nname=a\nn=1\nc=7\nh=1\nw=1\n"
+    for first in "ab":
+        config = Path(f"{first}{'x' * (length - 1)}"[: 255 - len(".dnnmark")] + ".dnnmark")
+        config.write_text(text)
+        done = simgen("build", str(config), "--target", "cuda")
+        assert done.code == 0, done.err
+    folders = [path for path in Path().glob("[ab]*") if path.is_dir()]
+    assert len(folders) == 2
+    assert all(len(path.name) <= 120 for path in folders)

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import socket
 
+import click
 import pytest
 from command_line import fails
 from handmade import build, small
 
 from simgen import errors
-from simgen.storage import files
+from simgen.cli import inventory, main
+from simgen.storage import files, locks
 
 LONG = "x" * 100_000
 
@@ -123,3 +126,46 @@ def test_a_pipe_without_a_writer_does_not_hang(simgen, tmp_path, monkeypatch, na
     assert done.code == code, done
     if code:
         fails(done, code)
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT, errno.EFBIG])
+def test_a_full_disk_is_not_cured_by_permissions(number):
+    error = OSError(number, os.strerror(number))
+    told = str(locks._unwritable(error))
+    assert "writable" not in told
+    assert told.endswith(("free some space", "raise the limit (ulimit -f)"))
+    denied = OSError(errno.EACCES, os.strerror(errno.EACCES))
+    assert str(locks._unwritable(denied)).endswith("make the bundle's folder writable")
+
+
+def test_no_memory_is_no_bug(simgen, monkeypatch):
+    def none(*given, **more):
+        raise MemoryError
+
+    monkeypatch.setattr(inventory.list_, "invoke", none)
+    done = simgen("list")
+    fails(done, 3, "memory")
+    assert "bug" not in done.err
+
+
+def numeric_options(command=main.cli, words=()):
+    """(command, option) of all that take a number."""
+    if isinstance(command, click.Group):
+        for name in command.commands:
+            yield from numeric_options(command.commands[name], (*words, name))
+        return
+    for param in command.get_params(click.Context(command)):
+        if isinstance(param.type, click.types.IntParamType | click.types.FloatParamType):
+            yield pytest.param(command, param, id=" ".join((*words, param.name)))
+
+
+@pytest.mark.parametrize(("command", "param"), list(numeric_options()))
+def test_numbers_have_a_bound(command, param):
+    for text in ("9" * 40, "9" * 5000, "-" + "9" * 40, "1e400", "nan"):
+        with pytest.raises(click.BadParameter):
+            param.type.convert(text, param, click.Context(command))
+
+
+def test_sizes_have_a_bound(simgen, tmp_path):
+    for text in ("9" * 40, "9" * 5000, "9" * 5000 + "G"):
+        fails(simgen("data", str(tmp_path / "x"), "--bytes", text), 2, "not a size")

@@ -8,7 +8,14 @@ import pytest
 from click.testing import CliRunner
 
 from simgen.cli import main, sweep_files
-from simgen.errors import ConfigError, MissingError, RefusedError, RunError, UsageError
+from simgen.errors import (
+    ConfigError,
+    DamagedError,
+    MissingError,
+    RefusedError,
+    RunError,
+    UsageError,
+)
 from simgen.running import pieces as cuts
 from simgen.running.pieces import Cutting
 from simgen.workflow import engine, executors, jobs, planning, sweep_spec, writing
@@ -245,3 +252,19 @@ def test_marks_of_results_that_are_gone_are_taken_back(workflow, tmp_path):
     engine._forget(folder, workflow)
     marks = [each for each in (folder / "done").rglob("*") if each.is_file()]
     assert [each.name for each in marks] == [point.bundle]
+
+
+@pytest.mark.parametrize("change", ["twice", "nowhere", "place"])
+def test_points_are_of_bundles_and_have_results_of_their_own(workflow, tmp_path, change):
+    writing.write(tmp_path, workflow, Executor("local"), 2)
+    told = json.loads((tmp_path / "workflow.json").read_text())
+    one, *others = told["points"].values()
+    if change == "twice":
+        others[0].update(bundle=one["bundle"], result=one["result"])
+    elif change == "nowhere":
+        one["bundle"] = "\x1b[31m"
+    else:
+        told["bundles"]["other"] = next(iter(told["bundles"].values()))
+    (tmp_path / "workflow.json").write_text(json.dumps(told))
+    with pytest.raises(DamagedError, match=r"stands in it twice|no bundle '\\x1b\[31m'"):
+        writing.read(tmp_path)

@@ -24,7 +24,7 @@ from simgen.bundle import finding, results
 from simgen.bundle import writing as bundles
 from simgen.compile import render
 from simgen.compile.build import Builder
-from simgen.compile.cache import Cache
+from simgen.compile.cache import Cache, simulators_root
 from simgen.errors import RefusedError, RunError
 from simgen.ir import (
     Buffer,
@@ -306,6 +306,20 @@ def test_a_damaged_bundle_is_refused_by_simgen_and_by_the_script(tmp_path: Path)
     )  # fmt: skip
     data.unlink()
     assert script(bundle)[0] == 3
+
+
+def test_samples_that_are_none_are_damage(tmp_path: Path) -> None:
+    build(tmp_path, "activation_fwd")
+    results = tmp_path / "b/results/mgpusim"
+    simgen("run", "b", where=tmp_path)
+    sources = runner_place(tmp_path / "b/mgpusim/runner").name
+    runner = next(simulators_root().glob(f"{sources}/*/runner"))
+    for samples in ("[null]", "[{}]", '[{"launch": null}]'):
+        (results / "run.json").write_text(f'{{"samples": {samples}}}')
+        words = [str(runner), "-mode", "timing", str(tmp_path / "b"), str(results)]
+        done = subprocess.run(words, capture_output=True, text=True, timeout=TIMEOUT)
+        assert "run.json: a sample of work-groups that are not there" in done.stderr
+        assert "goroutine" not in done.stderr
 
 
 def test_kernels_of_another_architecture_are_refused(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from simgen.compile import ptx_modules
 from simgen.conform.ptx import description
 from simgen.conform.ptx.running import LAUNCHER, MOST_LOG
 from simgen.errors import MissingError
-from simgen.storage.files import read_regular
+from simgen.storage.files import new_mode, read_regular
 from simgen.targets import TARGETS
 from simgen.targets.gpgpusim import needs
 
@@ -124,7 +124,7 @@ class GpgpuSimMachine:
         (folder / "takes.txt").write_text(ptx_modules.resource_lines(takes, arch))
         (folder / "bin").mkdir()
         (folder / "bin" / "ptxas").write_text("#!/bin/sh\ncat takes.txt >&2\n")
-        (folder / "bin" / "ptxas").chmod(0o755)
+        (folder / "bin" / "ptxas").chmod(new_mode(0o755))
 
     def said(self, log: str) -> str:
         """The last line that tells of something."""

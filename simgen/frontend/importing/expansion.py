@@ -39,6 +39,7 @@ SINCE = {"LayerNormalization": 17, "Gelu": 20}
 LOWEST, LOW = -3.4028234663852886e38, -1e30  # of float32; what is above it, and hides as well
 LOWEST_OF_HALF = -49152.0  # so that scores may be added
 LARGEST = 2**24  # elements of a mask that is combined with others here
+MOST_TABLE = 2**26  # elements: 8,192 words that see as many
 CACHES = "keeps keys and values of earlier words; export the model without a cache"
 
 
@@ -132,6 +133,12 @@ class Parts:
                 found = found.decode() if isinstance(found, bytes) else found
                 return type(usual)(found) if usual is not None else found
         return usual
+
+    def room(self, *extents: int) -> None:
+        """Refuse what needs a table of these extents, where it is too large to be made here."""
+        if prod(extents) > MOST_TABLE:
+            text = "x".join(map(str, extents))
+            raise Refused(f"needs a table of {text}, and {MOST_TABLE:,} elements are the most")
 
     def ignore(self, *names: str) -> None:
         """Attributes that change nothing here."""
@@ -408,6 +415,7 @@ def _places(p: Parts, at: int, batch: int, length: int) -> str:
     p.refuse(
         p.shape(at) != (1,), f"has position_ids of {p.shape(at)}, for {batch} x {length} words"
     )
+    p.room(batch, length)
     every = np.tile(np.arange(length, dtype=np.int64), (batch, 1))
     return p.add("places", "Add", p.input(at), p.constant(every))
 
@@ -445,6 +453,7 @@ def _scores(p: Parts, heads: _Heads, scale: float) -> str:
 
 def _causal(p: Parts, scores: str, heads: _Heads, low: float, first: int) -> str:
     """Queries see keys up to their own place, of which the first query has `first`."""
+    p.room(heads.queries, heads.keys)
     rows = np.arange(heads.queries)[:, np.newaxis] + first
     hidden = np.where(np.arange(heads.keys) > rows, np.float32(low), np.float32(0))
     return p.add("causal", "Add", scores, p.constant(hidden.astype(np.float32)))
@@ -470,6 +479,7 @@ def _masked(p: Parts, scores: str, at: int, heads: _Heads, batch: int, low: floa
         return scores
     shape, mask = p.shape(at), p.input(at)
     if shape == (batch,) and batch != heads.keys:
+        p.room(heads.keys)
         every = p.constant(np.arange(heads.keys, dtype=np.int32).reshape(1, 1, 1, heads.keys))
         lengths = p.shaped("lengths", mask, batch, 1, 1, 1)
         seen = p.add("seen", "Less", every, lengths)
@@ -595,6 +605,7 @@ def attention(p: Parts) -> None:
         counts[1], keys = p.shape(1)[1:3]
         q, v = p.input(0), p.input(2)
         k = p.add("k_turned", "Transpose", p.input(1), perm=[0, 1, 3, 2])
+    p.room(queries, keys)
     shared, of_values = counts[0] // counts[1], p.shape(2)[-1] // (counts[1] if rows else 1)
     if shared > 1:
         k = _repeated(p, "k", k, (batch, counts[1], features, keys), shared)

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass, field
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 from simgen.frontend.importing.draft import FLAGS, FLOATS, INTEGERS
@@ -76,6 +77,7 @@ class _Flags:
     found: dict[str, _Flag] = field(default_factory=dict)  # by tensor
     last: list[Operator] = field(default_factory=list)
     numbers: dict[tuple[str, tuple[int, ...]], str] = field(default_factory=dict)
+    room: int = 2 * LARGEST  # for elements of all that is combined
 
     def __post_init__(self) -> None:
         for each in self.values.model.graph.input:
@@ -165,6 +167,9 @@ class _Flags:
             held = flag.either if flag else (other.array(),) * 2
             for side, array in zip(sides, held, strict=True):
                 side.append(array)
+        self.room -= prod(np.broadcast_shapes(*(each.shape for each in sides[0])))
+        if self.room < 0:
+            return None
         function: Made = getattr(np, ELEMENTS[node.kind])
         with np.errstate(all="ignore"):
             zero, one = (np.asarray(function(*side)) for side in sides)

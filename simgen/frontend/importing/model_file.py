@@ -6,14 +6,15 @@ buffers limit (2 GiB, depth) is limited here too.
 
 from __future__ import annotations
 
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 from simgen.errors import ConfigError, MissingError, cut, one_line, printable
 from simgen.frontend.importing import torch_program
-from simgen.storage.files import NotRegularError, open_regular
+from simgen.storage.files import NotRegularError, leads_out, open_regular
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
     from pathlib import Path
 
     import onnx
@@ -22,6 +23,9 @@ if TYPE_CHECKING:
 SUFFIXES = (".onnx", torch_program.SUFFIX)
 MAX_NBYTES = 2**31 - 1  # of the file: more is none that protocol buffers can hold
 MAX_NODES = 2**16
+PACKED = {4: (21, 22, 23), 2: (25, 26)}  # bits of an element -> TensorProto.DataType
+MAX_DEPTH = 100  # of functions that call functions
+MAX_COPIED = 2**27  # bytes of functions, in all places that call them
 EXTRA = "gpu-simgen[onnx]"
 
 
@@ -99,11 +103,75 @@ def _inlined(model: onnx.ModelProto, where: str) -> onnx.ModelProto:
         return model
     from onnx import inliner
 
+    _check_functions(model, where)
     try:
         return inliner.inline_local_functions(model)
     except Exception as error:
         fact = cut(one_line(str(error)), 200)
         raise ConfigError(where, f"its functions cannot be put in ({fact}); check it") from None
+
+
+def _check_functions(model: onnx.ModelProto, where: str) -> None:
+    """Functions may call each other twice, and so become 2^n nodes.
+
+    Raises:
+        ConfigError: the model without functions has too many nodes or bytes, or one calls itself.
+    """
+
+    def key(domain: str, name: str, given: object) -> tuple[str, str, str]:
+        return "" if domain == "ai.onnx" else domain, name, getattr(given, "overload", "")
+
+    functions = {key(each.domain, each.name, each): each for each in model.functions}
+    sizes: dict[tuple[str, str, str], tuple[int, int]] = {}
+
+    def size(
+        nodes: Iterable[onnx.NodeProto], within: tuple[tuple[str, str, str], ...]
+    ) -> tuple[int, int]:
+        count = nbytes = 0
+        for node in nodes:
+            called = key(node.domain, node.op_type, node)
+            if called in within or len(within) > MAX_DEPTH:
+                fact = f"function {printable(node.op_type)} calls itself, or others too deeply"
+                raise ConfigError(where, f"{fact}; correct the model")
+            if called in functions and called not in sizes:
+                sizes[called] = size(functions[called].node, (*within, called))
+            more = sizes.get(called, (1, 0))
+            inner = (g for each in node.attribute for g in (each.g, *each.graphs) if g.node)
+            parts = [size(graph.node, within) for graph in inner]
+            count += more[0] + sum(one for one, _ in parts)
+            nbytes += node.ByteSize() + more[1] + sum(other for _, other in parts)
+        return count, nbytes
+
+    count, nbytes = size(model.graph.node, ())
+    copied = nbytes - model.ByteSize()
+    if count > MAX_NODES or copied > MAX_COPIED:
+        fact = f"its functions become {count:,} nodes and {nbytes:,} bytes"
+        raise ConfigError(
+            where, f"{fact}, more than {MAX_NODES:,} or {MAX_COPIED:,}; cut the model"
+        )
+
+
+def _outside(tensor: onnx.TensorProto, folder: Path) -> onnx.TensorProto:
+    """A tensor that is kept outside of the file, with its bytes.
+
+    Raises:
+        ValueError: they are not in a regular file of the model's folder, or too few or many.
+    """
+    from onnx import TensorProto, helper
+
+    told = {each.key: each.value for each in tensor.external_data}
+    path = folder / told["location"]
+    if leads_out(path, folder):
+        raise ValueError(f"{told['location']} leads out of the model's folder; put it there")
+    item = helper.tensor_dtype_to_np_dtype(tensor.data_type).itemsize
+    bits = next((bits for bits, types in PACKED.items() if tensor.data_type in types), 8 * item)
+    most = -(-prod(tensor.dims) * bits // 8)
+    with open_regular(path) as file:
+        file.seek(int(told.get("offset", 0)))
+        content = file.read(min(int(told.get("length", most)), most))
+    return TensorProto(
+        dims=tensor.dims, data_type=tensor.data_type, name=tensor.name, raw_data=content
+    )
 
 
 def array(tensor: onnx.TensorProto, folder: Path) -> NDArray[Any]:
@@ -117,7 +185,7 @@ def array(tensor: onnx.TensorProto, folder: Path) -> NDArray[Any]:
     where = one_line(str(folder))
     try:
         if external_data_helper.uses_external_data(tensor):
-            external_data_helper.load_external_data_for_tensor(tensor, str(folder))
+            tensor = _outside(tensor, folder)
         return numpy_helper.to_array(tensor)
     except Exception as error:
         fact = cut(one_line(str(error)), 200)

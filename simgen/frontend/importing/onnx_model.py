@@ -80,7 +80,10 @@ def read(path: Path, settings: Mapping[str, str]) -> Imported:
     values = Values(model, where, path.parent)
     draft = Draft(values, Counter())
     variables = _inputs(model, draft, where, settings)
-    refused = _translate(model, _needed(model), draft)
+    try:
+        refused = _translate(model, _needed(model), draft)
+    except Refused as error:  # what patterns look at
+        raise ConfigError(where, f"a tensor {error}; correct the model") from None
     if refused:
         raise ConfigError(where, _refusal(refused))
     filled = {name: settings[name] for name in variables}

@@ -12,6 +12,7 @@ PyTorch 2.15 writes.
 from __future__ import annotations
 
 import json
+import os
 import re
 import zipfile
 import zlib
@@ -34,6 +35,11 @@ GRAPH = "models/model.json"
 WEIGHTS = ("data/weights", "model_weights_config.json")
 CONSTANTS = ("data/constants", "model_constants_config.json")
 MAX_JSON = 2**27  # bytes
+MAX_VALUES = 2**22  # in it
+# Of what is packed, bytes of the file stand for so many at most, and for the first MAX_PACKED more.
+JSON_GROWTH = 64
+GROWTH = 8
+MAX_PACKED = 2**20
 MAX_NBYTES = 2**31 - 2**20  # of all parameters
 SIZES = {6: 4, 7: 8, 10: 2, 1: 4, 11: 8, 9: 1, 16: 2}  # bytes of an element
 OPSET = 17
@@ -52,7 +58,7 @@ def model(file: IO[bytes], path: Path) -> onnx.ModelProto:
     where = one_line(str(path))
     try:
         with zipfile.ZipFile(file) as archive:
-            return _Program(archive).model()
+            return _Program(archive, os.fstat(file.fileno()).st_size).model()
     except ConfigError as error:
         raise ConfigError(where, str(error).partition(": ")[2]) from None
     except UNREADABLE as error:
@@ -64,8 +70,9 @@ def model(file: IO[bytes], path: Path) -> onnx.ModelProto:
 
 
 class _Program:
-    def __init__(self, archive: zipfile.ZipFile) -> None:
+    def __init__(self, archive: zipfile.ZipFile, nbytes: int) -> None:
         self.archive = archive
+        self.nbytes = nbytes
         names = [name for name in archive.namelist() if name.endswith(GRAPH)]
         if len(names) != 1:
             raise ConfigError("pt2", f"no {GRAPH} in it, so no program of torch.export")
@@ -75,9 +82,13 @@ class _Program:
 
     def json(self, name: str) -> Any:
         info = self.archive.getinfo(self.root + name)
-        if info.file_size > MAX_JSON:
-            raise ConfigError("pt2", f"{name} in it is larger than {MAX_JSON} bytes")
-        return json.loads(self.archive.read(info))
+        most = min(MAX_JSON, MAX_PACKED + JSON_GROWTH * self.nbytes)
+        if info.file_size > most:
+            raise ConfigError("pt2", f"{name} in it is larger than {most} bytes; cut the model")
+        content = self.archive.read(info)
+        if sum(map(content.count, (b",", b"[", b"{"))) > MAX_VALUES:
+            raise ConfigError("pt2", f"{name} in it has more than {MAX_VALUES} values; cut it")
+        return json.loads(content)
 
     def model(self) -> onnx.ModelProto:
         from onnx import helper
@@ -159,17 +170,15 @@ class _Program:
             name for node in self.graph["nodes"] for each in node["inputs"]
             for name in tensors_of(each["arg"])
         }  # fmt: skip
-        total = 0
-        made = []
+        most = min(MAX_NBYTES, MAX_PACKED + GROWTH * self.nbytes)
+        made: list[onnx.TensorProto] = []
         for name, own in called.items():
             if name in used:
-                made.append(self._tensor(name, *files[own]))
-                total += len(made[-1].raw_data)
-                if total > MAX_NBYTES:
-                    raise ConfigError("pt2", f"parameters of more than {MAX_NBYTES} bytes in it")
+                room = most - sum(len(each.raw_data) for each in made)
+                made.append(self._tensor(name, *files[own], room))
         return made
 
-    def _tensor(self, name: str, member: str, told: Any) -> onnx.TensorProto:
+    def _tensor(self, name: str, member: str, told: Any, room: int) -> onnx.TensorProto:
         from onnx import TensorProto
 
         meta = told["tensor_meta"]
@@ -187,9 +196,13 @@ class _Program:
         start = int(meta["storage_offset"]["as_int"]) * SIZES[element]
         nbytes = prod(shape) * SIZES[element]
         info = self.archive.getinfo(self.root + member)
-        if not 0 <= start <= start + nbytes <= info.file_size <= MAX_NBYTES:
+        if not 0 <= start <= start + nbytes <= info.file_size:
             raise ConfigError("pt2", f"parameter {printable(name)} is damaged")
-        content = self.archive.read(info)[start : start + nbytes]
+        if start + nbytes > room:
+            fact = f"with parameter {printable(name)}, parameters take more than the file can hold"
+            raise ConfigError("pt2", f"{fact}; store it without compression, each tensor once")
+        with self.archive.open(info) as file:
+            content = file.read(start + nbytes)[start:]
         return TensorProto(dims=shape, data_type=element, name=name, raw_data=content)
 
 

@@ -6,6 +6,7 @@ a layer; it is, when its values are wanted, because shapes follow from them or f
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property, partial
 from math import prod
@@ -28,6 +29,9 @@ FEW = 16  # numbers that shapes may follow from, beside whole ones
 WHOLE = (6, 7)  # TensorProto.INT32, INT64
 MAX_ELEMENTS = 2**31 - 1  # of any tensor, as of layers
 DOMAINS = ("", "ai.onnx")  # of ONNX's own operators
+MOST_NBYTES = 2**28  # of what is computed here at a time; or a multiple of what is stored
+MOST_WORK = 2**33  # bytes that are computed for one tensor; a node counts as LEAST_WORK at least
+LEAST_WORK = 2**22
 RANDOM = ("RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike", "Multinomial",
           "Bernoulli")  # fmt: skip
 
@@ -98,6 +102,9 @@ class Values:
     names: set[str] = field(default_factory=set)  # that are taken
     # Names of the trained tensors, where the file tells them from others; ONNX does not.
     declared: frozenset[str] | None = None
+    held: int = 0  # bytes of what is being computed
+    work: int = 0  # and that were computed for it
+    depth: int = 0
 
     def __post_init__(self) -> None:
         graph = self.model.graph
@@ -127,6 +134,17 @@ class Values:
             for each in (*graph.input, *graph.value_info, *graph.output)
             if each.type.HasField("tensor_type")
         }
+
+    @cached_property
+    def stored(self) -> int:
+        """Bytes of the file, and of files with tensors outside of it."""
+        outside = {e.value for tensor in self.model.graph.initializer
+                   for e in tensor.external_data if e.key == "location"}  # fmt: skip
+        total = int(self.model.ByteSize())
+        for name in outside:
+            with contextlib.suppress(OSError, ValueError):
+                total += (self.folder / name).stat().st_size
+        return total
 
     @cached_property
     def read(self) -> frozenset[str]:
@@ -215,11 +233,33 @@ class Values:
     def _computed(
         self, node: onnx.NodeProto, names: Sequence[str], version: int
     ) -> list[NDArray[Any]]:
+        outer, made = self.held, sum(_nbytes(self.known[name]) for name in names)
+        self.work = max(made, LEAST_WORK) + (self.work if self.depth else 0)
+        self.depth += 1
+        try:
+            given = {}
+            for name in dict.fromkeys(filter(None, node.input)):
+                given[name] = self.known[name].array()
+                self.held += given[name].nbytes
+            if self.held + made > max(MOST_NBYTES, 4 * self.stored):
+                raise Refused("is computed from tensors larger than all that the model stores")
+            if self.work > max(MOST_WORK, 64 * self.stored):
+                raise Refused("is computed from too many others")
+            return self._evaluated(node, names, version, given)
+        finally:
+            self.held, self.depth = outer, self.depth - 1
+
+    def _evaluated(
+        self,
+        node: onnx.NodeProto,
+        names: Sequence[str],
+        version: int,
+        given: dict[str, NDArray[Any]],
+    ) -> list[NDArray[Any]]:
         import numpy as np
         from onnx import helper
         from onnx.reference import ReferenceEvaluator
 
-        given = {name: self.known[name].array() for name in node.input if name}
         infos = [
             helper.make_tensor_value_info(n, self.known[n].element, self.known[n].shape)
             for n in given
@@ -267,6 +307,16 @@ class Values:
                 raise Refused(f"gives a tensor of {prod(dims)} elements, which is too large")
             made[name] = Value(tuple(dims), tensor.elem_type)
         return made
+
+
+def _nbytes(value: Value) -> int:
+    from onnx import helper
+
+    try:
+        item = helper.tensor_dtype_to_np_dtype(value.element).itemsize
+    except KeyError:
+        item = 8
+    return value.size * int(item)
 
 
 def _part(computed: Callable[[], list[NDArray[Any]]], at: int) -> NDArray[Any]:

@@ -76,7 +76,8 @@ END = "---------- End Simulation Statistics"
 LONGEST_LINE = 2**20  # bytes; a vector or a histogram may stand on one line
 MOST_STATISTICS = 2**21  # of a dump
 MOST_AT_ONCE = 2**26  # bytes that are looked at while a file grows
-MOST = 1e30  # of a statistic: what is more counts nothing, and sums of it are not finite
+# Of a statistic: what is more counts nothing, and sums are not finite; nor are ratios to less.
+LEAST, MOST = 1e-30, 1e30
 
 
 @dataclass(frozen=True)
@@ -243,7 +244,7 @@ def _statistic(line: str) -> dict[str, float]:
         value = float(words[1])
     except (IndexError, ValueError):
         return {}
-    return {words[0]: value} if abs(value) <= MOST else {}
+    return {words[0]: value} if not value or LEAST <= abs(value) <= MOST else {}
 
 
 def kernel_metrics(block: Mapping[str, float]) -> dict[str, float] | None:

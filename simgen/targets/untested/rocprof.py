@@ -69,7 +69,7 @@ DESCRIPTOR = ".kd"  # ends the symbol by which a runtime knows a kernel
 MOST_COLUMNS = 100
 LONGEST_LINE = 2**16  # bytes
 MOST_LINES = 10_000_000
-MOST = 1e30
+LEAST, MOST = 1e-30, 1e30
 
 
 def file_of(number: int) -> str:
@@ -176,6 +176,6 @@ def _number(name: str, text: str) -> float:
         value = float(text)
     except ValueError:
         raise ValueError(f"{printable(name)} is {printable(text)}, not a number") from None
-    if not 0 <= value <= MOST:
+    if value and not LEAST <= value <= MOST:
         raise ValueError(f"{printable(name)} is {printable(text)}, which is no count")
     return value

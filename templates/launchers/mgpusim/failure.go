@@ -64,24 +64,30 @@ func catchPanics() func() {
 	last := &lastPanic{}
 	log.SetFlags(0)
 	log.SetOutput(io.MultiWriter(os.Stderr, last))
-	atexit.Register(func() { explain(last.text) })
+	atexit.Register(func() { explain(last.text, last.stack) })
 	return func() {
 		if r := recover(); r != nil {
 			debug.PrintStack()
-			explain(fmt.Sprint(r))
+			explain(fmt.Sprint(r), string(debug.Stack()))
 		}
 	}
 }
 
-// lastPanic keeps what the driver logged of a panic.
-type lastPanic struct{ text string }
+// lastPanic keeps what the driver logged of a panic, and the stack, which is there until it has.
+type lastPanic struct{ text, stack string }
 
 func (l *lastPanic) Write(line []byte) (int, error) {
 	if text, found := strings.CutPrefix(string(line), "Panic: "); found {
-		l.text = strings.TrimSpace(text)
+		l.text, l.stack = strings.TrimSpace(text), string(debug.Stack())
 	}
 	return len(line), nil
 }
+
+// beyond is what Go says of an index: a kernel's, if an instruction was being executed, or a mistake of
+// the simulator or of this program.
+var beyond = regexp.MustCompile(`slice bounds out of range|index out of range`)
+
+const executing = "main.(*fast).Run("
 
 // What a panic says -> what it means and what to do.
 var meanings = []struct {
@@ -91,7 +97,10 @@ var meanings = []struct {
 	{regexp.MustCompile(`page not found|translation not found|beyond the storage capacity`),
 		"touched an address that is not mapped",
 		"find out which with: simgen build --target host --sanitize"},
-	{regexp.MustCompile(`exceeds LDS size|slice bounds out of range|index out of range`),
+	{regexp.MustCompile(`exceeds LDS size`),
+		"accessed memory outside of its LDS",
+		"find out which with: simgen build --target host --sanitize"},
+	{beyond,
 		"accessed memory outside of its LDS or of a register file",
 		"find out which with: simgen build --target host --sanitize"},
 	{regexp.MustCompile(`Failed to decode instruction at PC=.*not find the instruction format`),
@@ -110,11 +119,11 @@ var (
 )
 
 // explain ends the run. `simgen run` adds the line of the source to "instruction NUMBER, NAME".
-func explain(text string) {
+func explain(text, stack string) {
 	text = strings.TrimSpace(text)
 	found := culprit(text)
 	for _, m := range meanings {
-		if m.pattern.MatchString(text) {
+		if m.pattern.MatchString(text) && (m.pattern != beyond || strings.Contains(stack, executing)) {
 			cure := m.cure
 			if running.kernel != nil && !running.kernel.legalised {
 				cure += ", or build the bundle again without --no-legalise"

@@ -47,7 +47,7 @@ func readProbe(b *bundle, results string) *probe {
 	}
 	file, err := os.Create(filepath.Join(results, "probe.csv"))
 	if err != nil {
-		fail(exitNoOutput, "probe.csv: cannot be written (%v); make the folder writable", reason(err))
+		fail(exitNoOutput, "probe.csv: cannot be written (%v); check the folder, its permissions and the space on the disk", reason(err))
 	}
 	p := &probe{map[string]map[uint64]block{}, map[string]map[uint64]bool{}, csv.NewWriter(file), nil}
 	for name, list := range tried {

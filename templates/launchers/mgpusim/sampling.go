@@ -48,7 +48,7 @@ func readSamples(o options, w *workload) map[int]*sample {
 	if os.IsNotExist(err) {
 		return nil
 	}
-	var run struct{ Samples []*sample }
+	var run struct{ Samples []sample }
 	if err != nil || json.Unmarshal(raw, &run) != nil {
 		fail(exitDamaged, "run.json: cannot be read; run it again")
 	}
@@ -57,7 +57,8 @@ func readSamples(o options, w *workload) map[int]*sample {
 		launches = append(launches, s.Launches...)
 	}
 	found := map[int]*sample{}
-	for _, s := range run.Samples {
+	for i := range run.Samples {
+		s := &run.Samples[i]
 		if s.Launch < 0 || s.Launch >= len(launches) || !s.fits(int(launches[s.Launch].groups())) {
 			fail(exitDamaged, "run.json: a sample of work-groups that are not there; run it again")
 		}
