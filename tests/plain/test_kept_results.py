@@ -24,9 +24,8 @@ cp -r made "results/$SIMGEN_RESULT"
 
 
 @pytest.fixture(name="made")
-def a_bundle(tmp_path, monkeypatch):
+def a_bundle(own_folder, tmp_path, monkeypatch):
     """A bundle whose run.sh leaves a copy of `made`, and may run here."""
-    monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(NvidiaGpu, "missing", lambda self, bundle=None: [])
     script = File(GOOD.encode(), executable=True)
     monkeypatch.setattr(CudaPackage, "folder", lambda self, job, builder: {"run.sh": script})
