@@ -134,7 +134,7 @@ def host_text(own: OwnSource, name: str) -> str:
     text = _DYNAMIC_LDS.sub(r"SIMGEN_DYNAMIC_LDS(\2, \3);", text)
     # The prelude has some of the vector types, as kernels of simgen use them.
     renamed_types = "".join(f"#define {t} simgen_{t}\n" for t in PRELUDE_TYPES)
-    ahead = f"{renamed_types}{_dialect(own)}{_variables(own)}"
+    ahead = f"{renamed_types}#define warpSize {own.warp}\n{_dialect(own)}{_variables(own)}"
     # The next kernel's text is the same, with the same guards.
     macros = dict.fromkeys(_DEFINED.findall(ahead + text))
     before = "".join(f'#pragma push_macro("{each}")\n' for each in macros)

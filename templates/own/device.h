@@ -18,30 +18,22 @@ static __device__ __forceinline__ unsigned simgen_hidden(unsigned at)
 {
     return ((const __attribute__((address_space(4))) unsigned *)__builtin_amdgcn_implicitarg_ptr())[at];
 }
-#define SIMGEN_INDEX(type, read)                                                                   \
+/* Their members are unsigned, as HIP and CUDA declare them: each is read where it is named. */
+#define SIMGEN_INDEX(type, name, of_x, of_y, of_z)                                                 \
     struct type {                                                                                  \
-        __device__ __forceinline__ operator unsigned() const { return read; }                      \
-    }
-SIMGEN_INDEX(simgen_item_x, __builtin_amdgcn_workitem_id_x());
-SIMGEN_INDEX(simgen_item_y, __builtin_amdgcn_workitem_id_y());
-SIMGEN_INDEX(simgen_item_z, __builtin_amdgcn_workitem_id_z());
-SIMGEN_INDEX(simgen_group_x, __builtin_amdgcn_workgroup_id_x());
-SIMGEN_INDEX(simgen_group_y, __builtin_amdgcn_workgroup_id_y());
-SIMGEN_INDEX(simgen_group_z, __builtin_amdgcn_workgroup_id_z());
-SIMGEN_INDEX(simgen_items_x, simgen_hidden(3) & 0xffff);
-SIMGEN_INDEX(simgen_items_y, simgen_hidden(3) >> 16);
-SIMGEN_INDEX(simgen_items_z, simgen_hidden(4) & 0xffff);
-SIMGEN_INDEX(simgen_groups_x, simgen_hidden(0));
-SIMGEN_INDEX(simgen_groups_y, simgen_hidden(1));
-SIMGEN_INDEX(simgen_groups_z, simgen_hidden(2));
-struct simgen_item { simgen_item_x x; simgen_item_y y; simgen_item_z z; };
-extern const __device__ __attribute__((weak)) simgen_item threadIdx;
-struct simgen_group { simgen_group_x x; simgen_group_y y; simgen_group_z z; };
-extern const __device__ __attribute__((weak)) simgen_group blockIdx;
-struct simgen_items { simgen_items_x x; simgen_items_y y; simgen_items_z z; };
-extern const __device__ __attribute__((weak)) simgen_items blockDim;
-struct simgen_groups { simgen_groups_x x; simgen_groups_y y; simgen_groups_z z; };
-extern const __device__ __attribute__((weak)) simgen_groups gridDim;
+        static __device__ __forceinline__ unsigned simgen_x() { return of_x; }                     \
+        static __device__ __forceinline__ unsigned simgen_y() { return of_y; }                     \
+        static __device__ __forceinline__ unsigned simgen_z() { return of_z; }                     \
+        __declspec(property(get = simgen_x)) unsigned x;                                           \
+        __declspec(property(get = simgen_y)) unsigned y;                                           \
+        __declspec(property(get = simgen_z)) unsigned z;                                           \
+    };                                                                                             \
+    extern const __device__ __attribute__((weak)) type name
+SIMGEN_INDEX(simgen_item, threadIdx, __builtin_amdgcn_workitem_id_x(), __builtin_amdgcn_workitem_id_y(), __builtin_amdgcn_workitem_id_z());
+SIMGEN_INDEX(simgen_group, blockIdx, __builtin_amdgcn_workgroup_id_x(), __builtin_amdgcn_workgroup_id_y(), __builtin_amdgcn_workgroup_id_z());
+SIMGEN_INDEX(simgen_items, blockDim, simgen_hidden(3) & 0xffff, simgen_hidden(3) >> 16, simgen_hidden(4) & 0xffff);
+SIMGEN_INDEX(simgen_groups, gridDim, simgen_hidden(0), simgen_hidden(1), simgen_hidden(2));
+template <class T> concept simgen_is_index = __is_same(T, simgen_item) || __is_same(T, simgen_group) || __is_same(T, simgen_items) || __is_same(T, simgen_groups);
 
 /* The tensor that a variable of the whole GPU stands for: the launcher leaves its address where no
  * runtime leaves anything. */

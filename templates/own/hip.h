@@ -110,12 +110,7 @@ typedef long ssize_t;
 struct dim3 {
     unsigned x, y, z;
     __device__ constexpr dim3(unsigned a = 1, unsigned b = 1, unsigned c = 1) : x(a), y(b), z(c) {}
-#ifdef __AMDGCN__
-    __device__ dim3(const simgen_item &at) : x(at.x), y(at.y), z(at.z) {}
-    __device__ dim3(const simgen_group &at) : x(at.x), y(at.y), z(at.z) {}
-    __device__ dim3(const simgen_items &at) : x(at.x), y(at.y), z(at.z) {}
-    __device__ dim3(const simgen_groups &at) : x(at.x), y(at.y), z(at.z) {}
-#endif
+    template <simgen_is_index I> __device__ dim3(const I &at) : x(at.x), y(at.y), z(at.z) {}
 };
 
 #include "vectors.h"

@@ -6,7 +6,7 @@
 inline simgen_index simgen_block, simgen_grid; /* host_workers.h sets them */
 #define blockDim simgen_block
 #define gridDim simgen_grid
-#define warpSize 64
+template <class T> concept simgen_is_index = __is_same(T, simgen_index);
 /* LDS that launches ask for, behind `extern __shared__`. */
 #define SIMGEN_DYNAMIC_LDS(type, name) type *const name = reinterpret_cast<type *>(simgen_dynamic_lds)
 /* Tensors that variables of the whole GPU stand for, of the launch that runs. */

@@ -174,3 +174,43 @@ def test_pairs_of_halves_are_rounded_once(target: str) -> None:
     bundle = simgen.plan("h.toml").build("made", target)
     bundle.run(timeout=TIMEOUT)
     assert bundle.diff(strict=True)
+
+
+def _judged(name: str, hip: str, toml: str, target: object, python: str = "") -> None:
+    """Build, run and compare a kernel to the bit, where the target is here."""
+    if target != "host" and MGPUSim().needs.missing():
+        pytest.skip("MGPUSim is not here")
+    suffix = "cu" if "// CUDA" in hip else "hip"
+    Path(f"{name}.{suffix}").write_text(hip)
+    Path(f"{name}.py").write_text(python)
+    Path(f"{name}.toml").write_text(f'source = "{name}.{suffix}"\n{toml}')
+    bundle = simgen.plan(f"{name}.toml").build("made", target)
+    bundle.run(timeout=TIMEOUT)
+    assert bundle.diff(strict=True)
+
+
+INDICES = """
+template <class T> __device__ int of_type(T) { return __is_same(T, unsigned); }
+__device__ unsigned first(uint3 at) { return at.x; }
+__global__ void i(unsigned* y)
+{
+    auto i = threadIdx.x;
+    i += blockDim.x * blockIdx.x;
+    auto left = gridDim.x;
+    left -= 3;
+    const dim3 at = threadIdx;
+    y[i] = i + 1000 * of_type(threadIdx.x) + 10000 * first(threadIdx) + (left > 5 ? 2000 : 0)
+        + 100000 * (at.x - blockDim.x < 0) + min(threadIdx.x, 3);
+}
+"""
+
+
+@pytest.mark.parametrize("target", ["host", "mgpusim"])
+def test_indices_are_unsigned(target: str) -> None:
+    """As the headers of HIP and CUDA declare them: 2 - 3 is a large number."""
+    toml = (
+        'outputs = { y = "u32[128]" }\nargs = ["y"]\ngrid = 2\nblock = 64\n'
+        "reference = 'np.arange(128) + 3000 + 10000 * (np.arange(128) % 64)"
+        " + np.minimum(np.arange(128) % 64, 3)'\n"
+    )
+    _judged("i", INDICES, toml, target)
