@@ -13,7 +13,7 @@ from simgen import resources
 from simgen.compile import toolchain, triton
 from simgen.compile.legalise.assembly import DYNAMIC_LDS, readable
 from simgen.errors import RefusedError, UsageError, did_you_mean, printable
-from simgen.ir import VARIABLE_TYPE, WAVEFRONT, Language
+from simgen.ir import CUDA_MACROS, CUDA_WARP, HIP_MACROS, VARIABLE_TYPE, Language
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -29,7 +29,8 @@ _DYNAMIC_LDS = re.compile(
     r"extern\s+__shared__\s+((?:__align__\s*\(\s*\d+\s*\)\s+)?)([\w:<> ]+?)\s+(\w+)\s*\[\s*\]\s*;"
 )
 _TYPE_FIRST = re.compile(r"extern\s+([\w:<> ]+?)\s+__shared__\s+(\w+)\s*\[\s*\]\s*;")
-_DEFINED = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)", re.M)
+_DEFINED = re.compile(r"^[ \t]*#[ \t]*(?:define|undef)[ \t]+(\w+)", re.M)
+_OF_CLANG = ("__AMDGCN__", "__AMDGPU__", "__AMD__")  # that nvcc has not
 _C_LINKAGE = re.compile(r'extern\s+"C"\s*(\{?)')
 # On the first directive of a function, which says who sees it (`.protected`, `.hidden`, ...), or of
 # one that nobody else sees how it lies.
@@ -144,9 +145,16 @@ def host_text(own: OwnSource, name: str) -> str:
 
 def _dialect(own: OwnSource) -> str:
     """What sources ask to know for which compiler they are."""
-    if own.warp == WAVEFRONT:
-        return "#define __HIP_DEVICE_COMPILE__ 1\n"
-    return "#define CUDART_VERSION 12000\n#define __CUDACC__ 1\n#define __CUDA_ARCH__ 700\n"
+    known = HIP_MACROS
+    left_out = [name for name, _ in CUDA_MACROS]
+    if own.warp == CUDA_WARP:
+        known = CUDA_MACROS
+        left_out = [*(name for name, _ in HIP_MACROS), *_OF_CLANG]
+    given = {name for name, _ in own.defines}
+    made = [f"#define {name} {value}\n" for name, value in known if name not in given]
+    return "".join(f"#undef {name}\n" for name, _ in known) + "".join(
+        [f"#undef {name}\n" for name in left_out] + made
+    )
 
 
 def _variables(own: OwnSource) -> str:

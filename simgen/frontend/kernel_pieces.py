@@ -18,7 +18,9 @@ from simgen.ir import VARIABLE_TYPE
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-_FOR_GPU = re.compile(r"\b(__global__|__device__|__constant__|__shared__)\b")
+_QUALIFIERS = "__global__|__device__|__constant__|__shared__"
+_FOR_GPU = re.compile(rf"\b({_QUALIFIERS})\b")
+_MACRO = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)(?:\([^)\n]*\))?((?:\\\n|[^\n])*)", re.M)
 _OPENS = re.compile(r'\s*(inline\s+)?namespace\b[^{;=()]*\{|\s*extern\s+"C"\s*\{')
 _CLOSES = ("}", "};")
 _TEMPLATE = r"template\s*<[^;{]*>\s*"
@@ -66,6 +68,7 @@ _TOKEN = re.compile(
 def kernels_only(text: str) -> tuple[str, tuple[str, ...]]:
     """C++ without what is for the host, line for line, and the names of variables of the whole GPU,
     in whose places types stand now."""
+    for_gpu = _for_gpu(text)
     spaces = {*_KNOWN_SPACES, *re.findall(r"\bnamespace\s+(\w+)\s*\{", text)}
     kept: list[str] = []
     variables: dict[str, None] = {}
@@ -78,8 +81,21 @@ def kernels_only(text: str) -> tuple[str, tuple[str, ...]]:
         opened += bool(_OPENS.match(code)) - (code in _CLOSES)
         closes_nothing = opened < 0  # branches of the preprocessor have braces each
         opened = max(opened, 0)
-        kept.append(_blank(piece) if closes_nothing or not _is_kept(piece, spaces) else piece)
+        kept.append(
+            _blank(piece) if closes_nothing or not _is_kept(piece, spaces, for_gpu) else piece
+        )
     return "".join(kept), tuple(variables)
+
+
+def _for_gpu(text: str) -> re.Pattern[str]:
+    """What says that something is for a GPU: qualifiers, and macros that become one."""
+    found = _FOR_GPU
+    while True:
+        names = [name for name, body in _MACRO.findall(text) if found.search(body)]
+        more = re.compile(rf"\b({'|'.join([_QUALIFIERS, *dict.fromkeys(names)])})\b")
+        if more == found:
+            return found
+        found = more
 
 
 def needed(text: str, entry: str) -> str:
@@ -148,13 +164,13 @@ def _between_commas(text: str) -> list[str]:
     return parts
 
 
-def _is_kept(piece: str, spaces: set[str]) -> bool:
+def _is_kept(piece: str, spaces: set[str], for_gpu: re.Pattern[str]) -> bool:
     code = plain(piece)
     if not code or code[0] == "#" or code in _CLOSES or _OPENS.match(code):
         return True
     if using := _USING.match(code):
         return using[1] in spaces
-    return bool(_FOR_GPU.search(code)) or bool(_KEPT.match(code))
+    return bool(for_gpu.search(code)) or bool(_KEPT.match(code))
 
 
 def _is_root(code: str) -> bool:

@@ -128,7 +128,9 @@ class Launches:
             raise ExpressionError(
                 f"{place}: more than {MOST_LAUNCHES} launches; make loops shorter"
             )
-        source = self.files.source(str(self.said["source"]), self.said.get("arch", ""))
+        source = self.files.source(
+            str(self.said["source"]), self.said.get("arch", ""), self._defines()
+        )
         if source.language is Language.TRITON:
             self._triton_launch(place, source, said, known)
             return
@@ -296,7 +298,6 @@ class Launches:
             group = block if block[1:] != (1, 1) else ()
             own = replace(source, entry=entry, triton=triton)
             if source.language in (Language.HIP, Language.OPENCL):
-                own = replace(own, defines=self._defines())
                 _check_bounds(place, kernel_text.bounds(own, entry), entry, block)
             if source.language is Language.HIP:
                 own = self._cut(place, own)

@@ -29,9 +29,6 @@ namespace cooperative_groups {}
 #define HIP_KERNEL_NAME(...) __VA_ARGS__
 
 #ifndef SIMGEN_NVIDIA
-/* On this CPU too: what is written for AMD GPUs alone does not compile there, and is not left out. */
-#define __HIP_PLATFORM_AMD__ 1
-#define __HIPCC__ 1
 #define __align__(n) __attribute__((aligned(n)))
 #define __noinline__ __attribute__((noinline))
 #define assert(...) ((void)0)

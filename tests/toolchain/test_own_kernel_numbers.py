@@ -214,3 +214,61 @@ def test_indices_are_unsigned(target: str) -> None:
         " + np.minimum(np.arange(128) % 64, 3)'\n"
     )
     _judged("i", INDICES, toml, target)
+
+
+KINDS = """// {name}: CUDA or hipLaunchKernelGGL, "hip/hip_runtime.h"
+#if {condition}
+#include <hip/hip_runtime.h>
+#define LANES 64
+#elif CUDART_VERSION >= 11000 && !defined(FAR)
+#include <cuda_runtime.h>
+#define LANES 32
+#endif
+#ifdef __CUDACC__
+#define BOTH __host__ __device__
+#elif defined(__HIPCC__) && defined(__HIP_PLATFORM_AMD__)
+#define BOTH __device__
+#endif
+BOTH inline int twice(int x) {{ return 2 * x; }}
+__global__ void k(int* y)
+{{
+    y[threadIdx.x] = 1000 * warpSize + LANES + threadIdx.x
+#ifdef __CUDA_ARCH__
+        + twice(100000)
+#endif
+#ifdef __HIP_DEVICE_COMPILE__
+        + 100000
+#endif
+        ;
+}}
+"""
+
+
+@pytest.mark.parametrize("target", ["host", "mgpusim"])
+@pytest.mark.parametrize(
+    ("name", "condition", "defines", "lanes"),
+    [
+        ("k.cu", "defined(USE_ROCM)", "", 32),
+        ("k.cu", "defined __HIP_PLATFORM_AMD__ || (__CUDACC__ + 0 == 7u)", "", 32),
+        ("k.cu", "defined(USE_ROCM)", 'USE_ROCM = "1"', 64),
+        ("k.cu", "1", "", 64),
+        ("k.hip", "defined(__HIPCC__) && !defined(__CUDACC__)", "", 64),
+        ("k.hip", "defined(USE_ROCM)", "", 64),
+    ],
+)
+def test_macros_and_lanes_go_together(
+    target: str, name: str, condition: str, defines: str, lanes: int
+) -> None:
+    """A file is of CUDA or of HIP by what its conditions take, and by no comment."""
+    if target != "host" and MGPUSim().needs.missing():
+        pytest.skip("MGPUSim is not here")
+    Path(name).write_text(KINDS.format(name=name, condition=condition))
+    macros = {32: 200000, 64: 100000}
+    Path("k.toml").write_text(
+        f'source = "{name}"\ndefines = {{ {defines} }}\noutputs = {{ y = "i32[64]" }}\n'
+        'args = ["y"]\ngrid = 1\nblock = 64\n'
+        f'reference = "np.arange(64) + {1001 * lanes + macros[lanes]}"\n'
+    )
+    bundle = simgen.plan("k.toml").build("made", target)
+    bundle.run(timeout=TIMEOUT)
+    assert bundle.diff(strict=True)
