@@ -150,13 +150,30 @@ template <simgen_mask M, class T> static __device__ __forceinline__ simgen_lanes
         same |= static_cast<simgen_lanes>(__shfl(v, lane) == v) << lane;
     return same & __activemask() & static_cast<simgen_lanes>(mask);
 }
-/* Over a warp whose lanes are all here. */
-template <class T, class F> static __device__ __forceinline__ T simgen_over_lanes(T v, F f)
+template <simgen_mask M, class T> static __device__ __forceinline__ simgen_lanes __match_all_sync(M mask, T v, int *all)
 {
-    for (int by = SIMGEN_WARP / 2; by > 0; by /= 2)
-        v = f(v, __shfl_xor(v, by));
-    return v;
+    const simgen_lanes own = __activemask() & static_cast<simgen_lanes>(mask);
+    *all = __match_any_sync(mask, v) == own;
+    return *all ? own : 0;
 }
-template <simgen_mask M, class T> static __device__ __forceinline__ T __reduce_add_sync(M, T v) { return simgen_over_lanes(v, [](T a, T b) { return a + b; }); }
-template <simgen_mask M, class T> static __device__ __forceinline__ T __reduce_min_sync(M, T v) { return simgen_over_lanes(v, [](T a, T b) { return a < b ? a : b; }); }
-template <simgen_mask M, class T> static __device__ __forceinline__ T __reduce_max_sync(M, T v) { return simgen_over_lanes(v, [](T a, T b) { return a > b ? a : b; }); }
+/* Over those of a mask that are here; of a whole warp by halves. */
+template <class T, class F> static __device__ __forceinline__ T simgen_over_lanes(simgen_lanes mask, T v, F f)
+{
+    simgen_lanes left = mask & __activemask();
+    if (left == static_cast<simgen_lanes>(~0ul)) {
+        for (int by = SIMGEN_WARP / 2; by > 0; by /= 2)
+            v = f(v, __shfl_xor(v, by));
+        return v;
+    }
+    T r = __shfl(v, __builtin_ctzl(left));
+    while (left &= left - 1)
+        r = f(r, __shfl(v, __builtin_ctzl(left)));
+    return r;
+}
+#define SIMGEN_REDUCE(name, value)                                                                 \
+    template <simgen_mask M, class T> static __device__ __forceinline__ T __reduce_##name##_sync(M mask, T v) \
+    {                                                                                              \
+        return simgen_over_lanes(static_cast<simgen_lanes>(mask), v, [](T a, T b) { return static_cast<T>(value); }); \
+    }
+SIMGEN_REDUCE(add, a + b) SIMGEN_REDUCE(min, a < b ? a : b) SIMGEN_REDUCE(max, a > b ? a : b)
+SIMGEN_REDUCE(and, a & b) SIMGEN_REDUCE(or, a | b) SIMGEN_REDUCE(xor, a ^ b)

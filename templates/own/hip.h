@@ -114,7 +114,7 @@ struct dim3 {
 #include "maths.h"
 #include "bits.h"
 template <class T, class V> static inline __device__ T atomicAdd(T* p, V v) { return simgen_fetch_add(p, static_cast<T>(v)); }
-template <class T, class V> static inline __device__ T atomicSub(T* p, V v) { return simgen_fetch_add(p, static_cast<T>(-v)); }
+template <class T, class V> static inline __device__ T atomicSub(T* p, V v) { return simgen_fetch_add(p, static_cast<T>(-static_cast<T>(v))); }
 template <class T, class V> static inline __device__ T atomicMax(T* p, V v) { return simgen_update(p, [=](T old) { return old > static_cast<T>(v) ? old : static_cast<T>(v); }); }
 template <class T, class V> static inline __device__ T atomicMin(T* p, V v) { return simgen_update(p, [=](T old) { return old < static_cast<T>(v) ? old : static_cast<T>(v); }); }
 template <class T, class V> static inline __device__ T atomicAnd(T* p, V v) { return simgen_update(p, [=](T old) { return old & static_cast<T>(v); }); }
@@ -143,7 +143,16 @@ template <class T, class V> static inline __device__ T atomicDec(T* p, V most) {
 #define atomicInc_system atomicInc
 #define atomicDec_system atomicDec
 #define atomicAdd_block atomicAdd
+#define atomicSub_block atomicSub
+#define atomicMax_block atomicMax
+#define atomicMin_block atomicMin
+#define atomicAnd_block atomicAnd
+#define atomicOr_block atomicOr
+#define atomicXor_block atomicXor
+#define atomicExch_block atomicExch
 #define atomicCAS_block atomicCAS
+#define atomicInc_block atomicInc
+#define atomicDec_block atomicDec
 
 /* Barriers that count: all work-items of the group must come. */
 #ifndef SIMGEN_FLAT
@@ -174,6 +183,7 @@ static inline __device__ int __syncthreads_or(int x) { return __syncthreads_coun
 static inline __device__ int __syncthreads_and(int x) { return __syncthreads_count(x == 0) == 0; }
 #include "standard.h"
 #include "halves.h"
+#include "complex.h"
 #include "groups.h"
 #ifdef SIMGEN_HOST
 #undef float2

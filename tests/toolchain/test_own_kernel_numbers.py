@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import h5py
 import numpy as np
 import pytest
 
@@ -110,6 +111,7 @@ __global__ void d(const double* a, const double* b, int* out, double* s, int n)
 }
 """
 OF_DOUBLES = """
+import h5py
 import numpy as np
 def expected(a, b):
     bits = [a < b, a <= b, a == b, a != b, a > b, a >= b, a != a, abs(a) < 0.5]
@@ -150,6 +152,7 @@ __global__ void h(const half2* a, const half2* b, half2* s, half2* p, half2* f)
 }
 """
 OF_PAIRS = """
+import h5py
 import numpy as np
 def expected(a, b):
     half = lambda x: x.astype(np.float16).astype(np.float64)
@@ -272,3 +275,179 @@ def test_macros_and_lanes_go_together(
     bundle = simgen.plan("k.toml").build("made", target)
     bundle.run(timeout=TIMEOUT)
     assert bundle.diff(strict=True)
+
+
+SINGLES = {
+    "sinf": np.sin, "cosf": np.cos, "tanf": np.tan, "expf": np.exp, "exp10f": lambda x: 10.0**x,
+    "expm1f": np.expm1, "tanhf": np.tanh, "sinhf": np.sinh, "coshf": np.cosh,
+    "hypotf": lambda x: np.hypot(x, x[::-1]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("target", ["host", "mgpusim"])
+def test_functions_keep_to_a_few_units_of_each_value(target: str) -> None:
+    """At arguments of all magnitudes, beside NumPy's float64: HIP documents 1 to 2 units, of the
+    float32 that is nearest; 3 are allowed here, for sums that a simulator rounds twice."""
+    if target == "mgpusim" and MGPUSim().needs.missing():
+        pytest.skip("MGPUSim is not here")
+    n = 1024
+    rng = np.random.default_rng(5)
+    x = rng.uniform(-1, 1, n) * 2.0 ** rng.uniform(-30, 127, n)
+    x[:300] = rng.uniform(-90, 90, 300)
+    x[300:600] = rng.uniform(-1, 1, 300) * 2.0 ** rng.uniform(5, 33, 300)
+    x[600:605] = 88.72283, 89.41, 151515.0, 3e38, 1e-20
+    x = x.astype(np.float32)
+    calls = "".join(
+        f"y[{at} * {n} + i] = {name}(x[i]{', x[1023 - i]' * (name == 'hypotf')});"
+        for at, name in enumerate(SINGLES)
+    )
+    Path("m.hip").write_text(
+        "__global__ void m(const float* x, float* y)"
+        f"{{ int i = blockIdx.x * blockDim.x + threadIdx.x; {calls} }}"
+    )
+    Path("m.toml").write_text(
+        f'source = "m.hip"\ninputs = {{ x = "f32[{n}]" }}\n'
+        f'outputs = {{ y = "f32[{len(SINGLES)}, {n}]" }}\nargs = ["x", "y"]\nitems = {n}\n'
+        f'block = 64\nreference = "np.zeros(({len(SINGLES)}, {n}))"\n'
+    )
+    np.savez("m.npz", **{"m.x": x})
+    bundle = simgen.plan("m.toml", values=["m.npz"]).build("made", target)
+    bundle.run(timeout=TIMEOUT)
+    with h5py.File(next(Path("made/results").glob(f"{target}*/results.h5"))) as kept:
+        found = kept["tensors/m.y"][...]
+    with np.errstate(over="ignore", invalid="ignore"):
+        for row, (name, true) in zip(found, SINGLES.items(), strict=True):
+            wanted = true(x.astype(np.float64))
+            near = wanted.astype(np.float32)
+            assert np.array_equal(np.isinf(row), np.isinf(near)), name
+            unit = np.spacing(np.maximum(np.abs(near), np.float32(2.0**-126)))
+            known = np.isfinite(near)
+            off = np.abs(row.astype(np.float64) - wanted)[known] / unit[known]
+            assert off.max() < 3, (name, x[known][off.argmax()])
+
+
+NAN = """
+#include <limits>
+__global__ void k(const float* x, float* y, const _Float16* h, _Float16* least)
+{
+    const int i = threadIdx.x;
+    const float none = sqrtf(x[i]);
+    y[i] = max(x[i], none) + max(none, x[i]) + min(x[i], none) + fmaxf(none, x[i])
+        + std::max(x[i], none) + max(x[i], -200);
+    const _Float16 hard = none;
+    const bool lowest = (float)std::numeric_limits<_Float16>::lowest() == -65504.0f;
+    least[i] = __hmax(h[i], hard) + __hmin(hard, h[i]) * (_Float16)(float)lowest;
+}
+"""
+
+
+@pytest.mark.parametrize("target", ["host", "mgpusim"])
+def test_a_number_is_larger_and_smaller_than_none(target: str) -> None:
+    """As HIP and CUDA document max, fmaxf and __hmax; std::max(x, NaN) is x by C++'s own `a < b`."""
+    toml = (
+        'inputs = { x = "f32[64] uniform(-9, -1)", h = "f16[64]" }\n'
+        'outputs = { y = "f32[64]", least = "f16[64]" }\nargs = ["x", "y", "h", "least"]\n'
+        "grid = 1\nblock = 64\ntolerance = 1e-6\nreference = 'n.py:expected'\n"
+    )
+    python = (
+        "import numpy as np\ndef expected(x, h):\n"
+        "    return {'y': 6 * x.astype(float), 'least': 2 * h.astype(float)}\n"
+    )
+    _judged("n", NAN, toml, target, python)
+
+
+LANES = """// CUDA
+#include <cooperative_groups.h>
+namespace cg = cooperative_groups;
+__global__ void k(const unsigned* x, unsigned* y)
+{
+    const int i = threadIdx.x, lane = i % 32;
+    unsigned r[8];
+    if (lane < 16) {
+        r[0] = __reduce_min_sync(0xffff, x[i]);
+        r[1] = __reduce_xor_sync(0xffff, x[i]);
+    } else {
+        r[0] = __reduce_add_sync(0xffff0000, x[i]);
+        r[1] = __reduce_and_sync(0xffff0000, x[i] | 15u) | __reduce_or_sync(~0xffffu, x[i]) << 8;
+    }
+    int all;
+    r[2] = __match_all_sync(~0u, lane < 40 ? 5 : i, &all) == ~0u && all;
+    r[3] = __reduce_max_sync(~0u, x[i]);
+    const auto tile = cg::tiled_partition<16>(cg::this_thread_block());
+    r[4] = cg::inclusive_scan(tile, x[i], cg::plus<unsigned>());
+    r[5] = cg::exclusive_scan(tile, x[i]);
+    r[6] = lane % 3 ? cg::reduce(cg::coalesced_threads(), x[i], cg::greater<unsigned>()) : 1;
+    r[7] = __reduce_add_sync(lane & 1 ? 0xaaaaaaaa : 0x55555555, x[i]);
+    for (int j = 0; j < 8; j++)
+        y[j * 64 + i] = r[j];
+}
+"""
+OF_LANES = """
+import numpy as np
+def expected(x):
+    r, t = x.reshape(2, 32).astype(np.int64), x.reshape(4, 16).astype(np.int64)
+    y = np.ones((8, 2, 32), np.int64)
+    y[0, :, :16] = r[:, :16].min(1)[:, None]
+    y[0, :, 16:] = r[:, 16:].sum(1)[:, None]
+    y[1, :, :16] = np.bitwise_xor.reduce(r[:, :16], 1)[:, None]
+    y[1, :, 16:] = (np.bitwise_and.reduce(r[:, 16:] | 15, 1)
+                    | np.bitwise_or.reduce(r[:, 16:], 1) << 8)[:, None]
+    y[3] = r.max(1)[:, None]
+    y[4] = t.cumsum(1).reshape(2, 32)
+    y[5] = (t.cumsum(1) - t).reshape(2, 32)
+    of = np.arange(32) % 3 > 0
+    y[6][:, of] = r[:, of].max(1)[:, None]
+    y[7, :, ::2] = r[:, ::2].sum(1)[:, None]
+    y[7, :, 1::2] = r[:, 1::2].sum(1)[:, None]
+    return y.reshape(512).astype(np.uint32)
+"""
+
+
+def test_functions_of_warps_keep_their_masks() -> None:
+    toml = (
+        'inputs = { x = "u32[64] uniform(10, 1000)" }\noutputs = { y = "u32[512]" }\n'
+        'args = ["x", "y"]\ngrid = 1\nblock = 64\ntolerance = 0\nreference = "l.py:expected"\n'
+    )
+    _judged("l", LANES, toml, "mgpusim", OF_LANES)
+
+
+NARROW = """
+__global__ void k(const __hip_bfloat16* a, const __hip_bfloat16* b, const float2* z, int* wrong,
+                  __hip_bfloat162* c, float2* q, unsigned long long* left)
+{
+    const int i = threadIdx.x;
+    __hip_bfloat16 sum = a[i], product = a[i];
+    sum += b[i];
+    product *= b[i];
+    wrong[i] = i + ((a[i] + b[i]) != __hadd(a[i], b[i])) + (sum != __float2bfloat16((float)a[i] + (float)b[i]))
+        + (product != a[i] * b[i]) + !__is_same(decltype(a[i] / b[i]), __hip_bfloat16)
+        + ((float)std::numeric_limits<__hip_bfloat16>::lowest() > -3.3e38f);
+    const __hip_bfloat162 pair = __halves2bfloat162(a[i], b[i]);
+    c[i] = __hfma2(pair, pair, __float2bfloat162_rn(0.5f)) - __hmax2(pair, -pair);
+    q[i] = hipCdivf(hipCmulf(z[i], make_hipFloatComplex(3.0f, 4.0f)), make_hipFloatComplex(0.0f, 1e30f));
+    q[i].x += hipCabsf(make_hipFloatComplex(3e-30f, 4e-30f)) * 1e30f;
+    atomicSub(left, 1u + (blockIdx.x & 0u));
+}
+"""  # noqa: E501
+OF_NARROW = """
+import numpy as np
+def bf16(x):
+    w = np.asarray(x, np.float32).view(np.uint32).astype(np.int64)
+    return ((w + 0x7fff + (w >> 16 & 1)) >> 16 << 16).astype(np.uint32).view(np.float32)
+def expected(a, b, z):
+    p = np.stack([a, b], 1).ravel().astype(np.float32)
+    q = (z[::2].astype(float) + 1j * z[1::2]) * (3 + 4j) / 1e30j + 5
+    return {"wrong": np.arange(64), "c": bf16(bf16(p * p + np.float32(0.5)) - abs(p)),
+            "q": np.stack([q.real, q.imag], 1).ravel(), "left": np.array([936], np.uint64)}
+"""
+
+
+def test_bfloat16_complex_numbers_and_mixed_atomics() -> None:
+    """Operators of bfloat16 are rounded as ROCm's; 64 of 1,000 are taken by an unsigned 1."""
+    toml = (
+        'inputs = { a = "bf16[64]", b = "bf16[64]", z = "f32[128]" }\n'
+        'outputs = { wrong = "i32[64]", c = "bf16[128]", q = "f32[128]", '
+        'left = "u64[1] constant(1000)" }\nargs = ["a", "b", "z", "wrong", "c", "q", "left"]\n'
+        'grid = 1\nblock = 64\ntolerance = 1e-6\nreference = "b.py:expected"\n'
+    )
+    _judged("b", NARROW, toml, "host", OF_NARROW)
