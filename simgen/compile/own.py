@@ -249,9 +249,11 @@ def _without_tables(rest: str, functions: Iterable[str], kept: Sequence[str], en
 
 def _is_called(symbol: str, entry: str) -> bool:
     """Whether a C++ symbol is of a function `entry`, or of an instance of a template."""
-    plain = re.sub(r"<.*", "", entry).split("::")[-1]
+    *spaces, plain = re.sub(r"<.*", "", entry).split("::")
     tagged = f"{len(plain)}{plain}"
-    at = symbol.find(tagged)
+    around = "(?:12_GLOBAL__N_1)?".join(f"{len(each)}{each}" for each in (*spaces, plain))
+    named = re.search(around, symbol)
+    at = named.end() - len(tagged) if named else -1
     if not symbol.startswith("_Z") or at < 0:
         return False
     behind = symbol[at + len(tagged) :]

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from simgen.ir import VARIABLE_TYPE
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterator
 
 _QUALIFIERS = "__global__|__device__|__constant__|__shared__"
 _FOR_GPU = re.compile(rf"\b({_QUALIFIERS})\b")
@@ -65,9 +65,12 @@ _TOKEN = re.compile(
 )
 
 
-def kernels_only(text: str) -> tuple[str, tuple[str, ...]]:
+def kernels_only(text: str, tensors: Collection[str] = ()) -> tuple[str, tuple[str, ...]]:
     """C++ without what is for the host, line for line, and the names of variables of the whole GPU,
-    in whose places types stand now."""
+    in whose places types stand now.
+
+    What `__constant__` holds from its source on stays so, unless one of `tensors` has its name.
+    """
     for_gpu = _for_gpu(text)
     spaces = {*_KNOWN_SPACES, *re.findall(r"\bnamespace\s+(\w+)\s*\{", text)}
     kept: list[str] = []
@@ -76,8 +79,16 @@ def kernels_only(text: str) -> tuple[str, tuple[str, ...]]:
     for piece in _pieces(text):
         code = plain(piece)
         if _VARIABLE.match(code):
-            piece, names = _types_of(piece)
-            variables |= dict.fromkeys(names)
+            types, names = _types_of(piece)
+            if (
+                "=" not in code
+                or "__constant__" not in code
+                or not names.keys().isdisjoint(tensors)
+            ):
+                piece = types
+                variables |= names
+            else:
+                piece = re.sub(r"\b__constant__\b", "const __constant__", piece, count=1)
         opened += bool(_OPENS.match(code)) - (code in _CLOSES)
         closes_nothing = opened < 0  # branches of the preprocessor have braces each
         opened = max(opened, 0)
@@ -138,13 +149,13 @@ def _blank(piece: str) -> str:
     return "\n" * piece.count("\n")
 
 
-def _types_of(piece: str) -> tuple[str, list[str]]:
+def _types_of(piece: str) -> tuple[str, dict[str, None]]:
     """`__constant__ float mask[9] = {...};` as `typedef float simgen_type_mask[9];`; names."""
     body = _QUALIFIER.sub(" ", plain(piece)).rstrip(";")
     first, *more = _between_commas(body)
     declared = [each.split("=")[0].strip() for each in (first, *more)]
     found = [re.search(r"(\w+)\s*((?:\[[^\]]*\]\s*)*)$", each) for each in declared]
-    names = [each[1] for each in found if each]
+    names = dict.fromkeys(each[1] for each in found if each)
     parts = [
         f"{text[: each.start()]}{VARIABLE_TYPE}{each[1]}{each[2]}"
         for text, each in zip(declared, found, strict=True)

@@ -16,7 +16,7 @@ from simgen.layers.own.expression import ExpressionError
 from simgen.machine import architectures
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Collection, Mapping
 
 LANGUAGES = {
     ".hip": Language.HIP, ".cu": Language.HIP, ".cpp": Language.HIP, ".cl": Language.OPENCL,
@@ -68,15 +68,17 @@ class Files:
         return find
 
     def source(
-        self, name: str, arch: object, defines: tuple[tuple[str, str], ...] = ()
-    ) -> OwnSource:
-        """The source of this name, under the macros of its build; its `entry` is still to be said.
+        self, name: str, arch: object, defines: tuple[tuple[str, str], ...] = (),
+        tensors: Collection[str] = (),
+    ) -> OwnSource:  # fmt: skip
+        """The source of this name, under the macros of its build and beside tensors of these names;
+        its `entry` is still to be said.
 
         Raises:
             ConfigError: it cannot be read, or is not what its name says.
         """
         if name not in self._sources:
-            self._sources[name] = self._source(name, arch, defines)
+            self._sources[name] = self._source(name, arch, defines, tensors)
         return self._sources[name]
 
     def only_entry(self, source: OwnSource, place: str) -> str:
@@ -111,7 +113,10 @@ class Files:
                     f"{did_you_mean(entry, there)}"
                 )
 
-    def _source(self, name: str, arch: object, defines: tuple[tuple[str, str], ...]) -> OwnSource:
+    def _source(
+        self, name: str, arch: object, defines: tuple[tuple[str, str], ...],
+        tensors: Collection[str],
+    ) -> OwnSource:  # fmt: skip
         language = _language(name)
         if language is None:
             known = ", ".join(LANGUAGES)
@@ -143,7 +148,7 @@ class Files:
         whole = re.sub(rf"^{OF_SYSTEM}.*$", "", marked, flags=re.M)
         if language is Language.OPENCL:
             return OwnSource(language, whole, "", arch, defines=defines)
-        kept, variables = kernel_pieces.kernels_only(whole)
+        kept, variables = kernel_pieces.kernels_only(whole, tensors)
         warp = dialect.warp(name, marked, defines)
         return OwnSource(language, kept, "", arch, variables=variables, defines=defines, warp=warp)
 

@@ -42,7 +42,9 @@ SCALARS = {
     "u64": "<Q", "f16": "<e", "f32": "<f", "f64": "<d",
 }  # fmt: skip
 LOCAL = "local"
-ENTRY = re.compile(r"[A-Za-z_$][\w.$]{0,150}(<[\w ,:<>*()-]{1,100}>)?", re.ASCII)
+ENTRY = re.compile(
+    r"(?:[A-Za-z_]\w{0,60}::){0,8}[A-Za-z_$][\w.$]{0,150}(<[\w ,:<>*()-]{1,100}>)?", re.ASCII
+)
 MOST_ITEMS = 1024  # of a work-group
 MOST_LDS = 2**16
 MOST_LAUNCHES = 10_000
@@ -129,7 +131,10 @@ class Launches:
                 f"{place}: more than {MOST_LAUNCHES} launches; make loops shorter"
             )
         source = self.files.source(
-            str(self.said["source"]), self.said.get("arch", ""), self._defines()
+            str(self.said["source"]),
+            self.said.get("arch", ""),
+            self._defines(),
+            {each.name for each in self.tensors},
         )
         if source.language is Language.TRITON:
             self._triton_launch(place, source, said, known)

@@ -343,7 +343,7 @@ __global__ void k(const float* x, float* y, const _Float16* h, _Float16* least)
 
 @pytest.mark.parametrize("target", ["host", "mgpusim"])
 def test_a_number_is_larger_and_smaller_than_none(target: str) -> None:
-    """As HIP and CUDA document max, fmaxf and __hmax; std::max(x, NaN) is x by C++'s own `a < b`."""
+    """As HIP and CUDA document max, fmaxf and __hmax; std::max(x, NaN) is x by C++, too."""
     toml = (
         'inputs = { x = "f32[64] uniform(-9, -1)", h = "f16[64]" }\n'
         'outputs = { y = "f32[64]", least = "f16[64]" }\nargs = ["x", "y", "h", "least"]\n'
@@ -451,3 +451,31 @@ def test_bfloat16_complex_numbers_and_mixed_atomics() -> None:
         'grid = 1\nblock = 64\ntolerance = 1e-6\nreference = "b.py:expected"\n'
     )
     _judged("b", NARROW, toml, "host", OF_NARROW)
+
+
+SPACES = """
+namespace app { namespace {
+__constant__ float w[3] = { 1, 2, 3 };
+__constant__ float v[2] = { 1, 1 };
+#define BOTH __host__ __device__
+BOTH float f(float x) { return 2.0f * x; }
+} namespace inner {
+__global__ void k(const float* x, float* y) { y[threadIdx.x] = x[threadIdx.x]; }
+} __global__ void k(const float* x, float* y)
+{
+    float s = 0;
+    for (int j = 0; j < 3; j++)
+        s += w[j] * f(x[threadIdx.x]);
+    y[threadIdx.x] = s + v[0] - v[1];
+} }
+"""
+
+
+@pytest.mark.parametrize("target", ["host", "mgpusim"])
+def test_kernels_in_namespaces_and_constants_of_the_source(target: str) -> None:
+    """A constant that is a tensor, too, has the tensor's values."""
+    toml = (
+        'kernel = "app::k"\ninputs = { x = "f32[64]", v = "f32[2]" }\noutputs = { y = "f32[64]" }\n'
+        'args = ["x", "y"]\ngrid = 1\nblock = 64\nreference = "12 * x + v[0] - v[1]"\n'
+    )
+    _judged("a", SPACES, toml, target)
