@@ -30,6 +30,12 @@ _DYNAMIC_LDS = re.compile(
 )
 _TYPE_FIRST = re.compile(r"extern\s+([\w:<> ]+?)\s+__shared__\s+(\w+)\s*\[\s*\]\s*;")
 _DEFINED = re.compile(r"^[ \t]*#[ \t]*(?:define|undef)[ \t]+(\w+)", re.M)
+_OPENCL_CASTS = "".join(
+    f"#define as_{t}{n}(x) __builtin_astype((x), {t}{n})\n#define convert_{t}{n}(x) "
+    + (f"__builtin_convertvector((x), {t}{n})\n" if n else f"(({t})(x))\n")
+    for t in ("char", "uchar", "short", "ushort", "int", "uint", "long", "ulong", "float", "double")
+    for n in ("", 2, 3, 4, 8, 16)
+)
 _OF_CLANG = ("__AMDGCN__", "__AMDGPU__", "__AMD__")  # that nvcc has not
 _C_LINKAGE = re.compile(r'extern\s+"C"\s*(\{?)')
 # On the first directive of a function, which says who sees it (`.protected`, `.hidden`, ...), or of
@@ -105,7 +111,9 @@ def _compiled(kernel: Kernel, own: OwnSource, arch: str, cache: Cache, *, gem5: 
 def device_text(own: OwnSource, *, flat: bool = False) -> str:
     """Source that needs no other file; `flat`: its work-groups have one dimension."""
     if own.language is Language.OPENCL:
-        return f'{header("opencl.h")}{_defines(own)}#line 1 "source.cl"\n{own.text}\n'
+        return (
+            f'{header("opencl.h")}{_OPENCL_CASTS}{_defines(own)}#line 1 "source.cl"\n{own.text}\n'
+        )
     return (
         f"#define SIMGEN_WARP {own.warp}\n#define SIMGEN_FLAT {int(flat)}\n{header('hip.h')}"
         f"{_dialect(own)}{_variables(own)}"

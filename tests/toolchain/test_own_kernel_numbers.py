@@ -479,3 +479,62 @@ def test_kernels_in_namespaces_and_constants_of_the_source(target: str) -> None:
         'args = ["x", "y"]\ngrid = 1\nblock = 64\nreference = "12 * x + v[0] - v[1]"\n'
     )
     _judged("a", SPACES, toml, target)
+
+
+OPENCL = """
+__kernel void k(__global const float* x, __global const int* v, __global float* y, __global long* w)
+{
+    __local float part[256];
+    const int i = get_global_id(0);
+    event_t e = async_work_group_copy(part, x, 256, 0);
+    wait_group_events(1, &e);
+    const float4 a = vload4(63 - i, part);
+    vstore4(a * 2.0f + vload4(i, x).wzyx, i, y);
+    const uchar4 b = abs(convert_char4((int4)(v[i])));
+    const uint r = rotate((uint)v[i], 5u);
+    w[i] = abs(v[i]) + abs_diff(v[i], INT_MIN) + (long)r + b.w;
+    w[64 + i] = mul_hi(v[i], v[i]) + (long)rotate((uchar)v[i], (uchar)3);
+    w[128 + i] = mul_hi((long)v[i] << 40, -3l << 40) + mul_hi(v[i], 1 << 30);
+    w[192 + i] = clz(v[i]) + 100 * ctz(v[i]) + 10000 * popcount((short)v[i]) + mad24(v[i], 3, 1);
+    w[256 + i] = hadd(v[i], -7) + 1000l * rhadd(v[i], 8) + upsample((short)v[i], (ushort)9);
+    w[320 + i] = mad_sat((char)v[i], (char)3, (char)1) + mad_sat(v[i], 9, 0) + vload3(i % 20, v).z;
+}
+"""
+OF_OPENCL = """
+import numpy as np
+def wrap(x, bits):
+    return (x + 2**(bits - 1)) % 2**bits - 2**(bits - 1)
+def expected(x, v):
+    t, v = x.reshape(64, 4).astype(float), v.astype(object)
+    word = lambda f, n: np.array([f(int(e) % 2**n) for e in v], object)
+    sat = lambda e, low, high: np.array([min(max(int(k), low), high) for k in e], object)
+    turned = word(lambda e: (e << 5 | e >> 27) % 2**32, 32)
+    w = [abs(v) + (v + 2**31) + turned + abs(wrap(v, 8)) % 256,
+         v * v // 2**32 + word(lambda e: (e << 3 | e >> 5) % 256, 8),
+         (v * 2**40 * -3 * 2**40) // 2**64 + v * 2**30 // 2**32,
+         word(lambda e: 32 - e.bit_length(), 32) + 100 * word(lambda e: (e & -e).bit_length() - 1, 32)
+         + 10000 * word(lambda e: e.bit_count(), 16) + v * 3 + 1,
+         (v - 7) // 2 + 1000 * ((v + 9) // 2) + wrap(v, 16) * 65536 + 9,
+         sat(wrap(v, 8) * 3 + 1, -128, 127) + sat(v * 9, -2**31, 2**31 - 1)
+         + v[np.arange(64) % 20 * 3 + 2]]
+    return {"y": (2 * t[::-1] + t[:, ::-1]).ravel().astype(np.float32),
+            "w": np.concatenate(w).astype(np.int64)}
+"""
+
+
+@pytest.mark.skipif(bool(MGPUSim().needs.missing()), reason="MGPUSim is not here")
+def test_whole_numbers_vectors_and_copies_of_opencl() -> None:
+    """Halving sums and high products, as its specification has them, in Python's numbers."""
+    Path("o.cl").write_text(OPENCL)
+    Path("o.py").write_text(OF_OPENCL)
+    Path("o.toml").write_text(
+        'source = "o.cl"\ninputs = { x = "f32[256]", v = "i32[64]" }\n'
+        'outputs = { y = "f32[256]", w = "i64[384]" }\nargs = ["x", "v", "y", "w"]\ngrid = 1\n'
+        'block = 64\ntolerance = 0\nreference = "o.py:expected"\n'
+    )
+    v = np.random.default_rng(2).integers(-(2**22), 2**22, 64, np.int32)
+    v[:4] = 1, -1, 127, -128
+    np.savez("o.npz", **{"o.v": v})
+    bundle = simgen.plan("o.toml", values=["o.npz"]).build("made", "mgpusim")
+    bundle.run(timeout=TIMEOUT)
+    assert bundle.diff(strict=True)
