@@ -512,8 +512,8 @@ def expected(x, v):
     w = [abs(v) + (v + 2**31) + turned + abs(wrap(v, 8)) % 256,
          v * v // 2**32 + word(lambda e: (e << 3 | e >> 5) % 256, 8),
          (v * 2**40 * -3 * 2**40) // 2**64 + v * 2**30 // 2**32,
-         word(lambda e: 32 - e.bit_length(), 32) + 100 * word(lambda e: (e & -e).bit_length() - 1, 32)
-         + 10000 * word(lambda e: e.bit_count(), 16) + v * 3 + 1,
+         word(lambda e: 32 - e.bit_length(), 32)
+         + 100 * word(lambda e: (e & -e).bit_length() - 1, 32) + 10000 * word(lambda e: e.bit_count(), 16) + v * 3 + 1,
          (v - 7) // 2 + 1000 * ((v + 9) // 2) + wrap(v, 16) * 65536 + 9,
          sat(wrap(v, 8) * 3 + 1, -128, 127) + sat(v * 9, -2**31, 2**31 - 1)
          + v[np.arange(64) % 20 * 3 + 2]]
