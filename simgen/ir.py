@@ -271,6 +271,8 @@ class ByValue:
     bits: int  # as an unsigned number, little-endian; of a structure, its first 8 bytes
     local: bool = False  # of OpenCL: an address in LDS, from where the kernel's own ends
     more: tuple[int, ...] = ()  # of a structure, the words of 8 bytes behind
+    # Of a structure: words that are addresses, and the numbers of these among the launch's `args`.
+    tensors: tuple[tuple[int, int], ...] = ()
 
     @property
     def words(self) -> tuple[int, ...]:

@@ -513,7 +513,8 @@ def expected(x, v):
          v * v // 2**32 + word(lambda e: (e << 3 | e >> 5) % 256, 8),
          (v * 2**40 * -3 * 2**40) // 2**64 + v * 2**30 // 2**32,
          word(lambda e: 32 - e.bit_length(), 32)
-         + 100 * word(lambda e: (e & -e).bit_length() - 1, 32) + 10000 * word(lambda e: e.bit_count(), 16) + v * 3 + 1,
+         + 100 * word(lambda e: (e & -e).bit_length() - 1, 32)
+         + 10000 * word(lambda e: e.bit_count(), 16) + v * 3 + 1,
          (v - 7) // 2 + 1000 * ((v + 9) // 2) + wrap(v, 16) * 65536 + 9,
          sat(wrap(v, 8) * 3 + 1, -128, 127) + sat(v * 9, -2**31, 2**31 - 1)
          + v[np.arange(64) % 20 * 3 + 2]]
@@ -538,3 +539,41 @@ def test_whole_numbers_vectors_and_copies_of_opencl() -> None:
     bundle = simgen.plan("o.toml", values=["o.npz"]).build("made", "mgpusim")
     bundle.run(timeout=TIMEOUT)
     assert bundle.diff(strict=True)
+
+
+STRUCTURES = """
+__constant__ float w[2];
+struct View { const float* data; int stride; float by; const float* other; };
+struct Out { float* to; };
+__global__ void s(View a, int n, Out out, View b)
+{
+    const int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n)
+        out.to[i] = a.data[i * a.stride] * a.by + b.other[i] - b.data[n - 1 - i] * w[1];
+}
+"""
+OF_STRUCTURES = """
+source = "s.hip"
+inputs = { x = "f32[128]", y = "f32[64]", w = "f32[2]" }
+outputs = { p = "f32[64]", q = "f32[64]" }
+block = 64
+grid = 1
+[[launch]]
+args = ["{ x, i32 2, f32 0.5, y }", "i32 64", "{ p }", "{ y, i32 0, f32 0, x }"]
+grid = 1
+block = 64
+[[launch]]
+args = ["{ y, i32 1, f32 2, y }", "i32 64", "{ q }", "{ p, i32 0, f32 0, y }"]
+grid = 1
+block = 64
+[reference]
+p = "x[::2] * 0.5 + x[:64] - y[::-1] * w[1]"
+q = "2 * y + y - p[::-1] * w[1]"
+"""
+
+
+@pytest.mark.parametrize("target", ["host", "mgpusim"])
+def test_structures_hold_addresses(target: str) -> None:
+    """By value, several, with others of the whole GPU, and other tensors in another launch."""
+    toml = OF_STRUCTURES.replace('source = "s.hip"\n', "").replace("block = 64\ngrid = 1\n[[", "[[")
+    _judged("s", STRUCTURES, toml, target)
