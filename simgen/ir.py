@@ -192,6 +192,17 @@ class TritonBuild:
 
 WAVEFRONT = 64  # lanes of AMD's GPUs that are simulated
 CUDA_WARP = 32  # lanes that sources in CUDA C++ count on
+# What nvcc defines for CUDA and hipcc for HIP, by which sources tell them apart.
+CUDA_MACROS: tuple[tuple[str, str], ...] = (
+    ("__CUDACC__", "1"), ("__NVCC__", "1"), ("__CUDACC_VER_MAJOR__", "12"),
+    ("__CUDACC_VER_MINOR__", "0"), ("__CUDA_ARCH__", "700"), ("CUDART_VERSION", "12000"),
+    ("CUDA_VERSION", "12000"),
+)  # fmt: skip
+HIP_MACROS: tuple[tuple[str, str], ...] = (
+    ("__HIP__", "1"), ("__HIPCC__", "1"), ("__HIP_PLATFORM_AMD__", "1"),
+    ("__HIP_DEVICE_COMPILE__", "1"), ("USE_ROCM", "1"),
+)  # fmt: skip
+OF_SYSTEM = "#pragma simgen_of_system "  # before the name of an include of the system
 NOT_THERE = "#pragma simgen_not_there "  # before the name of an include that is not beside a source
 MOST_STRUCTURE = 256  # bytes of an argument by value
 VARIABLE_TYPE = "simgen_type_"  # begins the type that stands in the place of a source's variable
@@ -260,6 +271,8 @@ class ByValue:
     bits: int  # as an unsigned number, little-endian; of a structure, its first 8 bytes
     local: bool = False  # of OpenCL: an address in LDS, from where the kernel's own ends
     more: tuple[int, ...] = ()  # of a structure, the words of 8 bytes behind
+    # Of a structure: words that are addresses, and the numbers of these among the launch's `args`.
+    tensors: tuple[tuple[int, int], ...] = ()
 
     @property
     def words(self) -> tuple[int, ...]:

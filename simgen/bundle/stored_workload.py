@@ -217,7 +217,11 @@ def _check_launches(
         places = [each.at for each in launch.values]
         most = len(launch.args) + len(places)
         in_order = places == sorted(set(places)) and all(0 <= at < most for at in places)
-        sizes = all(_is_value(value) for value in launch.values)
+        sizes = all(_is_value(value) for value in launch.values) and all(
+            0 <= word < len(value.words) and 0 <= which < len(launch.args)
+            for value in launch.values
+            for word, which in value.tensors
+        )
         own = kernels[launch.kernel].source is not None or not places
         _need(in_order and sizes and own, place, "arguments by value that cannot be")
         for tensor in kernels[launch.kernel].maps:

@@ -13,7 +13,7 @@ from simgen import resources
 from simgen.compile import toolchain, triton
 from simgen.compile.legalise.assembly import DYNAMIC_LDS, readable
 from simgen.errors import RefusedError, UsageError, did_you_mean, printable
-from simgen.ir import VARIABLE_TYPE, WAVEFRONT, Language
+from simgen.ir import CUDA_MACROS, CUDA_WARP, HIP_MACROS, VARIABLE_TYPE, Language
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -29,7 +29,14 @@ _DYNAMIC_LDS = re.compile(
     r"extern\s+__shared__\s+((?:__align__\s*\(\s*\d+\s*\)\s+)?)([\w:<> ]+?)\s+(\w+)\s*\[\s*\]\s*;"
 )
 _TYPE_FIRST = re.compile(r"extern\s+([\w:<> ]+?)\s+__shared__\s+(\w+)\s*\[\s*\]\s*;")
-_DEFINED = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)", re.M)
+_DEFINED = re.compile(r"^[ \t]*#[ \t]*(?:define|undef)[ \t]+(\w+)", re.M)
+_OPENCL_CASTS = "".join(
+    f"#define as_{t}{n}(x) __builtin_astype((x), {t}{n})\n#define convert_{t}{n}(x) "
+    + (f"__builtin_convertvector((x), {t}{n})\n" if n else f"(({t})(x))\n")
+    for t in ("char", "uchar", "short", "ushort", "int", "uint", "long", "ulong", "float", "double")
+    for n in ("", 2, 3, 4, 8, 16)
+)
+_OF_CLANG = ("__AMDGCN__", "__AMDGPU__", "__AMD__")  # that nvcc has not
 _C_LINKAGE = re.compile(r'extern\s+"C"\s*(\{?)')
 # On the first directive of a function, which says who sees it (`.protected`, `.hidden`, ...), or of
 # one that nobody else sees how it lies.
@@ -104,7 +111,9 @@ def _compiled(kernel: Kernel, own: OwnSource, arch: str, cache: Cache, *, gem5: 
 def device_text(own: OwnSource, *, flat: bool = False) -> str:
     """Source that needs no other file; `flat`: its work-groups have one dimension."""
     if own.language is Language.OPENCL:
-        return f'{header("opencl.h")}{_defines(own)}#line 1 "source.cl"\n{own.text}\n'
+        return (
+            f'{header("opencl.h")}{_OPENCL_CASTS}{_defines(own)}#line 1 "source.cl"\n{own.text}\n'
+        )
     return (
         f"#define SIMGEN_WARP {own.warp}\n#define SIMGEN_FLAT {int(flat)}\n{header('hip.h')}"
         f"{_dialect(own)}{_variables(own)}"
@@ -134,7 +143,7 @@ def host_text(own: OwnSource, name: str) -> str:
     text = _DYNAMIC_LDS.sub(r"SIMGEN_DYNAMIC_LDS(\2, \3);", text)
     # The prelude has some of the vector types, as kernels of simgen use them.
     renamed_types = "".join(f"#define {t} simgen_{t}\n" for t in PRELUDE_TYPES)
-    ahead = f"{renamed_types}{_dialect(own)}{_variables(own)}"
+    ahead = f"{renamed_types}#define warpSize {own.warp}\n{_dialect(own)}{_variables(own)}"
     # The next kernel's text is the same, with the same guards.
     macros = dict.fromkeys(_DEFINED.findall(ahead + text))
     before = "".join(f'#pragma push_macro("{each}")\n' for each in macros)
@@ -144,9 +153,16 @@ def host_text(own: OwnSource, name: str) -> str:
 
 def _dialect(own: OwnSource) -> str:
     """What sources ask to know for which compiler they are."""
-    if own.warp == WAVEFRONT:
-        return "#define __HIP_DEVICE_COMPILE__ 1\n"
-    return "#define CUDART_VERSION 12000\n#define __CUDACC__ 1\n#define __CUDA_ARCH__ 700\n"
+    known = HIP_MACROS
+    left_out = [name for name, _ in CUDA_MACROS]
+    if own.warp == CUDA_WARP:
+        known = CUDA_MACROS
+        left_out = [*(name for name, _ in HIP_MACROS), *_OF_CLANG]
+    given = {name for name, _ in own.defines}
+    made = [f"#define {name} {value}\n" for name, value in known if name not in given]
+    return "".join(f"#undef {name}\n" for name, _ in known) + "".join(
+        [f"#undef {name}\n" for name in left_out] + made
+    )
 
 
 def _variables(own: OwnSource) -> str:
@@ -241,9 +257,11 @@ def _without_tables(rest: str, functions: Iterable[str], kept: Sequence[str], en
 
 def _is_called(symbol: str, entry: str) -> bool:
     """Whether a C++ symbol is of a function `entry`, or of an instance of a template."""
-    plain = re.sub(r"<.*", "", entry).split("::")[-1]
+    *spaces, plain = re.sub(r"<.*", "", entry).split("::")
     tagged = f"{len(plain)}{plain}"
-    at = symbol.find(tagged)
+    around = "(?:12_GLOBAL__N_1)?".join(f"{len(each)}{each}" for each in (*spaces, plain))
+    named = re.search(around, symbol)
+    at = named.end() - len(tagged) if named else -1
     if not symbol.startswith("_Z") or at < 0:
         return False
     behind = symbol[at + len(tagged) :]

@@ -16,9 +16,11 @@ from typing import TYPE_CHECKING
 from simgen.ir import VARIABLE_TYPE
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterator
 
-_FOR_GPU = re.compile(r"\b(__global__|__device__|__constant__|__shared__)\b")
+_QUALIFIERS = "__global__|__device__|__constant__|__shared__"
+_FOR_GPU = re.compile(rf"\b({_QUALIFIERS})\b")
+_MACRO = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)(?:\([^)\n]*\))?((?:\\\n|[^\n])*)", re.M)
 _OPENS = re.compile(r'\s*(inline\s+)?namespace\b[^{;=()]*\{|\s*extern\s+"C"\s*\{')
 _CLOSES = ("}", "};")
 _TEMPLATE = r"template\s*<[^;{]*>\s*"
@@ -63,9 +65,13 @@ _TOKEN = re.compile(
 )
 
 
-def kernels_only(text: str) -> tuple[str, tuple[str, ...]]:
+def kernels_only(text: str, tensors: Collection[str] = ()) -> tuple[str, tuple[str, ...]]:
     """C++ without what is for the host, line for line, and the names of variables of the whole GPU,
-    in whose places types stand now."""
+    in whose places types stand now.
+
+    What `__constant__` holds from its source on stays so, unless one of `tensors` has its name.
+    """
+    for_gpu = _for_gpu(text)
     spaces = {*_KNOWN_SPACES, *re.findall(r"\bnamespace\s+(\w+)\s*\{", text)}
     kept: list[str] = []
     variables: dict[str, None] = {}
@@ -73,13 +79,34 @@ def kernels_only(text: str) -> tuple[str, tuple[str, ...]]:
     for piece in _pieces(text):
         code = plain(piece)
         if _VARIABLE.match(code):
-            piece, names = _types_of(piece)
-            variables |= dict.fromkeys(names)
+            types, names = _types_of(piece)
+            if (
+                "=" not in code
+                or "__constant__" not in code
+                or not names.keys().isdisjoint(tensors)
+            ):
+                piece = types
+                variables |= names
+            else:
+                piece = re.sub(r"\b__constant__\b", "const __constant__", piece, count=1)
         opened += bool(_OPENS.match(code)) - (code in _CLOSES)
         closes_nothing = opened < 0  # branches of the preprocessor have braces each
         opened = max(opened, 0)
-        kept.append(_blank(piece) if closes_nothing or not _is_kept(piece, spaces) else piece)
+        kept.append(
+            _blank(piece) if closes_nothing or not _is_kept(piece, spaces, for_gpu) else piece
+        )
     return "".join(kept), tuple(variables)
+
+
+def _for_gpu(text: str) -> re.Pattern[str]:
+    """What says that something is for a GPU: qualifiers, and macros that become one."""
+    found = _FOR_GPU
+    while True:
+        names = [name for name, body in _MACRO.findall(text) if found.search(body)]
+        more = re.compile(rf"\b({'|'.join([_QUALIFIERS, *dict.fromkeys(names)])})\b")
+        if more == found:
+            return found
+        found = more
 
 
 def needed(text: str, entry: str) -> str:
@@ -122,13 +149,13 @@ def _blank(piece: str) -> str:
     return "\n" * piece.count("\n")
 
 
-def _types_of(piece: str) -> tuple[str, list[str]]:
+def _types_of(piece: str) -> tuple[str, dict[str, None]]:
     """`__constant__ float mask[9] = {...};` as `typedef float simgen_type_mask[9];`; names."""
     body = _QUALIFIER.sub(" ", plain(piece)).rstrip(";")
     first, *more = _between_commas(body)
     declared = [each.split("=")[0].strip() for each in (first, *more)]
     found = [re.search(r"(\w+)\s*((?:\[[^\]]*\]\s*)*)$", each) for each in declared]
-    names = [each[1] for each in found if each]
+    names = dict.fromkeys(each[1] for each in found if each)
     parts = [
         f"{text[: each.start()]}{VARIABLE_TYPE}{each[1]}{each[2]}"
         for text, each in zip(declared, found, strict=True)
@@ -148,13 +175,13 @@ def _between_commas(text: str) -> list[str]:
     return parts
 
 
-def _is_kept(piece: str, spaces: set[str]) -> bool:
+def _is_kept(piece: str, spaces: set[str], for_gpu: re.Pattern[str]) -> bool:
     code = plain(piece)
     if not code or code[0] == "#" or code in _CLOSES or _OPENS.match(code):
         return True
     if using := _USING.match(code):
         return using[1] in spaces
-    return bool(_FOR_GPU.search(code)) or bool(_KEPT.match(code))
+    return bool(for_gpu.search(code)) or bool(_KEPT.match(code))
 
 
 def _is_root(code: str) -> bool:

@@ -9,14 +9,14 @@ from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
 from simgen.errors import ConfigError, did_you_mean, printable
-from simgen.frontend import kernel_pieces, ptx_text, triton_text
-from simgen.ir import CUDA_WARP, NOT_THERE, WAVEFRONT, Language, OwnSource
+from simgen.frontend import dialect, kernel_pieces, ptx_text, triton_text
+from simgen.ir import NOT_THERE, OF_SYSTEM, Language, OwnSource
 from simgen.layers.own import expression
 from simgen.layers.own.expression import ExpressionError
 from simgen.machine import architectures
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Collection, Mapping
 
 LANGUAGES = {
     ".hip": Language.HIP, ".cu": Language.HIP, ".cpp": Language.HIP, ".cl": Language.OPENCL,
@@ -27,8 +27,6 @@ DEEPEST = 8  # includes in includes
 PLAIN_NAME = re.compile(r"[\w./ -]+", re.ASCII)
 E_FLAGS = 48  # where in an ELF file of 64 bits; EF_AMDGPU_MACH is its low byte
 
-# Hipified samples keep `.cu`; what is of CUDA counts on warps of 32 lanes.
-_OF_HIP = re.compile(r"\bhip/|\bhip[A-Z]\w+")
 _INCLUDE = re.compile(r'[ \t]*#[ \t]*include[ \t]*(?:"([^"\n]+)"|<([^>\n]*)>)')
 _KERNELS = {
     Language.HIP: re.compile(
@@ -69,14 +67,18 @@ class Files:
 
         return find
 
-    def source(self, name: str, arch: object) -> OwnSource:
-        """The source of this name; its `entry` is still to be said.
+    def source(
+        self, name: str, arch: object, defines: tuple[tuple[str, str], ...] = (),
+        tensors: Collection[str] = (),
+    ) -> OwnSource:  # fmt: skip
+        """The source of this name, under the macros of its build and beside tensors of these names;
+        its `entry` is still to be said.
 
         Raises:
             ConfigError: it cannot be read, or is not what its name says.
         """
         if name not in self._sources:
-            self._sources[name] = self._source(name, arch)
+            self._sources[name] = self._source(name, arch, defines, tensors)
         return self._sources[name]
 
     def only_entry(self, source: OwnSource, place: str) -> str:
@@ -111,7 +113,10 @@ class Files:
                     f"{did_you_mean(entry, there)}"
                 )
 
-    def _source(self, name: str, arch: object) -> OwnSource:
+    def _source(
+        self, name: str, arch: object, defines: tuple[tuple[str, str], ...],
+        tensors: Collection[str],
+    ) -> OwnSource:  # fmt: skip
         language = _language(name)
         if language is None:
             known = ", ".join(LANGUAGES)
@@ -139,14 +144,13 @@ class Files:
             return OwnSource(language, text, "")
         if language is Language.TRITON:
             return OwnSource(language, triton_text.kernels_only(text), "")
-        whole = self._whole(name, text, 0)
+        marked = self._whole(name, text, 0)
+        whole = re.sub(rf"^{OF_SYSTEM}.*$", "", marked, flags=re.M)
         if language is Language.OPENCL:
-            return OwnSource(language, whole, "", arch)
-        of_cuda = name.endswith(".cu") and not _OF_HIP.search(text)
-        kept, variables = kernel_pieces.kernels_only(whole)
-        return OwnSource(
-            language, kept, "", arch, variables=variables, warp=CUDA_WARP if of_cuda else WAVEFRONT
-        )
+            return OwnSource(language, whole, "", arch, defines=defines)
+        kept, variables = kernel_pieces.kernels_only(whole, tensors)
+        warp = dialect.warp(name, marked, defines)
+        return OwnSource(language, kept, "", arch, variables=variables, defines=defines, warp=warp)
 
     def _text(self, name: str, raw: bytes) -> str:
         try:
@@ -168,14 +172,14 @@ class Files:
         return True
 
     def _whole(self, name: str, text: str, depth: int) -> str:
-        """The text with its own includes in it, and without those of the system."""
+        """The text with its own includes in it, and `OF_SYSTEM` in the place of the system's."""
         lines = []
         for number, line in enumerate(text.split("\n"), 1):
             match = _INCLUDE.match(line)
             if not match:
                 lines.append(line)
             elif match[2] is not None or _of_system(match[1]):
-                lines.append("")
+                lines.append(f"{OF_SYSTEM}{match[1] or match[2]}")
             else:
                 inner = str(PurePosixPath(name).parent / match[1])
                 if not self._is_there(inner):  # what only the host program includes, perhaps

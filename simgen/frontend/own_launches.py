@@ -31,7 +31,7 @@ from simgen.layers.own import expression
 from simgen.layers.own.expression import ExpressionError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
 
     from simgen.dtypes import DType
     from simgen.frontend.kernel_text import Files
@@ -42,7 +42,9 @@ SCALARS = {
     "u64": "<Q", "f16": "<e", "f32": "<f", "f64": "<d",
 }  # fmt: skip
 LOCAL = "local"
-ENTRY = re.compile(r"[A-Za-z_$][\w.$]{0,150}(<[\w ,:<>*()-]{1,100}>)?", re.ASCII)
+ENTRY = re.compile(
+    r"(?:[A-Za-z_]\w{0,60}::){0,8}[A-Za-z_$][\w.$]{0,150}(<[\w ,:<>*()-]{1,100}>)?", re.ASCII
+)
 MOST_ITEMS = 1024  # of a work-group
 MOST_LDS = 2**16
 MOST_LAUNCHES = 10_000
@@ -128,7 +130,12 @@ class Launches:
             raise ExpressionError(
                 f"{place}: more than {MOST_LAUNCHES} launches; make loops shorter"
             )
-        source = self.files.source(str(self.said["source"]), self.said.get("arch", ""))
+        source = self.files.source(
+            str(self.said["source"]),
+            self.said.get("arch", ""),
+            self._defines(),
+            {each.name for each in self.tensors},
+        )
         if source.language is Language.TRITON:
             self._triton_launch(place, source, said, known)
             return
@@ -143,10 +150,12 @@ class Launches:
         grid = self._grid(place, said, known, block)
         lds = own_tensors.whole(f"{place}: lds", said.get("lds", 0), known, 0, MOST_LDS)
         args, values = self._arguments(place, said, known)
+        if source.language is Language.PTX and any(value.tensors for value in values):
+            raise ExpressionError(f"{place}: a tensor in a structure; give PTX its members")
         lds += sum(-(-v.bits // 16) * 16 for v in values if v.local)
         if lds > MOST_LDS:
             raise ExpressionError(f"{place}: {lds} bytes of LDS; {MOST_LDS} at most")
-        kernel = self._kernel(place, source, said, block, lds)
+        kernel = self._kernel(place, source, said, block, lds, values=values)
         assert kernel.source is not None
         if source.language is Language.PTX:
             self._check_ptx(place, kernel, args, values)
@@ -213,6 +222,8 @@ class Launches:
         if value.local:
             raise ExpressionError(f"{place}: local is of OpenCL; a Triton function has its own LDS")
         kind = self._kinds[value.at]
+        if kind not in SCALARS:
+            raise ExpressionError(f"{place}: a structure; a Triton function takes its members")
         (number,) = struct.unpack(SCALARS[kind], value.bits.to_bytes(value.nbytes, "little"))
         return triton_text.Argument(kind, number)
 
@@ -251,7 +262,9 @@ class Launches:
             raise ExpressionError(f'{place}: args is no list; write args = ["a", "i32 n"]')
         tensors = {each.name for each in self.tensors}
         self._kinds = {}
-        args, values = [], []
+        args: list[str] = []
+        values: list[ByValue] = []
+        held: list[str] = []  # in structures
         for at, each in enumerate(given):
             text = each.strip() if isinstance(each, str) else ""
             kind, _, number = text.partition(" ")
@@ -265,18 +278,30 @@ class Launches:
                 values.append(_value(place, at, kind, number, known))
             elif text.startswith("{") and text.endswith("}"):
                 self._kinds[at] = "structure"
-                values.append(_structure(place, at, text[1:-1], known))
+                made, inside = _structure(place, at, text[1:-1], known, tensors)
+                if inside and made.nbytes == POINTER:  # as an address by itself
+                    args.append(inside[0])
+                    continue
+                first = len(held)
+                held += inside
+                words = tuple((word, first + n) for n, (word, _) in enumerate(made.tensors))
+                values.append(replace(made, tensors=words))
             else:
                 names = [*tensors, *(f"{kind} ..." for kind in SCALARS)]
                 raise ExpressionError(
                     f"{place}: argument {printable(str(each))}: no tensor, and no number such as "
                     f"'i32 n'; {did_you_mean(text, names)}"
                 )
-        return tuple(args), tuple(values)
+        behind = [
+            replace(v, tensors=tuple((word, len(args) + n) for word, n in v.tensors))
+            for v in values
+        ]
+        return (*args, *held), tuple(behind)
 
     def _kernel(
         self, place: str, source: OwnSource, said: Mapping[str, Any],
         block: tuple[int, int, int], lds: int, triton: TritonBuild | None = None,
+        values: Sequence[ByValue] = (),
     ) -> Kernel:  # fmt: skip
         entry = said.get("kernel")
         if entry is None:
@@ -284,7 +309,7 @@ class Launches:
         if not isinstance(entry, str) or not ENTRY.fullmatch(entry):
             raise ExpressionError(f"{place}: kernel is {printable(str(entry))}; name a function")
         self.files.check_entry(source, entry, place)
-        key = (entry, block, lds, triton)
+        key = (entry, block, lds, triton, *((v.at, v.tensors) for v in values if v.tensors))
         if key not in self._kernels:
             if source.language is Language.HIP and "." in entry:
                 raise ExpressionError(f"{place}: {entry} is no function of C++; name one")
@@ -296,7 +321,6 @@ class Launches:
             group = block if block[1:] != (1, 1) else ()
             own = replace(source, entry=entry, triton=triton)
             if source.language in (Language.HIP, Language.OPENCL):
-                own = replace(own, defines=self._defines())
                 _check_bounds(place, kernel_text.bounds(own, entry), entry, block)
             if source.language is Language.HIP:
                 own = self._cut(place, own)
@@ -368,19 +392,31 @@ def _value(place: str, at: int, kind: str, text: str, known: Mapping[str, Any]) 
     return ByValue(at, len(raw), int.from_bytes(raw, "little"))
 
 
-def _structure(place: str, at: int, text: str, known: Mapping[str, Any]) -> ByValue:
-    """A structure of numbers, each at a multiple of its size, as C lays them out.
+def _structure(
+    place: str, at: int, text: str, known: Mapping[str, Any], tensors: Collection[str]
+) -> tuple[ByValue, list[str]]:
+    """A structure of numbers and addresses, each at a multiple of its size, as C lays them out; and
+    the tensors that lie at its addresses.
 
     Raises:
         ExpressionError: it is none.
     """
     content, widest = b"", 1
+    words: list[tuple[int, int]] = []
+    inside: list[str] = []
     for member in own_tensors.split(text):
+        if member.strip() in tensors:
+            content += bytes(-len(content) % POINTER)
+            words.append((len(content) // POINTER, len(words)))
+            inside.append(member.strip())
+            content += bytes(POINTER)
+            widest = POINTER
+            continue
         kind, _, number = member.strip().partition(" ")
         if kind not in SCALARS or not number:
             raise ExpressionError(
-                f"{place}: {printable(member.strip())} in a structure: no number; write it as "
-                f"'{{ f32 0.5, i32 n }}'"
+                f"{place}: {printable(member.strip())} in a structure: no number and no tensor; "
+                f"write it as '{{ f32 0.5, i32 n }}'"
             )
         value = _value(place, at, kind, number, known)
         content += bytes(-len(content) % value.nbytes)
@@ -392,7 +428,7 @@ def _structure(place: str, at: int, text: str, known: Mapping[str, Any]) -> ByVa
             f"{place}: a structure of {len(content)} bytes; {MOST_STRUCTURE} at most"
         )
     bits, *more = (int.from_bytes(content[n : n + 8], "little") for n in range(0, len(content), 8))
-    return ByValue(at, len(content), bits, more=tuple(more))
+    return ByValue(at, len(content), bits, more=tuple(more), tensors=tuple(words)), inside
 
 
 def _check_bounds(

@@ -176,6 +176,11 @@ class HostPackage(Package):
         headers += SANITIZER_HEADERS if self.sanitize else ()
         headers += ("state.h",) if workload.left else ()
         arity = {la.kernel: len(la.args) + len(la.values) for la in workload.launches}
+        # Of structures that hold addresses: the argument, the word in it, and where the address is.
+        held = {
+            la.kernel: [(value.at, *each) for value in la.values for each in value.tensors]
+            for la in workload.launches
+        }
         return {
             **{name: render.text(f"launchers/{name}") for name in headers},
             **{f"{name}.hip": text for name, text in job.sources.items()},
@@ -188,6 +193,7 @@ class HostPackage(Package):
                 "launchers/host.cpp.j2",
                 workload=workload,
                 arity=arity,
+                held=held,
                 place={buffer.name: at for at, buffer in enumerate(workload.buffers)},
                 alone=_alone(workload),
                 canary=workload.canary,

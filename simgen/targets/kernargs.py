@@ -181,7 +181,11 @@ def _area(
             f"{len(given)}; write {len(own)} args"
         )
     content = bytearray(max(nbytes, *(int(e[".offset"]) + int(e[".size"]) for e in told)))
-    pointers = []
+    pointers = [
+        (int(own[value.at][".offset"]) + POINTER * word, _place(workload, launch, which))
+        for value in launch.values
+        for word, which in value.tensors
+    ]
     for at, (each, value) in enumerate(zip(own, given, strict=True)):
         place, size = int(each[".offset"]), int(each[".size"])
         if size != (POINTER if isinstance(value, int) else len(value)):
@@ -210,14 +214,21 @@ def _area(
 
 def _given(workload: Workload, launch: Launch, lds_end: int) -> list[int | bytes]:
     """Arguments in the order of parameters: places in the arena, or bytes."""
+    held = {which for value in launch.values for _, which in value.tensors}
     found: list[int | bytes] = [
-        workload.buffer(name).offset + offset for name, offset in launch.places
+        _place(workload, launch, which) for which in range(len(launch.args)) if which not in held
     ]
     for value in sorted(launch.values, key=lambda each: each.at):
         first = value.bits + (lds_end if value.local else 0)
         words = b"".join(word.to_bytes(POINTER, "little") for word in (first, *value.more))
         found.insert(value.at, words[: value.nbytes])
     return found
+
+
+def _place(workload: Workload, launch: Launch, which: int) -> int:
+    """Where in the arena an address among a launch's `args` is."""
+    name, offset = launch.places[which]
+    return workload.buffer(name).offset + offset
 
 
 def _natural(given: Sequence[int | bytes]) -> list[dict[str, Any]]:

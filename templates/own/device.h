@@ -18,30 +18,22 @@ static __device__ __forceinline__ unsigned simgen_hidden(unsigned at)
 {
     return ((const __attribute__((address_space(4))) unsigned *)__builtin_amdgcn_implicitarg_ptr())[at];
 }
-#define SIMGEN_INDEX(type, read)                                                                   \
+/* Their members are unsigned, as HIP and CUDA declare them: each is read where it is named. */
+#define SIMGEN_INDEX(type, name, of_x, of_y, of_z)                                                 \
     struct type {                                                                                  \
-        __device__ __forceinline__ operator unsigned() const { return read; }                      \
-    }
-SIMGEN_INDEX(simgen_item_x, __builtin_amdgcn_workitem_id_x());
-SIMGEN_INDEX(simgen_item_y, __builtin_amdgcn_workitem_id_y());
-SIMGEN_INDEX(simgen_item_z, __builtin_amdgcn_workitem_id_z());
-SIMGEN_INDEX(simgen_group_x, __builtin_amdgcn_workgroup_id_x());
-SIMGEN_INDEX(simgen_group_y, __builtin_amdgcn_workgroup_id_y());
-SIMGEN_INDEX(simgen_group_z, __builtin_amdgcn_workgroup_id_z());
-SIMGEN_INDEX(simgen_items_x, simgen_hidden(3) & 0xffff);
-SIMGEN_INDEX(simgen_items_y, simgen_hidden(3) >> 16);
-SIMGEN_INDEX(simgen_items_z, simgen_hidden(4) & 0xffff);
-SIMGEN_INDEX(simgen_groups_x, simgen_hidden(0));
-SIMGEN_INDEX(simgen_groups_y, simgen_hidden(1));
-SIMGEN_INDEX(simgen_groups_z, simgen_hidden(2));
-struct simgen_item { simgen_item_x x; simgen_item_y y; simgen_item_z z; };
-extern const __device__ __attribute__((weak)) simgen_item threadIdx;
-struct simgen_group { simgen_group_x x; simgen_group_y y; simgen_group_z z; };
-extern const __device__ __attribute__((weak)) simgen_group blockIdx;
-struct simgen_items { simgen_items_x x; simgen_items_y y; simgen_items_z z; };
-extern const __device__ __attribute__((weak)) simgen_items blockDim;
-struct simgen_groups { simgen_groups_x x; simgen_groups_y y; simgen_groups_z z; };
-extern const __device__ __attribute__((weak)) simgen_groups gridDim;
+        static __device__ __forceinline__ unsigned simgen_x() { return of_x; }                     \
+        static __device__ __forceinline__ unsigned simgen_y() { return of_y; }                     \
+        static __device__ __forceinline__ unsigned simgen_z() { return of_z; }                     \
+        __declspec(property(get = simgen_x)) unsigned x;                                           \
+        __declspec(property(get = simgen_y)) unsigned y;                                           \
+        __declspec(property(get = simgen_z)) unsigned z;                                           \
+    };                                                                                             \
+    extern const __device__ __attribute__((weak)) type name
+SIMGEN_INDEX(simgen_item, threadIdx, __builtin_amdgcn_workitem_id_x(), __builtin_amdgcn_workitem_id_y(), __builtin_amdgcn_workitem_id_z());
+SIMGEN_INDEX(simgen_group, blockIdx, __builtin_amdgcn_workgroup_id_x(), __builtin_amdgcn_workgroup_id_y(), __builtin_amdgcn_workgroup_id_z());
+SIMGEN_INDEX(simgen_items, blockDim, simgen_hidden(3) & 0xffff, simgen_hidden(3) >> 16, simgen_hidden(4) & 0xffff);
+SIMGEN_INDEX(simgen_groups, gridDim, simgen_hidden(0), simgen_hidden(1), simgen_hidden(2));
+template <class T> concept simgen_is_index = __is_same(T, simgen_item) || __is_same(T, simgen_group) || __is_same(T, simgen_items) || __is_same(T, simgen_groups);
 
 /* The tensor that a variable of the whole GPU stands for: the launcher leaves its address where no
  * runtime leaves anything. */
@@ -158,13 +150,30 @@ template <simgen_mask M, class T> static __device__ __forceinline__ simgen_lanes
         same |= static_cast<simgen_lanes>(__shfl(v, lane) == v) << lane;
     return same & __activemask() & static_cast<simgen_lanes>(mask);
 }
-/* Over a warp whose lanes are all here. */
-template <class T, class F> static __device__ __forceinline__ T simgen_over_lanes(T v, F f)
+template <simgen_mask M, class T> static __device__ __forceinline__ simgen_lanes __match_all_sync(M mask, T v, int *all)
 {
-    for (int by = SIMGEN_WARP / 2; by > 0; by /= 2)
-        v = f(v, __shfl_xor(v, by));
-    return v;
+    const simgen_lanes own = __activemask() & static_cast<simgen_lanes>(mask);
+    *all = __match_any_sync(mask, v) == own;
+    return *all ? own : 0;
 }
-template <simgen_mask M, class T> static __device__ __forceinline__ T __reduce_add_sync(M, T v) { return simgen_over_lanes(v, [](T a, T b) { return a + b; }); }
-template <simgen_mask M, class T> static __device__ __forceinline__ T __reduce_min_sync(M, T v) { return simgen_over_lanes(v, [](T a, T b) { return a < b ? a : b; }); }
-template <simgen_mask M, class T> static __device__ __forceinline__ T __reduce_max_sync(M, T v) { return simgen_over_lanes(v, [](T a, T b) { return a > b ? a : b; }); }
+/* Over those of a mask that are here; of a whole warp by halves. */
+template <class T, class F> static __device__ __forceinline__ T simgen_over_lanes(simgen_lanes mask, T v, F f)
+{
+    simgen_lanes left = mask & __activemask();
+    if (left == static_cast<simgen_lanes>(~0ul)) {
+        for (int by = SIMGEN_WARP / 2; by > 0; by /= 2)
+            v = f(v, __shfl_xor(v, by));
+        return v;
+    }
+    T r = __shfl(v, __builtin_ctzl(left));
+    while (left &= left - 1)
+        r = f(r, __shfl(v, __builtin_ctzl(left)));
+    return r;
+}
+#define SIMGEN_REDUCE(name, value)                                                                 \
+    template <simgen_mask M, class T> static __device__ __forceinline__ T __reduce_##name##_sync(M mask, T v) \
+    {                                                                                              \
+        return simgen_over_lanes(static_cast<simgen_lanes>(mask), v, [](T a, T b) { return static_cast<T>(value); }); \
+    }
+SIMGEN_REDUCE(add, a + b) SIMGEN_REDUCE(min, a < b ? a : b) SIMGEN_REDUCE(max, a > b ? a : b)
+SIMGEN_REDUCE(and, a & b) SIMGEN_REDUCE(or, a | b) SIMGEN_REDUCE(xor, a ^ b)

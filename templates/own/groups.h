@@ -16,6 +16,7 @@ template <class T> struct plus { __device__ T operator()(T a, T b) const { retur
 template <class T> struct less { __device__ T operator()(T a, T b) const { return a < b ? a : b; } };
 template <class T> struct greater { __device__ T operator()(T a, T b) const { return a > b ? a : b; } };
 template <class T> struct bit_and { __device__ T operator()(T a, T b) const { return a & b; } };
+template <class T> struct bit_xor { __device__ T operator()(T a, T b) const { return a ^ b; } };
 template <class T> struct bit_or { __device__ T operator()(T a, T b) const { return a | b; } };
 #ifdef __AMDGCN__
 template <unsigned n, class Parent = void> struct thread_block_tile {
@@ -47,6 +48,22 @@ template <unsigned n, class T, class P, class F> static inline __device__ T redu
         v = f(v, group.shfl_xor(v, by));
     return v;
 }
+template <unsigned n, class T, class P, class F> static inline __device__ T inclusive_scan(const thread_block_tile<n, P> &group, T v, F f)
+{
+    for (unsigned by = 1; by < n; by *= 2) {
+        const T before = group.shfl_up(v, by);
+        if (group.thread_rank() >= by)
+            v = f(before, v);
+    }
+    return v;
+}
+template <unsigned n, class T, class P, class F> static inline __device__ T exclusive_scan(const thread_block_tile<n, P> &group, T v, F f)
+{
+    v = group.shfl_up(inclusive_scan(group, v, f), 1);
+    return group.thread_rank() ? v : T();
+}
+template <unsigned n, class T, class P> static inline __device__ T inclusive_scan(const thread_block_tile<n, P> &group, T v) { return inclusive_scan(group, v, plus<T>()); }
+template <unsigned n, class T, class P> static inline __device__ T exclusive_scan(const thread_block_tile<n, P> &group, T v) { return exclusive_scan(group, v, plus<T>()); }
 /* Of a size that is known when it runs: 0 is a whole work-group. */
 struct thread_group {
     unsigned tile;
@@ -82,6 +99,13 @@ struct coalesced_group {
         return simgen_lane(v, static_cast<int>(__builtin_ctzl(left)));
     }
 };
+template <class T, class F> static inline __device__ T reduce(const coalesced_group &group, T v, F f)
+{
+    T r = group.shfl(v, 0);
+    for (unsigned i = 1; i < group.size(); i++)
+        r = f(r, group.shfl(v, static_cast<int>(i)));
+    return r;
+}
 static inline __device__ coalesced_group coalesced_threads()
 {
     const unsigned long own = SIMGEN_WARP == 64 ? ~0ul : 0xfffffffful << (simgen_lane_number() & 32);

@@ -21,28 +21,6 @@ static inline __device__ half __low2half(half2 a) { return a.x; }
 static inline __device__ half __high2half(half2 a) { return a.y; }
 static inline __device__ float __low2float(half2 a) { return static_cast<float>(a.x); }
 static inline __device__ float __high2float(half2 a) { return static_cast<float>(a.y); }
-static inline __device__ half __hadd(half a, half b) { return a + b; }
-static inline __device__ half __hsub(half a, half b) { return a - b; }
-static inline __device__ half __hmul(half a, half b) { return a * b; }
-static inline __device__ half __hdiv(half a, half b) { return static_cast<half>(static_cast<float>(a) / static_cast<float>(b)); }
-static inline __device__ half __hneg(half a) { return -a; }
-static inline __device__ half __hfma(half a, half b, half c) { return __builtin_elementwise_fma(a, b, c); }
-static inline __device__ half __hmax(half a, half b) { return a > b ? a : b; }
-static inline __device__ half __hmin(half a, half b) { return a < b ? a : b; }
-static inline __device__ bool __hgt(half a, half b) { return a > b; }
-static inline __device__ bool __hge(half a, half b) { return a >= b; }
-static inline __device__ bool __hlt(half a, half b) { return a < b; }
-static inline __device__ bool __hle(half a, half b) { return a <= b; }
-static inline __device__ bool __heq(half a, half b) { return a == b; }
-static inline __device__ half2 __hadd2(half2 a, half2 b) { return a + b; }
-static inline __device__ half2 __hsub2(half2 a, half2 b) { return a - b; }
-static inline __device__ half2 __hmul2(half2 a, half2 b) { return a * b; }
-static inline __device__ half2 __hfma2(half2 a, half2 b, half2 c) { return __builtin_elementwise_fma(a, b, c); }
-static inline __device__ half hexp(half a) { return static_cast<half>(expf(static_cast<float>(a))); }
-static inline __device__ half hlog(half a) { return static_cast<half>(logf(static_cast<float>(a))); }
-static inline __device__ half hsqrt(half a) { return static_cast<half>(sqrtf(static_cast<float>(a))); }
-static inline __device__ half hrcp(half a) { return static_cast<half>(1.0f / static_cast<float>(a)); }
-
 struct __nv_bfloat16_raw {
     unsigned short x;
 };
@@ -50,33 +28,127 @@ typedef __nv_bfloat16_raw __hip_bfloat16_raw;
 struct alignas(2) simgen_bfloat16 {
     unsigned short bits;
     simgen_bfloat16() = default;
-    __device__ simgen_bfloat16(__nv_bfloat16_raw of) : bits(of.x) {}
-    __device__ simgen_bfloat16(float x)
-    {
-        const unsigned word = __builtin_bit_cast(unsigned, x);
-        bits = static_cast<unsigned short>(x != x ? word >> 16 | 64 : (word + 0x7fff + (word >> 16 & 1)) >> 16);
-    }
-    __device__ operator float() const { return __builtin_bit_cast(float, static_cast<unsigned>(bits) << 16); }
-    __device__ simgen_bfloat16 &operator+=(float x) { return *this = static_cast<float>(*this) + x; }
-    __device__ simgen_bfloat16 &operator-=(float x) { return *this = static_cast<float>(*this) - x; }
-    __device__ simgen_bfloat16 &operator*=(float x) { return *this = static_cast<float>(*this) * x; }
+    __device__ constexpr simgen_bfloat16(__nv_bfloat16_raw of) : bits(of.x) {}
+    __device__ constexpr simgen_bfloat16(float x) : bits(simgen_upper(__builtin_bit_cast(unsigned, x), x != x)) {}
+    __device__ constexpr operator float() const { return __builtin_bit_cast(float, static_cast<unsigned>(bits) << 16); }
+    __device__ constexpr simgen_bfloat16 operator-() const { return __nv_bfloat16_raw{ static_cast<unsigned short>(bits ^ 0x8000) }; }
+    __device__ simgen_bfloat16 &operator++() { return *this = static_cast<float>(*this) + 1.0f; }
+    __device__ simgen_bfloat16 &operator--() { return *this = static_cast<float>(*this) - 1.0f; }
+    static __device__ constexpr unsigned short simgen_upper(unsigned word, bool none) { return static_cast<unsigned short>(none ? word >> 16 | 64 : (word + 0x7fff + (word >> 16 & 1)) >> 16); }
 };
+struct alignas(4) simgen_bfloat162 {
+    simgen_bfloat16 x, y;
+};
+/* Each operation of two of them is rounded, as in the headers of ROCm and CUDA. */
+template <class T> concept simgen_is_bfloat = __is_same(T, simgen_bfloat16);
+template <class T> concept simgen_is_bfloats = __is_same(T, simgen_bfloat162);
+#define SIMGEN_BFLOAT_OPERATOR(op)                                                                                               \
+    template <simgen_is_bfloat A, simgen_is_bfloat B> static inline __device__ simgen_bfloat16 operator op(A a, B b)             \
+    {                                                                                                                            \
+        return static_cast<float>(a) op static_cast<float>(b);                                                                   \
+    }                                                                                                                            \
+    static inline __device__ simgen_bfloat16 &operator op##=(simgen_bfloat16 &a, simgen_bfloat16 b) { return a = a op b; }       \
+    template <simgen_is_bfloats V> static inline __device__ V operator op(V a, V b) { return { a.x op b.x, a.y op b.y }; }       \
+    template <simgen_is_bfloats V> static inline __device__ V &operator op##=(V & a, V b) { return a = a op b; }
+SIMGEN_BFLOAT_OPERATOR(+) SIMGEN_BFLOAT_OPERATOR(-) SIMGEN_BFLOAT_OPERATOR(*) SIMGEN_BFLOAT_OPERATOR(/)
+template <simgen_is_bfloats V> static inline __device__ V operator-(V a) { return { -a.x, -a.y }; }
+template <simgen_is_bfloats V> static inline __device__ bool operator==(V a, V b) { return a.x == b.x && a.y == b.y; }
 typedef simgen_bfloat16 __nv_bfloat16;
 typedef simgen_bfloat16 __hip_bfloat16;
 typedef simgen_bfloat16 hip_bfloat16;
 typedef simgen_bfloat16 nv_bfloat16;
-struct alignas(4) simgen_bfloat162 {
-    simgen_bfloat16 x, y;
-};
 typedef simgen_bfloat162 __nv_bfloat162;
 typedef simgen_bfloat162 __hip_bfloat162;
+typedef simgen_bfloat162 nv_bfloat162;
 static inline __device__ simgen_bfloat16 __float2bfloat16(float x) { return x; }
 #define __float2bfloat16_rn __float2bfloat16
 static inline __device__ float __bfloat162float(simgen_bfloat16 x) { return x; }
 static inline __device__ float2 __bfloat1622float2(simgen_bfloat162 a) { return float2(a.x, a.y); }
 static inline __device__ simgen_bfloat162 __floats2bfloat162_rn(float a, float b) { return { a, b }; }
+static inline __device__ simgen_bfloat162 __float2bfloat162_rn(float a) { return { a, a }; }
 static inline __device__ simgen_bfloat162 __float22bfloat162_rn(float2 a) { return { a.x, a.y }; }
-static inline __device__ simgen_bfloat16 __hadd(simgen_bfloat16 a, simgen_bfloat16 b) { return static_cast<float>(a) + static_cast<float>(b); }
-static inline __device__ simgen_bfloat16 __hmul(simgen_bfloat16 a, simgen_bfloat16 b) { return static_cast<float>(a) * static_cast<float>(b); }
+static inline __device__ simgen_bfloat162 __bfloat162bfloat162(simgen_bfloat16 a) { return { a, a }; }
+static inline __device__ simgen_bfloat162 __halves2bfloat162(simgen_bfloat16 a, simgen_bfloat16 b) { return { a, b }; }
+static inline __device__ simgen_bfloat162 make_bfloat162(simgen_bfloat16 a, simgen_bfloat16 b) { return { a, b }; }
+static inline __device__ simgen_bfloat16 __low2bfloat16(simgen_bfloat162 a) { return a.x; }
+static inline __device__ simgen_bfloat16 __high2bfloat16(simgen_bfloat162 a) { return a.y; }
+static inline __device__ simgen_bfloat162 __low2bfloat162(simgen_bfloat162 a) { return { a.x, a.x }; }
+static inline __device__ simgen_bfloat162 __high2bfloat162(simgen_bfloat162 a) { return { a.y, a.y }; }
+static inline __device__ float __low2float(simgen_bfloat162 a) { return a.x; }
+static inline __device__ float __high2float(simgen_bfloat162 a) { return a.y; }
 static inline __device__ unsigned short __bfloat16_as_ushort(simgen_bfloat16 a) { return a.bits; }
 static inline __device__ simgen_bfloat16 __ushort_as_bfloat16(unsigned short bits) { return __nv_bfloat16_raw{ bits }; }
+static inline __device__ short __bfloat16_as_short(simgen_bfloat16 a) { return static_cast<short>(a.bits); }
+static inline __device__ simgen_bfloat16 __short_as_bfloat16(short bits) { return __nv_bfloat16_raw{ static_cast<unsigned short>(bits) }; }
+
+/* The functions of both types, of one number or two: where the machine has no operation of the type, of float32. */
+static inline __device__ half simgen_fused(half a, half b, half c) { return __builtin_elementwise_fma(a, b, c); }
+static inline __device__ simgen_bfloat16 simgen_fused(simgen_bfloat16 a, simgen_bfloat16 b, simgen_bfloat16 c) { return simgen_fma(static_cast<float>(a), static_cast<float>(b), static_cast<float>(c)); }
+#define SIMGEN_NARROW1(H, V, name, value)                                                                                        \
+    static inline __device__ H h##name(H h) { const float a = static_cast<float>(h); return static_cast<H>(value); }             \
+    static inline __device__ V h2##name(V v) { return V{ h##name(v.x), h##name(v.y) }; }
+#define SIMGEN_NARROW2(H, V, name, value)                                                                                        \
+    static inline __device__ H __h##name(H a, H b) { return static_cast<H>(value); }                                             \
+    static inline __device__ V __h##name##2(V a, V b) { return V{ __h##name(a.x, b.x), __h##name(a.y, b.y) }; }
+#define SIMGEN_NARROW_TEST(H, V, name, value)                                                                                    \
+    static inline __device__ bool __h##name(H a, H b) { return value; }                                                          \
+    static inline __device__ bool __h##name##u(H a, H b) { return a != a || b != b || (value); }                                 \
+    static inline __device__ bool __hb##name##2(V a, V b) { return __h##name(a.x, b.x) && __h##name(a.y, b.y); }                 \
+    static inline __device__ V __h##name##2(V a, V b) { return V{ static_cast<H>(__h##name(a.x, b.x) * 1.0f), static_cast<H>(__h##name(a.y, b.y) * 1.0f) }; }
+#define SIMGEN_WITHIN_1(H, x) (x) > static_cast<H>(0.0f) ? (x) < static_cast<H>(1.0f) ? (x) : static_cast<H>(1.0f) : static_cast<H>(0.0f)
+#define SIMGEN_NARROW(H, V)                                                                                                      \
+    SIMGEN_NARROW2(H, V, sub, a - b) SIMGEN_NARROW2(H, V, mul, a * b)                                                            \
+    SIMGEN_NARROW2(H, V, add_sat, SIMGEN_WITHIN_1(H, a + b)) SIMGEN_NARROW2(H, V, sub_sat, SIMGEN_WITHIN_1(H, a - b))            \
+    SIMGEN_NARROW2(H, V, mul_sat, SIMGEN_WITHIN_1(H, a * b))                                                                     \
+    SIMGEN_NARROW2(H, V, max, a >= b || b != b ? a : b) SIMGEN_NARROW2(H, V, min, a <= b || b != b ? a : b)                      \
+    SIMGEN_NARROW2(H, V, max_nan, a >= b || a != a ? a : b) SIMGEN_NARROW2(H, V, min_nan, a <= b || a != a ? a : b)              \
+    SIMGEN_NARROW_TEST(H, V, eq, a == b) SIMGEN_NARROW_TEST(H, V, ne, a < b || a > b) SIMGEN_NARROW_TEST(H, V, lt, a < b)        \
+    SIMGEN_NARROW_TEST(H, V, le, a <= b) SIMGEN_NARROW_TEST(H, V, gt, a > b) SIMGEN_NARROW_TEST(H, V, ge, a >= b)                \
+    static inline __device__ H __hadd(H a, H b) { return a + b; }                                                                \
+    static inline __device__ V __hadd2(V a, V b) { return a + b; }                                                               \
+    static inline __device__ H __hdiv(H a, H b) { return static_cast<H>(static_cast<float>(a) / static_cast<float>(b)); }        \
+    static inline __device__ V __h2div(V a, V b) { return V{ __hdiv(a.x, b.x), __hdiv(a.y, b.y) }; }                             \
+    static inline __device__ H __hneg(H a) { return -a; }                                                                        \
+    static inline __device__ V __hneg2(V a) { return V{ static_cast<H>(-a.x), static_cast<H>(-a.y) }; }                          \
+    static inline __device__ H __habs(H a) { return static_cast<H>(__builtin_fabsf(static_cast<float>(a))); }                    \
+    static inline __device__ V __habs2(V a) { return V{ __habs(a.x), __habs(a.y) }; }                                            \
+    static inline __device__ bool __hisnan(H a) { return a != a; }                                                               \
+    static inline __device__ V __hisnan2(V a) { return V{ static_cast<H>((a.x != a.x) * 1.0f), static_cast<H>((a.y != a.y) * 1.0f) }; } \
+    static inline __device__ int __hisinf(H h) { const float a = static_cast<float>(h); return isinf(a) ? a > 0 ? 1 : -1 : 0; }  \
+    static inline __device__ H __hfma(H a, H b, H c) { return simgen_fused(a, b, c); }                                           \
+    static inline __device__ H __hfma_sat(H a, H b, H c) { const H r = simgen_fused(a, b, c); return SIMGEN_WITHIN_1(H, r); }    \
+    static inline __device__ H __hfma_relu(H a, H b, H c) { const H r = simgen_fused(a, b, c); return r < static_cast<H>(0.0f) ? static_cast<H>(0.0f) : r; } \
+    static inline __device__ V __hfma2_sat(V a, V b, V c) { return V{ __hfma_sat(a.x, b.x, c.x), __hfma_sat(a.y, b.y, c.y) }; }  \
+    static inline __device__ V __hfma2_relu(V a, V b, V c) { return V{ __hfma_relu(a.x, b.x, c.x), __hfma_relu(a.y, b.y, c.y) }; } \
+    static inline __device__ V __lowhigh2highlow(V a) { return V{ a.y, a.x }; }                                                  \
+    SIMGEN_NARROW1(H, V, exp, expf(a)) SIMGEN_NARROW1(H, V, exp2, exp2f(a)) SIMGEN_NARROW1(H, V, exp10, exp10f(a))               \
+    SIMGEN_NARROW1(H, V, log, logf(a)) SIMGEN_NARROW1(H, V, log2, log2f(a)) SIMGEN_NARROW1(H, V, log10, log10f(a))               \
+    SIMGEN_NARROW1(H, V, sin, sinf(a)) SIMGEN_NARROW1(H, V, cos, cosf(a)) SIMGEN_NARROW1(H, V, tanh, tanhf(a))                   \
+    SIMGEN_NARROW1(H, V, sqrt, sqrtf(a)) SIMGEN_NARROW1(H, V, rsqrt, rsqrtf(a)) SIMGEN_NARROW1(H, V, rcp, 1.0f / a)              \
+    SIMGEN_NARROW1(H, V, floor, floorf(a)) SIMGEN_NARROW1(H, V, ceil, ceilf(a)) SIMGEN_NARROW1(H, V, trunc, truncf(a))           \
+    SIMGEN_NARROW1(H, V, rint, rintf(a))
+SIMGEN_NARROW(half, half2) SIMGEN_NARROW(simgen_bfloat16, simgen_bfloat162)
+#define __hadd_rn __hadd
+#define __hsub_rn __hsub
+#define __hmul_rn __hmul
+#define __hadd2_rn __hadd2
+#define __hsub2_rn __hsub2
+#define __hmul2_rn __hmul2
+static inline __device__ half2 __hfma2(half2 a, half2 b, half2 c) { return __builtin_elementwise_fma(a, b, c); }
+static inline __device__ simgen_bfloat162 __hfma2(simgen_bfloat162 a, simgen_bfloat162 b, simgen_bfloat162 c) { return { __hfma(a.x, b.x, c.x), __hfma(a.y, b.y, c.y) }; }
+static inline __device__ half2 __lows2half2(half2 a, half2 b) { return half2{ a.x, b.x }; }
+static inline __device__ half2 __highs2half2(half2 a, half2 b) { return half2{ a.y, b.y }; }
+static inline __device__ half2 __low2half2(half2 a) { return half2{ a.x, a.x }; }
+static inline __device__ half2 __high2half2(half2 a) { return half2{ a.y, a.y }; }
+static inline __device__ short __half_as_short(half x) { return __builtin_bit_cast(short, x); }
+static inline __device__ half __short_as_half(short x) { return __builtin_bit_cast(half, x); }
+SIMGEN_TO_WHOLE(half, int, float, int) SIMGEN_TO_WHOLE(half, uint, float, unsigned)
+SIMGEN_TO_WHOLE(half, ll, float, long long) SIMGEN_TO_WHOLE(half, ull, float, unsigned long long)
+SIMGEN_TO_WHOLE(half, short, float, short) SIMGEN_TO_WHOLE(half, ushort, float, unsigned short)
+static inline __device__ half __uint2half_rn(unsigned x) { return static_cast<half>(static_cast<float>(x)); }
+static inline __device__ half __short2half_rn(short x) { return static_cast<half>(static_cast<float>(x)); }
+static inline __device__ half __ushort2half_rn(unsigned short x) { return static_cast<half>(static_cast<float>(x)); }
+namespace std {
+SIMGEN_LIMITS(half, half(65504.0f), half(0x1p-14f), half(0x1p-10f), half(__builtin_inff()), half(__builtin_nanf("")))
+SIMGEN_LIMITS(simgen_bfloat16, simgen_bfloat16(0x1.fep127f), simgen_bfloat16(0x1p-126f), simgen_bfloat16(0x1p-7f), simgen_bfloat16(__builtin_inff()), simgen_bfloat16(__builtin_nanf("")))
+}

@@ -29,9 +29,6 @@ namespace cooperative_groups {}
 #define HIP_KERNEL_NAME(...) __VA_ARGS__
 
 #ifndef SIMGEN_NVIDIA
-/* On this CPU too: what is written for AMD GPUs alone does not compile there, and is not left out. */
-#define __HIP_PLATFORM_AMD__ 1
-#define __HIPCC__ 1
 #define __align__(n) __attribute__((aligned(n)))
 #define __noinline__ __attribute__((noinline))
 #define assert(...) ((void)0)
@@ -110,19 +107,14 @@ typedef long ssize_t;
 struct dim3 {
     unsigned x, y, z;
     __device__ constexpr dim3(unsigned a = 1, unsigned b = 1, unsigned c = 1) : x(a), y(b), z(c) {}
-#ifdef __AMDGCN__
-    __device__ dim3(const simgen_item &at) : x(at.x), y(at.y), z(at.z) {}
-    __device__ dim3(const simgen_group &at) : x(at.x), y(at.y), z(at.z) {}
-    __device__ dim3(const simgen_items &at) : x(at.x), y(at.y), z(at.z) {}
-    __device__ dim3(const simgen_groups &at) : x(at.x), y(at.y), z(at.z) {}
-#endif
+    template <simgen_is_index I> __device__ dim3(const I &at) : x(at.x), y(at.y), z(at.z) {}
 };
 
 #include "vectors.h"
 #include "maths.h"
 #include "bits.h"
 template <class T, class V> static inline __device__ T atomicAdd(T* p, V v) { return simgen_fetch_add(p, static_cast<T>(v)); }
-template <class T, class V> static inline __device__ T atomicSub(T* p, V v) { return simgen_fetch_add(p, static_cast<T>(-v)); }
+template <class T, class V> static inline __device__ T atomicSub(T* p, V v) { return simgen_fetch_add(p, static_cast<T>(-static_cast<T>(v))); }
 template <class T, class V> static inline __device__ T atomicMax(T* p, V v) { return simgen_update(p, [=](T old) { return old > static_cast<T>(v) ? old : static_cast<T>(v); }); }
 template <class T, class V> static inline __device__ T atomicMin(T* p, V v) { return simgen_update(p, [=](T old) { return old < static_cast<T>(v) ? old : static_cast<T>(v); }); }
 template <class T, class V> static inline __device__ T atomicAnd(T* p, V v) { return simgen_update(p, [=](T old) { return old & static_cast<T>(v); }); }
@@ -151,7 +143,16 @@ template <class T, class V> static inline __device__ T atomicDec(T* p, V most) {
 #define atomicInc_system atomicInc
 #define atomicDec_system atomicDec
 #define atomicAdd_block atomicAdd
+#define atomicSub_block atomicSub
+#define atomicMax_block atomicMax
+#define atomicMin_block atomicMin
+#define atomicAnd_block atomicAnd
+#define atomicOr_block atomicOr
+#define atomicXor_block atomicXor
+#define atomicExch_block atomicExch
 #define atomicCAS_block atomicCAS
+#define atomicInc_block atomicInc
+#define atomicDec_block atomicDec
 
 /* Barriers that count: all work-items of the group must come. */
 #ifndef SIMGEN_FLAT
@@ -182,6 +183,7 @@ static inline __device__ int __syncthreads_or(int x) { return __syncthreads_coun
 static inline __device__ int __syncthreads_and(int x) { return __syncthreads_count(x == 0) == 0; }
 #include "standard.h"
 #include "halves.h"
+#include "complex.h"
 #include "groups.h"
 #ifdef SIMGEN_HOST
 #undef float2

@@ -6,7 +6,7 @@
 inline simgen_index simgen_block, simgen_grid; /* host_workers.h sets them */
 #define blockDim simgen_block
 #define gridDim simgen_grid
-#define warpSize 64
+template <class T> concept simgen_is_index = __is_same(T, simgen_index);
 /* LDS that launches ask for, behind `extern __shared__`. */
 #define SIMGEN_DYNAMIC_LDS(type, name) type *const name = reinterpret_cast<type *>(simgen_dynamic_lds)
 /* Tensors that variables of the whole GPU stand for, of the launch that runs. */
@@ -28,34 +28,6 @@ extern "C" __attribute__((weak, used)) _Float16 __truncdfhf2(double x)
 
 static inline float simgen_exp2(float x) { return fast_exp2(x); }
 static inline float simgen_log2(float x) { return fast_log2(x); }
-/* In double: the argument less a multiple of pi / 2, and Taylor series to 1e-10 within pi / 4. */
-static inline double simgen_quarter(double x, unsigned &quarter)
-{
-    const double turns = __builtin_rint(x * 0.63661977236758134);
-    quarter = static_cast<unsigned>(static_cast<long>(turns)) & 3;
-    return x - turns * 1.5707963267341256 - turns * 6.0771005065061922e-11;
-}
-static inline double simgen_sine(double r)
-{
-    const double z = r * r;
-    return r * (1 + z * (-1.0 / 6 + z * (1.0 / 120 + z * (-1.0 / 5040 + z * (1.0 / 362880 - z / 39916800)))));
-}
-static inline double simgen_cosine(double r)
-{
-    const double z = r * r;
-    return 1 + z * (-0.5 + z * (1.0 / 24 + z * (-1.0 / 720 + z * (1.0 / 40320 - z / 3628800))));
-}
-static inline float simgen_turned(float x, unsigned more)
-{
-    unsigned quarter;
-    const double r = simgen_quarter(x, quarter);
-    quarter = (quarter + more) & 3;
-    const double y = quarter & 1 ? simgen_cosine(r) : simgen_sine(r);
-    return static_cast<float>(quarter & 2 ? -y : y);
-}
-static inline float simgen_sin(float x) { return simgen_turned(x, 0); }
-static inline float simgen_cos(float x) { return simgen_turned(x, 1); }
-
 /* Work-groups are in several processes, which share the arena. */
 template <class T>
 static inline bool simgen_compare_swap(T *p, T &old, T wanted)

@@ -116,10 +116,106 @@ OVERLOADED float pow(float x, float y)
     const float r = exp2(y * log2(fabs(x)));
     return x >= 0.0f ? r : y != floor(y) ? NAN : (long)y & 1 ? -r : r;
 }
-OVERLOADED int abs(int x) { return x < 0 ? -x : x; }
-OVERLOADED int mad24(int a, int b, int c) { return a * b + c; }
-OVERLOADED int mul24(int a, int b) { return a * b; }
-OVERLOADED uint mul24(uint a, uint b) { return a * b; }
+OVERLOADED float sign(float x) { return x != x ? 0.0f : x == 0.0f ? x : __builtin_copysignf(1.0f, x); }
+OVERLOADED float step(float edge, float x) { return x < edge ? 0.0f : 1.0f; }
+OVERLOADED float exp10(float x) { return exp2(x * 3.32192809f); }
+OVERLOADED float log10(float x) { return log2(x) * 0.301029996f; }
+OVERLOADED float fmod(float a, float b) { return __builtin_fmodf(a, b); }
+
+/* Whole numbers of all sizes: of one, and each element of a vector by itself. */
+#define SIMGEN_BITS(T) (8 * (int)sizeof(T))
+#define SIMGEN_WHOLE(T, U, W)                                                                           \
+    OVERLOADED U abs(T x) { return x < 0 ? (U)0 - (U)x : (U)x; }                                        \
+    OVERLOADED U abs_diff(T a, T b) { return a > b ? (U)a - (U)b : (U)b - (U)a; }                       \
+    OVERLOADED T add_sat(T a, T b) { return __builtin_elementwise_add_sat(a, b); }                      \
+    OVERLOADED T sub_sat(T a, T b) { return __builtin_elementwise_sub_sat(a, b); }                      \
+    OVERLOADED T hadd(T a, T b) { return (T)((a & b) + ((a ^ b) >> 1)); }                               \
+    OVERLOADED T rhadd(T a, T b) { return (T)((a | b) - ((a ^ b) >> 1)); }                              \
+    OVERLOADED T rotate(T x, T by)                                                                      \
+    {                                                                                                   \
+        const int n = (int)by & (SIMGEN_BITS(T) - 1);                                                   \
+        return (T)((U)x << n | (U)x >> (SIMGEN_BITS(T) - n & SIMGEN_BITS(T) - 1));                      \
+    }                                                                                                   \
+    OVERLOADED T clz(T x) { return (U)x ? __builtin_clzl((ulong)(U)x) - 64 + SIMGEN_BITS(T) : SIMGEN_BITS(T); } \
+    OVERLOADED T ctz(T x) { return (U)x ? __builtin_ctzl((ulong)(U)x) : SIMGEN_BITS(T); }               \
+    OVERLOADED T popcount(T x) { return (T)__builtin_popcountl((ulong)(U)x); }                          \
+    SIMGEN_WIDER(T, W)
+#define SIMGEN_NARROWER(T, W)                                                                           \
+    OVERLOADED T mul_hi(T a, T b) { return (T)((W)a * (W)b >> SIMGEN_BITS(T)); }                        \
+    OVERLOADED T mad_sat(T a, T b, T c)                                                                 \
+    {                                                                                                   \
+        const W r = (W)a * (W)b + (W)c, least = (T)-1 < 0 ? (W)((ulong)-1 << SIMGEN_BITS(T) - 1) : 0;   \
+        const W most = (T)-1 < 0 ? ~least : (W)(T)-1;                                                   \
+        return (T)(r < least ? least : r > most ? most : r);                                            \
+    }
+#define SIMGEN_WIDER SIMGEN_NARROWER
+SIMGEN_WHOLE(char, uchar, int) SIMGEN_WHOLE(uchar, uchar, uint) SIMGEN_WHOLE(short, ushort, int)
+SIMGEN_WHOLE(ushort, ushort, uint) SIMGEN_WHOLE(int, uint, long) SIMGEN_WHOLE(uint, uint, ulong)
+#undef SIMGEN_WIDER
+#define SIMGEN_WIDER(T, W)
+SIMGEN_WHOLE(long, ulong, long) SIMGEN_WHOLE(ulong, ulong, ulong)
+OVERLOADED ulong mul_hi(ulong a, ulong b)
+{
+    const ulong low = (a & 0xffffffff) * (b & 0xffffffff), cross = (a >> 32) * (b & 0xffffffff) + (low >> 32);
+    const ulong other = (a & 0xffffffff) * (b >> 32) + (cross & 0xffffffff);
+    return (a >> 32) * (b >> 32) + (cross >> 32) + (other >> 32);
+}
+OVERLOADED long mul_hi(long a, long b) { return (long)mul_hi((ulong)a, (ulong)b) - (a < 0 ? b : 0) - (b < 0 ? a : 0); }
+#define SIMGEN_MAD_HI(T, n)                                                                             \
+    OVERLOADED T##n mad_hi(T##n a, T##n b, T##n c) { return mul_hi(a, b) + c; }
+#define SIMGEN_EACH1(R, T, n, name)                                                                     \
+    OVERLOADED R##n name(T##n x) { R##n r; for (int i = 0; i < n; i++) r[i] = name((T)x[i]); return r; }
+#define SIMGEN_EACH2(R, T, n, name)                                                                     \
+    OVERLOADED R##n name(T##n a, T##n b) { R##n r; for (int i = 0; i < n; i++) r[i] = name((T)a[i], (T)b[i]); return r; }
+#define SIMGEN_WHOLES(T, U, n)                                                                          \
+    SIMGEN_EACH1(U, T, n, abs) SIMGEN_EACH2(U, T, n, abs_diff) SIMGEN_EACH2(T, T, n, add_sat)           \
+    SIMGEN_EACH2(T, T, n, sub_sat) SIMGEN_EACH2(T, T, n, hadd) SIMGEN_EACH2(T, T, n, rhadd)             \
+    SIMGEN_EACH2(T, T, n, rotate) SIMGEN_EACH1(T, T, n, clz) SIMGEN_EACH1(T, T, n, ctz)                 \
+    SIMGEN_EACH1(T, T, n, popcount) SIMGEN_EACH2(T, T, n, mul_hi) SIMGEN_MAD_HI(T, n)
+#define SIMGEN_LOAD(space, T, n)                                                                        \
+    OVERLOADED T##n vload##n(size_t at, const space T *p) { T##n r; for (int i = 0; i < n; i++) r[i] = p[at * n + i]; return r; }
+#define SIMGEN_STORE(space, T, n)                                                                       \
+    OVERLOADED void vstore##n(T##n v, size_t at, space T *p) { for (int i = 0; i < n; i++) p[at * n + i] = v[i]; }
+#define SIMGEN_MOVED(T, n)                                                                              \
+    SIMGEN_LOAD(__global, T, n) SIMGEN_LOAD(__local, T, n) SIMGEN_LOAD(__private, T, n) SIMGEN_LOAD(__constant, T, n) SIMGEN_LOAD(, T, n) \
+    SIMGEN_STORE(__global, T, n) SIMGEN_STORE(__local, T, n) SIMGEN_STORE(__private, T, n) SIMGEN_STORE(, T, n)
+#define SIMGEN_SIZES(DO, ...) DO(__VA_ARGS__, 2) DO(__VA_ARGS__, 3) DO(__VA_ARGS__, 4) DO(__VA_ARGS__, 8) DO(__VA_ARGS__, 16)
+#define SIMGEN_VECTOR_TYPES(T, U) SIMGEN_MAD_HI(T, ) SIMGEN_SIZES(SIMGEN_WHOLES, T, U) SIMGEN_SIZES(SIMGEN_MOVED, T)
+SIMGEN_VECTOR_TYPES(char, uchar) SIMGEN_VECTOR_TYPES(uchar, uchar) SIMGEN_VECTOR_TYPES(short, ushort)
+SIMGEN_VECTOR_TYPES(ushort, ushort) SIMGEN_VECTOR_TYPES(int, uint) SIMGEN_VECTOR_TYPES(uint, uint)
+SIMGEN_VECTOR_TYPES(long, ulong) SIMGEN_VECTOR_TYPES(ulong, ulong)
+SIMGEN_SIZES(SIMGEN_MOVED, float) SIMGEN_SIZES(SIMGEN_MOVED, double)
+OVERLOADED float vload_half(size_t at, const __global half *p) { return __builtin_load_halff(p + at); }
+OVERLOADED void vstore_half(float x, size_t at, __global half *p) { __builtin_store_halff(x, p + at); }
+OVERLOADED int mul24(int a, int b) { return (a << 8 >> 8) * (b << 8 >> 8); }
+OVERLOADED uint mul24(uint a, uint b) { return (a & 0xffffff) * (b & 0xffffff); }
+OVERLOADED int mad24(int a, int b, int c) { return mul24(a, b) + c; }
+OVERLOADED uint mad24(uint a, uint b, uint c) { return mul24(a, b) + c; }
+OVERLOADED short upsample(char high, uchar low) { return (short)((ushort)high << 8 | low); }
+OVERLOADED ushort upsample(uchar high, uchar low) { return (ushort)(high << 8 | low); }
+OVERLOADED int upsample(short high, ushort low) { return (int)((uint)high << 16 | low); }
+OVERLOADED uint upsample(ushort high, ushort low) { return (uint)high << 16 | low; }
+OVERLOADED long upsample(int high, uint low) { return (long)((ulong)high << 32 | low); }
+OVERLOADED ulong upsample(uint high, uint low) { return (ulong)high << 32 | low; }
+
+/* Copies of a whole work-group: each work-item takes its part, and all wait for the end. */
+INLINED void wait_group_events(int n, event_t *events) { barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE); }
+#define SIMGEN_COPY(T, to, from)                                                                        \
+    OVERLOADED event_t async_work_group_strided_copy_(to T *p, const from T *q, size_t n, size_t by_p, size_t by_q, event_t e) \
+    {                                                                                                   \
+        const size_t items = get_local_size(0) * get_local_size(1) * get_local_size(2);                 \
+        for (size_t i = get_local_id(0) + get_local_size(0) * (get_local_id(1) + get_local_size(1) * get_local_id(2)); i < n; i += items) \
+            p[i * by_p] = q[i * by_q];                                                                  \
+        return e;                                                                                       \
+    }                                                                                                   \
+    OVERLOADED event_t async_work_group_copy(to T *p, const from T *q, size_t n, event_t e) { return async_work_group_strided_copy_(p, q, n, 1, 1, e); }
+#define SIMGEN_COPIES(T)                                                                                \
+    SIMGEN_COPY(T, __local, __global) SIMGEN_COPY(T, __global, __local)                                 \
+    OVERLOADED event_t async_work_group_strided_copy(__local T *p, const __global T *q, size_t n, size_t by, event_t e) { return async_work_group_strided_copy_(p, q, n, 1, by, e); } \
+    OVERLOADED event_t async_work_group_strided_copy(__global T *p, const __local T *q, size_t n, size_t by, event_t e) { return async_work_group_strided_copy_(p, q, n, by, 1, e); }
+SIMGEN_COPIES(char) SIMGEN_COPIES(uchar) SIMGEN_COPIES(short) SIMGEN_COPIES(ushort) SIMGEN_COPIES(int) SIMGEN_COPIES(uint)
+SIMGEN_COPIES(long) SIMGEN_COPIES(ulong) SIMGEN_COPIES(float) SIMGEN_COPIES(double)
+SIMGEN_COPIES(float2) SIMGEN_COPIES(float4) SIMGEN_COPIES(int2) SIMGEN_COPIES(int4) SIMGEN_COPIES(uint4)
 OVERLOADED float dot(float2 a, float2 b) { return a.x * b.x + a.y * b.y; }
 OVERLOADED float dot(float4 a, float4 b) { return a.x * b.x + a.y * b.y + a.z * b.z + a.w * b.w; }
 OVERLOADED int isnan(float x) { return x != x; }
@@ -137,19 +233,6 @@ OVERLOADED int select(int a, int b, int c) { return c ? b : a; }
 #define native_recip(a) (1.0f / (a))
 #define native_powr pow
 #define powr pow
-#define as_int(x) __builtin_astype((x), int)
-#define as_uint(x) __builtin_astype((x), uint)
-#define as_float(x) __builtin_astype((x), float)
-#define as_float4(x) __builtin_astype((x), float4)
-#define as_uint4(x) __builtin_astype((x), uint4)
-#define convert_int(x) ((int)(x))
-#define convert_uint(x) ((uint)(x))
-#define convert_float(x) ((float)(x))
-#define convert_uchar(x) ((uchar)(x))
-#define convert_float4(x) __builtin_convertvector((x), float4)
-#define convert_int4(x) __builtin_convertvector((x), int4)
-#define convert_uint4(x) __builtin_convertvector((x), uint4)
-#define convert_uchar4(x) __builtin_convertvector((x), uchar4)
 
 #define SIMGEN_ATOMICS(space, T)                                                                        \
     OVERLOADED T atomic_add(volatile space T *p, T v) { return __scoped_atomic_fetch_add(p, v, __ATOMIC_RELAXED, __MEMORY_SCOPE_DEVICE); } \

@@ -11,8 +11,8 @@ using ::uint32_t;
 using ::int64_t;
 using ::uint64_t;
 using ::uintptr_t;
-using ::max;
-using ::min;
+template <class T> static inline __device__ constexpr const T& max(const T& a, const T& b) { return a < b ? b : a; }
+template <class T> static inline __device__ constexpr const T& min(const T& a, const T& b) { return b < a ? b : a; }
 using ::abs;
 using ::fabs;
 using ::sqrt;
@@ -84,14 +84,16 @@ template <class T, size_t n> struct array {
 };
 template <class A, class B> struct pair { A first; B second; };
 template <class T> struct numeric_limits {
+    static constexpr bool is_specialized = true, is_integer = true, has_infinity = false;
     static constexpr bool is_signed = static_cast<T>(-1) < T(0);
+    static constexpr int digits = 8 * sizeof(T) - is_signed;
     static __device__ constexpr T max() { return is_signed ? static_cast<T>((1ul << (8 * sizeof(T) - 1)) - 1) : static_cast<T>(-1); }
     static __device__ constexpr T min() { return is_signed ? static_cast<T>(1ul << (8 * sizeof(T) - 1)) : T(0); }
     static __device__ constexpr T lowest() { return min(); }
 };
 #define SIMGEN_LIMITS(T, most, least, step, infinite, not_a_number)                     \
     template <> struct numeric_limits<T> {                                              \
-        static constexpr bool is_signed = true;                                         \
+        static constexpr bool is_specialized = true, is_integer = false, has_infinity = true, is_signed = true; \
         static __device__ constexpr T max() { return most; }                            \
         static __device__ constexpr T min() { return least; }                           \
         static __device__ constexpr T lowest() { return -(most); }                      \

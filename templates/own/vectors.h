@@ -22,6 +22,7 @@ template <class T> concept simgen_is_number = requires(T x) { x * 1; } && !simge
         name##3() = default;                                                                                                     \
         __device__ constexpr name##3(type a) : x(a), y(a), z(a) {}                                                               \
         __device__ constexpr name##3(type a, type b, type c) : x(a), y(b), z(c) {}                                               \
+        template <simgen_is_index I> __device__ name##3(const I &at) : x(at.x), y(at.y), z(at.z) {}                              \
     };                                                                                                                           \
     struct alignas(align4) name##4 {                                                                                             \
         type x, y, z, w;                                                                                                         \

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import h5py
 import numpy as np
 import pytest
 
@@ -110,6 +111,7 @@ __global__ void d(const double* a, const double* b, int* out, double* s, int n)
 }
 """
 OF_DOUBLES = """
+import h5py
 import numpy as np
 def expected(a, b):
     bits = [a < b, a <= b, a == b, a != b, a > b, a >= b, a != a, abs(a) < 0.5]
@@ -150,6 +152,7 @@ __global__ void h(const half2* a, const half2* b, half2* s, half2* p, half2* f)
 }
 """
 OF_PAIRS = """
+import h5py
 import numpy as np
 def expected(a, b):
     half = lambda x: x.astype(np.float16).astype(np.float64)
@@ -174,3 +177,403 @@ def test_pairs_of_halves_are_rounded_once(target: str) -> None:
     bundle = simgen.plan("h.toml").build("made", target)
     bundle.run(timeout=TIMEOUT)
     assert bundle.diff(strict=True)
+
+
+def _judged(name: str, hip: str, toml: str, target: object, python: str = "") -> None:
+    """Build, run and compare a kernel to the bit, where the target is here."""
+    if target != "host" and MGPUSim().needs.missing():
+        pytest.skip("MGPUSim is not here")
+    suffix = "cu" if "// CUDA" in hip else "hip"
+    Path(f"{name}.{suffix}").write_text(hip)
+    Path(f"{name}.py").write_text(python)
+    Path(f"{name}.toml").write_text(f'source = "{name}.{suffix}"\n{toml}')
+    bundle = simgen.plan(f"{name}.toml").build("made", target)
+    bundle.run(timeout=TIMEOUT)
+    assert bundle.diff(strict=True)
+
+
+INDICES = """
+template <class T> __device__ int of_type(T) { return __is_same(T, unsigned); }
+__device__ unsigned first(uint3 at) { return at.x; }
+__global__ void i(unsigned* y)
+{
+    auto i = threadIdx.x;
+    i += blockDim.x * blockIdx.x;
+    auto left = gridDim.x;
+    left -= 3;
+    const dim3 at = threadIdx;
+    y[i] = i + 1000 * of_type(threadIdx.x) + 10000 * first(threadIdx) + (left > 5 ? 2000 : 0)
+        + 100000 * (at.x - blockDim.x < 0) + min(threadIdx.x, 3);
+}
+"""
+
+
+@pytest.mark.parametrize("target", ["host", "mgpusim"])
+def test_indices_are_unsigned(target: str) -> None:
+    """As the headers of HIP and CUDA declare them: 2 - 3 is a large number."""
+    toml = (
+        'outputs = { y = "u32[128]" }\nargs = ["y"]\ngrid = 2\nblock = 64\n'
+        "reference = 'np.arange(128) + 3000 + 10000 * (np.arange(128) % 64)"
+        " + np.minimum(np.arange(128) % 64, 3)'\n"
+    )
+    _judged("i", INDICES, toml, target)
+
+
+KINDS = """// {name}: CUDA or hipLaunchKernelGGL, "hip/hip_runtime.h"
+#if {condition}
+#include <hip/hip_runtime.h>
+#define LANES 64
+#elif CUDART_VERSION >= 11000 && !defined(FAR)
+#include <cuda_runtime.h>
+#define LANES 32
+#endif
+#ifdef __CUDACC__
+#define BOTH __host__ __device__
+#elif defined(__HIPCC__) && defined(__HIP_PLATFORM_AMD__)
+#define BOTH __device__
+#endif
+BOTH inline int twice(int x) {{ return 2 * x; }}
+__global__ void k(int* y)
+{{
+    y[threadIdx.x] = 1000 * warpSize + LANES + threadIdx.x
+#ifdef __CUDA_ARCH__
+        + twice(100000)
+#endif
+#ifdef __HIP_DEVICE_COMPILE__
+        + 100000
+#endif
+        ;
+}}
+"""
+
+
+@pytest.mark.parametrize("target", ["host", "mgpusim"])
+@pytest.mark.parametrize(
+    ("name", "condition", "defines", "lanes"),
+    [
+        ("k.cu", "defined(USE_ROCM)", "", 32),
+        ("k.cu", "defined __HIP_PLATFORM_AMD__ || (__CUDACC__ + 0 == 7u)", "", 32),
+        ("k.cu", "defined(USE_ROCM)", 'USE_ROCM = "1"', 64),
+        ("k.cu", "1", "", 64),
+        ("k.hip", "defined(__HIPCC__) && !defined(__CUDACC__)", "", 64),
+        ("k.hip", "defined(USE_ROCM)", "", 64),
+    ],
+)
+def test_macros_and_lanes_go_together(
+    target: str, name: str, condition: str, defines: str, lanes: int
+) -> None:
+    """A file is of CUDA or of HIP by what its conditions take, and by no comment."""
+    if target != "host" and MGPUSim().needs.missing():
+        pytest.skip("MGPUSim is not here")
+    Path(name).write_text(KINDS.format(name=name, condition=condition))
+    macros = {32: 200000, 64: 100000}
+    Path("k.toml").write_text(
+        f'source = "{name}"\ndefines = {{ {defines} }}\noutputs = {{ y = "i32[64]" }}\n'
+        'args = ["y"]\ngrid = 1\nblock = 64\n'
+        f'reference = "np.arange(64) + {1001 * lanes + macros[lanes]}"\n'
+    )
+    bundle = simgen.plan("k.toml").build("made", target)
+    bundle.run(timeout=TIMEOUT)
+    assert bundle.diff(strict=True)
+
+
+SINGLES = {
+    "sinf": np.sin, "cosf": np.cos, "tanf": np.tan, "expf": np.exp, "exp10f": lambda x: 10.0**x,
+    "expm1f": np.expm1, "tanhf": np.tanh, "sinhf": np.sinh, "coshf": np.cosh,
+    "hypotf": lambda x: np.hypot(x, x[::-1]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("target", ["host", "mgpusim"])
+def test_functions_keep_to_a_few_units_of_each_value(target: str) -> None:
+    """At arguments of all magnitudes, beside NumPy's float64: HIP documents 1 to 2 units, of the
+    float32 that is nearest; 3 are allowed here, for sums that a simulator rounds twice."""
+    if target == "mgpusim" and MGPUSim().needs.missing():
+        pytest.skip("MGPUSim is not here")
+    n = 1024
+    rng = np.random.default_rng(5)
+    x = rng.uniform(-1, 1, n) * 2.0 ** rng.uniform(-30, 127, n)
+    x[:300] = rng.uniform(-90, 90, 300)
+    x[300:600] = rng.uniform(-1, 1, 300) * 2.0 ** rng.uniform(5, 33, 300)
+    x[600:605] = 88.72283, 89.41, 151515.0, 3e38, 1e-20
+    x = x.astype(np.float32)
+    calls = "".join(
+        f"y[{at} * {n} + i] = {name}(x[i]{', x[1023 - i]' * (name == 'hypotf')});"
+        for at, name in enumerate(SINGLES)
+    )
+    Path("m.hip").write_text(
+        "__global__ void m(const float* x, float* y)"
+        f"{{ int i = blockIdx.x * blockDim.x + threadIdx.x; {calls} }}"
+    )
+    Path("m.toml").write_text(
+        f'source = "m.hip"\ninputs = {{ x = "f32[{n}]" }}\n'
+        f'outputs = {{ y = "f32[{len(SINGLES)}, {n}]" }}\nargs = ["x", "y"]\nitems = {n}\n'
+        f'block = 64\nreference = "np.zeros(({len(SINGLES)}, {n}))"\n'
+    )
+    np.savez("m.npz", **{"m.x": x})
+    bundle = simgen.plan("m.toml", values=["m.npz"]).build("made", target)
+    bundle.run(timeout=TIMEOUT)
+    with h5py.File(next(Path("made/results").glob(f"{target}*/results.h5"))) as kept:
+        found = kept["tensors/m.y"][...]
+    with np.errstate(over="ignore", invalid="ignore"):
+        for row, (name, true) in zip(found, SINGLES.items(), strict=True):
+            wanted = true(x.astype(np.float64))
+            near = wanted.astype(np.float32)
+            assert np.array_equal(np.isinf(row), np.isinf(near)), name
+            unit = np.spacing(np.maximum(np.abs(near), np.float32(2.0**-126)))
+            known = np.isfinite(near)
+            off = np.abs(row.astype(np.float64) - wanted)[known] / unit[known]
+            assert off.max() < 3, (name, x[known][off.argmax()])
+
+
+NAN = """
+#include <limits>
+__global__ void k(const float* x, float* y, const _Float16* h, _Float16* least)
+{
+    const int i = threadIdx.x;
+    const float none = sqrtf(x[i]);
+    y[i] = max(x[i], none) + max(none, x[i]) + min(x[i], none) + fmaxf(none, x[i])
+        + std::max(x[i], none) + max(x[i], -200);
+    const _Float16 hard = none;
+    const bool lowest = (float)std::numeric_limits<_Float16>::lowest() == -65504.0f;
+    least[i] = __hmax(h[i], hard) + __hmin(hard, h[i]) * (_Float16)(float)lowest;
+}
+"""
+
+
+@pytest.mark.parametrize("target", ["host", "mgpusim"])
+def test_a_number_is_larger_and_smaller_than_none(target: str) -> None:
+    """As HIP and CUDA document max, fmaxf and __hmax; std::max(x, NaN) is x by C++, too."""
+    toml = (
+        'inputs = { x = "f32[64] uniform(-9, -1)", h = "f16[64]" }\n'
+        'outputs = { y = "f32[64]", least = "f16[64]" }\nargs = ["x", "y", "h", "least"]\n'
+        "grid = 1\nblock = 64\ntolerance = 1e-6\nreference = 'n.py:expected'\n"
+    )
+    python = (
+        "import numpy as np\ndef expected(x, h):\n"
+        "    return {'y': 6 * x.astype(float), 'least': 2 * h.astype(float)}\n"
+    )
+    _judged("n", NAN, toml, target, python)
+
+
+LANES = """// CUDA
+#include <cooperative_groups.h>
+namespace cg = cooperative_groups;
+__global__ void k(const unsigned* x, unsigned* y)
+{
+    const int i = threadIdx.x, lane = i % 32;
+    unsigned r[8];
+    if (lane < 16) {
+        r[0] = __reduce_min_sync(0xffff, x[i]);
+        r[1] = __reduce_xor_sync(0xffff, x[i]);
+    } else {
+        r[0] = __reduce_add_sync(0xffff0000, x[i]);
+        r[1] = __reduce_and_sync(0xffff0000, x[i] | 15u) | __reduce_or_sync(~0xffffu, x[i]) << 8;
+    }
+    int all;
+    r[2] = __match_all_sync(~0u, lane < 40 ? 5 : i, &all) == ~0u && all;
+    r[3] = __reduce_max_sync(~0u, x[i]);
+    const auto tile = cg::tiled_partition<16>(cg::this_thread_block());
+    r[4] = cg::inclusive_scan(tile, x[i], cg::plus<unsigned>());
+    r[5] = cg::exclusive_scan(tile, x[i]);
+    r[6] = lane % 3 ? cg::reduce(cg::coalesced_threads(), x[i], cg::greater<unsigned>()) : 1;
+    r[7] = __reduce_add_sync(lane & 1 ? 0xaaaaaaaa : 0x55555555, x[i]);
+    for (int j = 0; j < 8; j++)
+        y[j * 64 + i] = r[j];
+}
+"""
+OF_LANES = """
+import numpy as np
+def expected(x):
+    r, t = x.reshape(2, 32).astype(np.int64), x.reshape(4, 16).astype(np.int64)
+    y = np.ones((8, 2, 32), np.int64)
+    y[0, :, :16] = r[:, :16].min(1)[:, None]
+    y[0, :, 16:] = r[:, 16:].sum(1)[:, None]
+    y[1, :, :16] = np.bitwise_xor.reduce(r[:, :16], 1)[:, None]
+    y[1, :, 16:] = (np.bitwise_and.reduce(r[:, 16:] | 15, 1)
+                    | np.bitwise_or.reduce(r[:, 16:], 1) << 8)[:, None]
+    y[3] = r.max(1)[:, None]
+    y[4] = t.cumsum(1).reshape(2, 32)
+    y[5] = (t.cumsum(1) - t).reshape(2, 32)
+    of = np.arange(32) % 3 > 0
+    y[6][:, of] = r[:, of].max(1)[:, None]
+    y[7, :, ::2] = r[:, ::2].sum(1)[:, None]
+    y[7, :, 1::2] = r[:, 1::2].sum(1)[:, None]
+    return y.reshape(512).astype(np.uint32)
+"""
+
+
+def test_functions_of_warps_keep_their_masks() -> None:
+    toml = (
+        'inputs = { x = "u32[64] uniform(10, 1000)" }\noutputs = { y = "u32[512]" }\n'
+        'args = ["x", "y"]\ngrid = 1\nblock = 64\ntolerance = 0\nreference = "l.py:expected"\n'
+    )
+    _judged("l", LANES, toml, "mgpusim", OF_LANES)
+
+
+NARROW = """
+__global__ void k(const __hip_bfloat16* a, const __hip_bfloat16* b, const float2* z, int* wrong,
+                  __hip_bfloat162* c, float2* q, unsigned long long* left)
+{
+    const int i = threadIdx.x;
+    __hip_bfloat16 sum = a[i], product = a[i];
+    sum += b[i];
+    product *= b[i];
+    wrong[i] = i + ((a[i] + b[i]) != __hadd(a[i], b[i])) + (sum != __float2bfloat16((float)a[i] + (float)b[i]))
+        + (product != a[i] * b[i]) + !__is_same(decltype(a[i] / b[i]), __hip_bfloat16)
+        + ((float)std::numeric_limits<__hip_bfloat16>::lowest() > -3.3e38f);
+    const __hip_bfloat162 pair = __halves2bfloat162(a[i], b[i]);
+    c[i] = __hfma2(pair, pair, __float2bfloat162_rn(0.5f)) - __hmax2(pair, -pair);
+    q[i] = hipCdivf(hipCmulf(z[i], make_hipFloatComplex(3.0f, 4.0f)), make_hipFloatComplex(0.0f, 1e30f));
+    q[i].x += hipCabsf(make_hipFloatComplex(3e-30f, 4e-30f)) * 1e30f;
+    atomicSub(left, 1u + (blockIdx.x & 0u));
+}
+"""  # noqa: E501
+OF_NARROW = """
+import numpy as np
+def bf16(x):
+    w = np.asarray(x, np.float32).view(np.uint32).astype(np.int64)
+    return ((w + 0x7fff + (w >> 16 & 1)) >> 16 << 16).astype(np.uint32).view(np.float32)
+def expected(a, b, z):
+    p = np.stack([a, b], 1).ravel().astype(np.float32)
+    q = (z[::2].astype(float) + 1j * z[1::2]) * (3 + 4j) / 1e30j + 5
+    return {"wrong": np.arange(64), "c": bf16(bf16(p * p + np.float32(0.5)) - abs(p)),
+            "q": np.stack([q.real, q.imag], 1).ravel(), "left": np.array([936], np.uint64)}
+"""
+
+
+def test_bfloat16_complex_numbers_and_mixed_atomics() -> None:
+    """Operators of bfloat16 are rounded as ROCm's; 64 of 1,000 are taken by an unsigned 1."""
+    toml = (
+        'inputs = { a = "bf16[64]", b = "bf16[64]", z = "f32[128]" }\n'
+        'outputs = { wrong = "i32[64]", c = "bf16[128]", q = "f32[128]", '
+        'left = "u64[1] constant(1000)" }\nargs = ["a", "b", "z", "wrong", "c", "q", "left"]\n'
+        'grid = 1\nblock = 64\ntolerance = 1e-6\nreference = "b.py:expected"\n'
+    )
+    _judged("b", NARROW, toml, "host", OF_NARROW)
+
+
+SPACES = """
+namespace app { namespace {
+__constant__ float w[3] = { 1, 2, 3 };
+__constant__ float v[2] = { 1, 1 };
+#define BOTH __host__ __device__
+BOTH float f(float x) { return 2.0f * x; }
+} namespace inner {
+__global__ void k(const float* x, float* y) { y[threadIdx.x] = x[threadIdx.x]; }
+} __global__ void k(const float* x, float* y)
+{
+    float s = 0;
+    for (int j = 0; j < 3; j++)
+        s += w[j] * f(x[threadIdx.x]);
+    y[threadIdx.x] = s + v[0] - v[1];
+} }
+"""
+
+
+@pytest.mark.parametrize("target", ["host", "mgpusim"])
+def test_kernels_in_namespaces_and_constants_of_the_source(target: str) -> None:
+    """A constant that is a tensor, too, has the tensor's values."""
+    toml = (
+        'kernel = "app::k"\ninputs = { x = "f32[64]", v = "f32[2]" }\noutputs = { y = "f32[64]" }\n'
+        'args = ["x", "y"]\ngrid = 1\nblock = 64\nreference = "12 * x + v[0] - v[1]"\n'
+    )
+    _judged("a", SPACES, toml, target)
+
+
+OPENCL = """
+__kernel void k(__global const float* x, __global const int* v, __global float* y, __global long* w)
+{
+    __local float part[256];
+    const int i = get_global_id(0);
+    event_t e = async_work_group_copy(part, x, 256, 0);
+    wait_group_events(1, &e);
+    const float4 a = vload4(63 - i, part);
+    vstore4(a * 2.0f + vload4(i, x).wzyx, i, y);
+    const uchar4 b = abs(convert_char4((int4)(v[i])));
+    const uint r = rotate((uint)v[i], 5u);
+    w[i] = abs(v[i]) + abs_diff(v[i], INT_MIN) + (long)r + b.w;
+    w[64 + i] = mul_hi(v[i], v[i]) + (long)rotate((uchar)v[i], (uchar)3);
+    w[128 + i] = mul_hi((long)v[i] << 40, -3l << 40) + mul_hi(v[i], 1 << 30);
+    w[192 + i] = clz(v[i]) + 100 * ctz(v[i]) + 10000 * popcount((short)v[i]) + mad24(v[i], 3, 1);
+    w[256 + i] = hadd(v[i], -7) + 1000l * rhadd(v[i], 8) + upsample((short)v[i], (ushort)9);
+    w[320 + i] = mad_sat((char)v[i], (char)3, (char)1) + mad_sat(v[i], 9, 0) + vload3(i % 20, v).z;
+}
+"""
+OF_OPENCL = """
+import numpy as np
+def wrap(x, bits):
+    return (x + 2**(bits - 1)) % 2**bits - 2**(bits - 1)
+def expected(x, v):
+    t, v = x.reshape(64, 4).astype(float), v.astype(object)
+    word = lambda f, n: np.array([f(int(e) % 2**n) for e in v], object)
+    sat = lambda e, low, high: np.array([min(max(int(k), low), high) for k in e], object)
+    turned = word(lambda e: (e << 5 | e >> 27) % 2**32, 32)
+    w = [abs(v) + (v + 2**31) + turned + abs(wrap(v, 8)) % 256,
+         v * v // 2**32 + word(lambda e: (e << 3 | e >> 5) % 256, 8),
+         (v * 2**40 * -3 * 2**40) // 2**64 + v * 2**30 // 2**32,
+         word(lambda e: 32 - e.bit_length(), 32)
+         + 100 * word(lambda e: (e & -e).bit_length() - 1, 32)
+         + 10000 * word(lambda e: e.bit_count(), 16) + v * 3 + 1,
+         (v - 7) // 2 + 1000 * ((v + 9) // 2) + wrap(v, 16) * 65536 + 9,
+         sat(wrap(v, 8) * 3 + 1, -128, 127) + sat(v * 9, -2**31, 2**31 - 1)
+         + v[np.arange(64) % 20 * 3 + 2]]
+    return {"y": (2 * t[::-1] + t[:, ::-1]).ravel().astype(np.float32),
+            "w": np.concatenate(w).astype(np.int64)}
+"""
+
+
+@pytest.mark.skipif(bool(MGPUSim().needs.missing()), reason="MGPUSim is not here")
+def test_whole_numbers_vectors_and_copies_of_opencl() -> None:
+    """Halving sums and high products, as its specification has them, in Python's numbers."""
+    Path("o.cl").write_text(OPENCL)
+    Path("o.py").write_text(OF_OPENCL)
+    Path("o.toml").write_text(
+        'source = "o.cl"\ninputs = { x = "f32[256]", v = "i32[64]" }\n'
+        'outputs = { y = "f32[256]", w = "i64[384]" }\nargs = ["x", "v", "y", "w"]\ngrid = 1\n'
+        'block = 64\ntolerance = 0\nreference = "o.py:expected"\n'
+    )
+    v = np.random.default_rng(2).integers(-(2**22), 2**22, 64, np.int32)
+    v[:4] = 1, -1, 127, -128
+    np.savez("o.npz", **{"o.v": v})
+    bundle = simgen.plan("o.toml", values=["o.npz"]).build("made", "mgpusim")
+    bundle.run(timeout=TIMEOUT)
+    assert bundle.diff(strict=True)
+
+
+STRUCTURES = """
+__constant__ float w[2];
+struct View { const float* data; int stride; float by; const float* other; };
+struct Out { float* to; };
+__global__ void s(View a, int n, Out out, View b)
+{
+    const int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n)
+        out.to[i] = a.data[i * a.stride] * a.by + b.other[i] - b.data[n - 1 - i] * w[1];
+}
+"""
+OF_STRUCTURES = """
+source = "s.hip"
+inputs = { x = "f32[128]", y = "f32[64]", w = "f32[2]" }
+outputs = { p = "f32[64]", q = "f32[64]" }
+block = 64
+grid = 1
+[[launch]]
+args = ["{ x, i32 2, f32 0.5, y }", "i32 64", "{ p }", "{ y, i32 0, f32 0, x }"]
+grid = 1
+block = 64
+[[launch]]
+args = ["{ y, i32 1, f32 2, y }", "i32 64", "{ q }", "{ p, i32 0, f32 0, y }"]
+grid = 1
+block = 64
+[reference]
+p = "x[::2] * 0.5 + x[:64] - y[::-1] * w[1]"
+q = "2 * y + y - p[::-1] * w[1]"
+"""
+
+
+@pytest.mark.parametrize("target", ["host", "mgpusim"])
+def test_structures_hold_addresses(target: str) -> None:
+    """By value, several, with others of the whole GPU, and other tensors in another launch."""
+    toml = OF_STRUCTURES.replace('source = "s.hip"\n', "").replace("block = 64\ngrid = 1\n[[", "[[")
+    _judged("s", STRUCTURES, toml, target)

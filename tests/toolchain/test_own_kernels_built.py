@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -277,6 +278,28 @@ def test_pointers_to_lds_or_memory_are_refused_on_gfx803() -> None:
         simgen.plan("g.toml").build("made", MGPUSim(arch="gfx803"))
     Path("g.hip").write_text(GENERIC.replace("? a + i", "? l + threadIdx.x"))
     simgen.plan("g.toml").build("right", MGPUSim(arch="gfx803"))
+
+
+@pytest.mark.parametrize(
+    ("suffix", "call", "words"),
+    [
+        ("hip", "y[0] = lgammaf(x[0]);", "HIP's and CUDA's `lgammaf` is not here; write it with"),
+        ("hip", "__hip_fp8_e4m3 v;", "HIP's `__hip_fp8_e4m3` is not here"),
+        ("cu", "y[0] = __vadd4(1, 2);", "HIP's and CUDA's `__vadd4` is not here"),
+        ("cl", "y[0] = atan2(x[0], 1.0f);", "OpenCL's `atan2` is not here"),
+        ("hip", "y[0] = nothing(x[0]);", "'nothing'; correct it"),
+    ],
+)
+def test_what_a_language_has_and_simgen_has_not(suffix: str, call: str, words: str) -> None:
+    head = "__kernel void k(__global float* x, __global float* y)"
+    head = head if suffix == "cl" else "__global__ void k(float* x, float* y)"
+    Path(f"q.{suffix}").write_text(f"{head} {{ {call} }}")
+    Path("q.toml").write_text(
+        f'source = "q.{suffix}"\ninputs = {{ x = "f32[64]" }}\noutputs = {{ y = "f32[64]" }}\n'
+        'args = ["x", "y"]\ngrid = 1\nblock = 64\nreference = "x"\n'
+    )
+    with pytest.raises(SimgenError, match=re.escape(words)):
+        simgen.plan("q.toml").build("made", MGPUSim(arch="gfx942"))
 
 
 MATHS = {
