@@ -108,7 +108,7 @@ def spelled(name: str, value: Scalar) -> list[str]:
     from simgen.workflow import sweep_spec
 
     option = f"--{name.replace('_', '-')}"
-    for each in build.get_params(click.Context(build)):
+    for each in build.get_params(click.Context(build, help_option_names=["-h", "--help"])):
         if not isinstance(each, click.Option) or option not in (*each.opts, *each.secondary_opts):
             continue
         if name in OWN:

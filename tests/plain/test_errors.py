@@ -148,13 +148,18 @@ def test_no_memory_is_no_bug(simgen, monkeypatch):
     assert "bug" not in done.err
 
 
+def context(command):
+    """As the command line has it: a command keeps the option for help that it makes first."""
+    return click.Context(command, **main.cli.context_settings)
+
+
 def numeric_options(command=main.cli, words=()):
     """(command, option) of all that take a number."""
     if isinstance(command, click.Group):
         for name in command.commands:
             yield from numeric_options(command.commands[name], (*words, name))
         return
-    for param in command.get_params(click.Context(command)):
+    for param in command.get_params(context(command)):
         if isinstance(param.type, click.types.IntParamType | click.types.FloatParamType):
             yield pytest.param(command, param, id=" ".join((*words, param.name)))
 
@@ -163,7 +168,7 @@ def numeric_options(command=main.cli, words=()):
 def test_numbers_have_a_bound(command, param):
     for text in ("9" * 40, "9" * 5000, "-" + "9" * 40, "1e400", "nan"):
         with pytest.raises(click.BadParameter):
-            param.type.convert(text, param, click.Context(command))
+            param.type.convert(text, param, context(command))
 
 
 def test_sizes_have_a_bound(simgen, tmp_path):
