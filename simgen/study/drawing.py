@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from math import hypot
 from typing import TYPE_CHECKING
@@ -38,11 +39,12 @@ def sections(found: Sequence[Measured]) -> list[ReportSection]:
     rows = [row for row, _ in found]
     labels = _labels(rows)
     series = dict.fromkeys(label for _, label in labels)
-    by_series = {
-        name: [(place, *each) for (place, label), each in zip(labels, found) if label == name]
-        for name in series
-        if not _is_swept(name, series)  # of a sweep, that would be as many figures as points
-    }
+    swept = _swept_names(series)  # which would be as many figures as points
+    by_series: dict[str, list[tuple[str, Row, Mapping[str, float]]]]
+    by_series = {name: [] for name in series if name not in swept}
+    for (place, label), (row, values) in zip(labels, found):
+        if label in by_series:
+            by_series[label].append((place, row, values))
     timed = [figure for name, of in by_series.items() for figure in _times(name, of)]
     roofs = [figure for name, of in by_series.items() for figure in _roof(name, of)]
     made = [
@@ -60,9 +62,11 @@ def sections(found: Sequence[Measured]) -> list[ReportSection]:
     return [section for section in made if section.figures]
 
 
-def _is_swept(name: str, names: Iterable[str]) -> bool:
-    """Whether it is one of several points of a sweep."""
-    return bool(sweep.options_of(name)) and sum(map(_axes(name).__eq__, map(_axes, names))) > 1
+def _swept_names(names: Iterable[str]) -> set[str]:
+    """Those that are one of several points of a sweep."""
+    axes = {name: _axes(name) for name in names}
+    points = Counter(axes.values())
+    return {name for name, own in axes.items() if sweep.options_of(name) and points[own] > 1}
 
 
 def _axes(name: str) -> tuple[str, ...]:
@@ -149,8 +153,9 @@ def _counters(
             whole = 1.0 if metrics.is_share(metric.name) else None
             said, shown, lines = _readable(metric.title, places, lines)
             drawn.append((said, interactive.grouped(shown, lines, metric.unit, whole)))
+    swept = _swept_names(table)
     for series, at in table.items():
-        if not _is_swept(series, table):
+        if series not in swept:
             drawn += _of_one(series, at)
     return drawn
 
