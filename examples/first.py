@@ -16,7 +16,7 @@ def main(folder: Path) -> None:
     for classes in (10, 100, 1000, 10000):
         plan = simgen.plan("softmax_fwd", set={"n": 16, "c": classes})
         bundle = plan.build(folder / f"softmax-{classes}", targets=["host"])
-        result = bundle.run("host", timeout=60)
+        result = bundle.run("host", timeout=60, replace=True)
         verdict = bundle.diff()
         if not verdict:
             raise SystemExit(verdict.failure)

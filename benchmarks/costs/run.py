@@ -126,8 +126,8 @@ def collect(target: str) -> None:
         word, *pairs = name.split()
         plan = simgen.plan(word, set=dict(pair.split("=") for pair in pairs))
         made = plan.build(f"costs-{target}-{at}", targets=[target])
-        made.run(target, options=OPTIONS.get(target, {}))
-        rows += rows_of(bundles.load(made.path), name, target)
+        ran = made.run(target, options=OPTIONS.get(target, {}), replace=True)
+        rows += rows_of(bundles.load(made.path), name, ran.name)
         path.write_text(json.dumps(rows))
         print(name, flush=True)
 

@@ -279,7 +279,7 @@ class OnHost:
     def measure(self, made: Made, row: Row) -> None:
         bundle = made.values
         start = time.perf_counter()
-        result = bundle.run("host")
+        result = bundle.run("host", replace=True)
         row.ours, row.launches = time.perf_counter() - start, len(result.launches)
         workload = planned(made.task, scale_to=self.scale_to).workload
         row.flops = sum(each.count.flops for each in costs.of(workload))

@@ -68,8 +68,8 @@ def row(folder: Path, target: str, options: dict[str, str], fused: bool, policy:
     path = folder / f"{target}-{what.replace(', ', '-')}"
     plan = simgen.plan(folder / "block.dnnmark", fuse=fused)
     bundle = plan.build(path, target, settings={"l1": policy}, replace=True)
-    made = bundle.run(target, options=options)
-    if not bundle.diff(target):
+    made = bundle.run(target, options=options, replace=True)
+    if not bundle.diff(made.name):
         raise SystemExit(f"{what}: differs from the reference")
     each = made.launches
     # Of gem5, the time in which the GPU is active: seconds have the CPU's part too.

@@ -123,7 +123,7 @@ def row(path: Path, name: str, settings: str, passes: str | None) -> None:
     plan = simgen.plan(name, set=sizes(settings), passes=passes)
     bundle = plan.build(path, "gem5-se", replace=True)
     before = os.times()
-    bundle.run("gem5-se")
+    bundle.run("gem5-se", replace=True)
     after = os.times()
     seconds = sum(after[:4]) - sum(before[:4])  # of the processor, by simgen and gem5
     verdict = bundle.diff("gem5-se")

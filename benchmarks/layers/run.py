@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import simgen
-from simgen.bundle import results
+from simgen.bundle import result_names, results
 from simgen.bundle import writing as bundles
 from simgen.study import page
 from simgen.targets.gem5 import stats as gem5_stats
@@ -90,16 +90,20 @@ def main() -> None:
             simgen.plan(name, set=settings).build(given.output / name, list(TARGETS))
     for name in wanted:
         for target in given.on or ("gem5-se", "mgpusim"):
-            done = bundles.load(given.output / name).results(target)
+            done = has_run(bundles.load(given.output / name), target)
             if target != "none" and (given.again or not done):
                 run(given.output / name, target)
     tables([bundles.load(given.output / name) for name in wanted])
 
 
+def has_run(bundle: bundles.Bundle, target: str) -> bool:
+    return any(result_names.target_of(name) == target for name in bundle.ran())
+
+
 def run(bundle: Path, target: str) -> None:
     """Run the bundle and keep what the host took."""
     start = time.perf_counter()
-    simgen.load(bundle).run(target, options=TARGETS[target])
+    simgen.load(bundle).run(target, options=TARGETS[target], replace=True)
     seconds = time.perf_counter() - start
     path = bundle / bundles.RESULTS / HOST
     told = json.loads(path.read_text()) if path.exists() else {}
@@ -121,7 +125,7 @@ def tables(made: list[bundles.Bundle]) -> None:
     )
     print(f"| workload | {' | '.join(columns)} |\n|" + "---|" * 7)
     for bundle in made:
-        ran = [simgen.load(bundle.path).result(name) for name in TARGETS if bundle.results(name)]
+        ran = [simgen.load(bundle.path).result(name) for name in TARGETS if has_run(bundle, name)]
         rows = page.rows(bundle, ran)
         print(f"| {' | '.join(cells(bundle, ran, rows))} |", flush=True)
         found += rows
@@ -142,7 +146,9 @@ def cells(bundle: bundles.Bundle, ran: list[results.Result], rows: list[Row]) ->
     wrong = [each.name for each in ran if not made.diff(each.name, "reference")]
     path = bundle.path / bundles.RESULTS / HOST
     host = json.loads(path.read_text()) if path.exists() else {}
-    of = {name: [row.metrics for row in rows if row.target == name] for name in TARGETS}
+    of: dict[str, list[dict[str, float]]] = {name: [] for name in TARGETS}
+    for row in rows:
+        of[result_names.target_of(row.target)].append(row.metrics)
     yield bundle.workload.name
     yield WORKLOADS[bundle.workload.name]
     yield str(len(bundle.workload.launches))

@@ -164,9 +164,9 @@ def run_ours(folder: Path, gpu: str, workload: str, settings: str, mode: str) ->
     path = folder / re.sub(r"\W+", "_", f"{gpu} {workload} {settings}")
     plan = simgen.plan(workload, set=dict(word.split("=") for word in settings.split()))
     bundle = plan.build(path, MGPUSim(arch=GPUS[gpu]), replace=True)
-    bundle.run("mgpusim", options={"mode": mode})
-    table = path / "results/mgpusim/launches.csv"
-    return total("right" if bundle.diff() else "WRONG", table)
+    result = bundle.run("mgpusim", options={"mode": mode}, replace=True)
+    table = path / "results" / result.name / "launches.csv"
+    return total("right" if bundle.diff(result.name) else "WRONG", table)
 
 
 def total(verdict: str, table: Path) -> Run:

@@ -212,7 +212,7 @@ def made(
     given = dict(setting.split("=") for setting in settings)
     plan = simgen.plan(name, plan_for=given.pop("plan_for", "h200"), set=given)
     bundle = plan.build(folder, "cuda", replace=True)
-    return bundle, bundle.run("cuda", options=rounds)
+    return bundle, bundle.run("cuda", options=rounds, replace=True)
 
 
 def copy_rate(nbytes: int) -> float:

@@ -16,6 +16,7 @@ import sys
 from pathlib import Path
 
 import simgen
+from simgen.bundle import result_names
 
 TARGET = "mgpusim"
 RATE = 0.09  # of a hundred waves; of sixty, the least sample is that much
@@ -94,12 +95,14 @@ def bundle_of(name):
     return plan.build(path, targets=[TARGET])
 
 
-def result(bundle, name, **how):
-    """A result of the bundle, which is run where it has not."""
+def result(bundle, *words, **how):
+    """A result of the bundle, which is run where it has not; `words` are what its name ends in."""
+    machine = (LAUNCHES | LARGE | FRESH)[bundle.path.name.removeprefix("sampling-")][0]
+    options = {"mode": "timing", **machine}
+    name = result_names.of_run(TARGET, options, words)
     if (bundle.path / "results" / name / "complete").exists():
         return bundle.result(name)
-    machine = (LAUNCHES | LARGE | FRESH)[bundle.path.name.removeprefix("sampling-")][0]
-    return bundle.run(TARGET, options={"mode": "timing", **machine}, **how)
+    return bundle.run(TARGET, options=options, **how)
 
 
 def main() -> None:
@@ -109,8 +112,8 @@ def main() -> None:
     errors, held = [], []
     for name in SETS.get(" ".join(sys.argv[1:]), sys.argv[1:]) or LAUNCHES:
         bundle = bundle_of(name)
-        whole = result(bundle, TARGET)
-        part = result(bundle, f"{TARGET}@sampled", sample=RATE)
+        whole = result(bundle)
+        part = result(bundle, result_names.SAMPLED, sample=RATE)
         right = bool(bundle.diff(part.name))
         for sample in part.provenance["samples"]:
             truth, found = whole.launches[sample["launch"]], part.launches[sample["launch"]]

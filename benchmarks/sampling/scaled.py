@@ -56,10 +56,10 @@ def main(part: int, jobs: int, whole: bool, words: tuple[str, ...]) -> None:
     plan = simgen.plan(name, set=chosen, plan_for="mgpusim-mi300a")
     built = simgen.load(path) if path.exists() else plan.build(path, targets=[TARGET])
     how = {"options": {"mode": "timing"}, "representatives": True, "jobs": jobs}
-    ran = built.run(TARGET, scale_model=part, **how)
+    ran = built.run(TARGET, scale_model=part, replace=True, **how)
     right = bool(built.diff(ran.name))
     if whole:
-        built.run(TARGET, **how)
+        built.run(TARGET, replace=True, **how)
     bundle = bundles.load(path)
     scaled = results.load(path / bundles.RESULTS / ran.name / results.FILE, bundle.workload)
     print("| launch | layer | kernel | work-groups | us | scaled | error | host s | scaled |")

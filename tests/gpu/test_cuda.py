@@ -218,7 +218,7 @@ def test_repeats_are_timed_and_recorded(tmp_path: Path) -> None:
     simgen("build", "softmax_fwd", "--target", "cuda", "-o", bundle)
     assert simgen("run", bundle, "--warmup", "2", "--repeats", "5").returncode == 0
 
-    header, line = (bundle / "results/cuda/launches.csv").read_text().splitlines()
+    header, line = next((bundle / "results").glob("*/launches.csv")).read_text().splitlines()
     row = dict(zip(header.split(","), line.split(",")))
     assert row["rounds"] == "5"
     order = ("seconds_min", "seconds_q1", "seconds", "seconds_q3", "seconds_max")
@@ -234,12 +234,13 @@ def test_rounds_are_added_and_caches_prepared(tmp_path: Path) -> None:
         simgen("build", "softmax_fwd", "--target", "cuda", "-o", bundle)
         done = simgen("run", bundle, "--repeats", "4", "--noise", "5", "--l2", l2)
         assert done.returncode == 0, done.stderr
-        told = json.loads((bundle / "results/cuda/machine.json").read_text())
+        (home,) = (bundle / "results").glob("cuda@*")
+        told = json.loads((home / "machine.json").read_text())
         assert told["l2"] == l2
         assert re.fullmatch(r"\d{3,4} MHz, lowest \d{3,4} MHz", told["sm_clock"])
-        (row,) = csv.DictReader((bundle / "results/cuda/launches.csv").read_text().splitlines())
+        (row,) = csv.DictReader((home / "launches.csv").read_text().splitlines())
         assert int(row["rounds"]) >= 4
-        outputs.append((bundle / "results/cuda/outputs.bin").read_bytes())
+        outputs.append((home / "outputs.bin").read_bytes())
     assert outputs[0] == outputs[1] == outputs[2]
 
 
