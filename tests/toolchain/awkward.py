@@ -44,6 +44,8 @@ PROBLEMS: dict[str, Problem] = {
     "channels": problem("broadcast", REST),
     "rows_added": problem("broadcast", (3, 5, 7, 11), operand="1x1x0x0", operation="add"),
     "columns": problem("broadcast", (3, 5, 7, 12), operand="0x1x0x1", operation="divide"),
+    "masked": problem("softmax", (3, 37, 2, 3), softmax_algo="masked"),
+    "masked_long": problem("softmax", (2, 1025, 1, 1), softmax_algo="masked"),
     "line": problem("piecewise", REST, piecewise_mode="linear", slope="-0.75"),
     "swish": problem("piecewise", REST, piecewise_mode="swish", slope="1"),
     "turned": problem("transpose", (3, 67, 5)),
