@@ -190,6 +190,10 @@ class TritonBuild:
     stages: int  # of software pipelines
 
 
+# Which products and sums become one instruction that rounds once: all, those of one expression, or
+# none; and what vendors' compilers do where nothing else is said (hipcc, nvcc: all).
+CONTRACTS = {"fast": "fused", "on": "fused within an expression", "off": "not fused"}
+USUAL_CONTRACT = {Language.HIP: "fast", Language.OPENCL: "on"}
 WAVEFRONT = 64  # lanes of AMD's GPUs that are simulated
 CUDA_WARP = 32  # lanes that sources in CUDA C++ count on
 # What nvcc defines for CUDA and hipcc for HIP, by which sources tell them apart.
@@ -222,6 +226,7 @@ class OwnSource:
     variables: tuple[str, ...] = ()
     defines: tuple[tuple[str, str], ...] = ()  # macros that its build gives it
     warp: int = WAVEFRONT  # lanes that `warpSize` and functions of lanes are of
+    contract: str = ""  # which multiply-adds become one (CONTRACTS); "": nobody compiles it here
 
 
 @dataclass(frozen=True)
@@ -375,6 +380,11 @@ class Workload:
     def is_own(self) -> bool:
         """Whether it has kernels that are a user's own."""
         return any(kernel.source for kernel in self.kernels)
+
+    @property
+    def contract(self) -> str:
+        """Which multiply-adds of a user's source become one (CONTRACTS); "": nobody says so."""
+        return next((each.source.contract for each in self.kernels if each.source), "")
 
     @cached_property
     def launches(self) -> tuple[Launch, ...]:

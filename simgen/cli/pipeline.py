@@ -100,7 +100,7 @@ def _say_built(made: Bundle, layers: int, cache: Cache, verbose: bool) -> None:
     from collections import Counter
 
     from simgen.cli import present
-    from simgen.ir import CUDA_WARP
+    from simgen.ir import CONTRACTS, CUDA_WARP
 
     workload = made.workload
     nbytes = sum(buffer.spec.held for buffer in workload.buffers)
@@ -109,9 +109,11 @@ def _say_built(made: Bundle, layers: int, cache: Cache, verbose: bool) -> None:
         f"{present.many(len(workload.launches), 'launch', 'launches')}, "
         f"{present.size(nbytes)} of tensors; targets: {', '.join(made.targets)}"
     )
-    warps = {k.source.warp for k in workload.kernels if k.source and k.source.language == "hip"}
-    for lanes in warps:  # of one source
-        print("CUDA: warps of 32" if lanes == CUDA_WARP else "HIP: wavefronts of 64")
+    own = next((each.source for each in workload.kernels if each.source), None)
+    if own and own.contract:
+        lanes = "CUDA: warps of 32" if own.warp == CUDA_WARP else "HIP: wavefronts of 64"
+        said = lanes if own.language == "hip" else "OpenCL C: wavefronts of 64"
+        print(f"{said}, multiply-adds {CONTRACTS[own.contract]}")
     if made.gone:
         print(f"no longer valid, so removed: {', '.join(made.gone)}")
     counted = Counter(str(outcome) for outcome in cache.outcomes)

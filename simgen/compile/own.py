@@ -57,10 +57,12 @@ def header(name: str) -> str:
 
 
 def assembly(
-    kernel: Kernel, arch: str, cache: Cache, *, matrix: bool = True, gem5: bool = False
-) -> str:
+    kernel: Kernel, arch: str, cache: Cache, *, matrix: bool = True, gem5: bool = False,
+    rounded: bool = False,
+) -> str:  # fmt: skip
     """Assembly text of a user's kernel, under the workload's name for it; `matrix`: whether what is
-    to run it has instructions for matrices; `gem5` as `toolchain.own_flags`.
+    to run it has instructions for matrices; `gem5` as `toolchain.own_flags`; `rounded`: its fused
+    multiply-adds round the product, too.
 
     Raises:
         UsageError: the source does not compile, or has no such kernel.
@@ -80,7 +82,7 @@ def assembly(
         text = (
             own.text
             if own.language is Language.ASSEMBLY
-            else _compiled(kernel, own, arch, cache, gem5=gem5)
+            else _compiled(kernel, own, arch, cache, gem5=gem5, rounded=rounded)
         )
     made = renamed(text, own.entry, kernel.name)
     if kernel.lds_nbytes:
@@ -88,37 +90,54 @@ def assembly(
     return made
 
 
-def _compiled(kernel: Kernel, own: OwnSource, arch: str, cache: Cache, *, gem5: bool) -> str:
+def _compiled(
+    kernel: Kernel, own: OwnSource, arch: str, cache: Cache, *, gem5: bool, rounded: bool
+) -> str:
     from simgen.compile.cache import Key
 
     suffix = {Language.HIP: "hip", Language.OPENCL: "cl"}[own.language]
     name = f"{kernel.name}.{suffix}"
-    whole = device_text(own, flat=not kernel.group)
+    whole = device_text(own, flat=not kernel.group, rounded=rounded)
     flags = toolchain.own_flags(suffix, arch, gem5=gem5)
+    edits = (toolchain.VOLATILE, *(toolchain.SEPARATE if rounded else ()))
     key = Key("own assembly")
     key.add("label", f"own assembly {arch} {kernel.name}")
     key.add("compiler", toolchain.identity())
     key.add("flags", "\n".join(flags))
-    key.add("volatile", toolchain.VOLATILE_AS)
+    key.add("edits", "\n".join(map(" -> ".join, edits)))
     key.add("arch", arch)
     key.add("source", whole)
     made = cache.get_or_build(
-        key, lambda: toolchain.own_assembly(whole, flags, f"source.{suffix}", name).encode()
+        key, lambda: toolchain.own_assembly(whole, flags, f"source.{suffix}", name, edits).encode()
     )
     return _alone(made.decode(), own.entry)
 
 
-def device_text(own: OwnSource, *, flat: bool = False) -> str:
-    """Source that needs no other file; `flat`: its work-groups have one dimension."""
+def device_text(own: OwnSource, *, flat: bool = False, rounded: bool = False) -> str:
+    """Source that needs no other file; `flat`: its work-groups have one dimension; `rounded`: what
+    the source demands to be fused is made of other instructions."""
+    ahead = f"#define SIMGEN_CONTRACT {own.contract or 'off'}\n"
+    ahead += f"#define SIMGEN_ROUNDED {int(rounded)}\n"
     if own.language is Language.OPENCL:
         return (
-            f'{header("opencl.h")}{_OPENCL_CASTS}{_defines(own)}#line 1 "source.cl"\n{own.text}\n'
+            f"{ahead}{header('opencl.h')}{_OPENCL_CASTS}{_defines(own)}{_contracting(own)}"
+            f'#line 1 "source.cl"\n{own.text}\n'
         )
     return (
-        f"#define SIMGEN_WARP {own.warp}\n#define SIMGEN_FLAT {int(flat)}\n{header('hip.h')}"
-        f"{_dialect(own)}{_variables(own)}"
+        f"#define SIMGEN_WARP {own.warp}\n#define SIMGEN_FLAT {int(flat)}\n{ahead}{header('hip.h')}"
+        f"{_dialect(own)}{_variables(own)}{_contracting(own)}"
         f'#line 1 "source.hip"\n{own.text}\n{_instance(own.entry)}'
     )
+
+
+def host_header(contract: str) -> str:
+    """What `host_text` needs ahead of it, for sources of this contract."""
+    return f"#define SIMGEN_CONTRACT {contract or 'off'}\n{header('hip.h')}"
+
+
+def _contracting(own: OwnSource) -> str:
+    """What lets the compiler fuse the text behind it; flags are those of all kernels."""
+    return f"#pragma clang fp contract({own.contract or 'off'})\n"
 
 
 def nvidia_text(own: OwnSource) -> str:
@@ -144,11 +163,13 @@ def host_text(own: OwnSource, name: str) -> str:
     # The prelude has some of the vector types, as kernels of simgen use them.
     renamed_types = "".join(f"#define {t} simgen_{t}\n" for t in PRELUDE_TYPES)
     ahead = f"{renamed_types}#define warpSize {own.warp}\n{_dialect(own)}{_variables(own)}"
+    ahead += _contracting(own)
     # The next kernel's text is the same, with the same guards.
     macros = dict.fromkeys(_DEFINED.findall(ahead + text))
     before = "".join(f'#pragma push_macro("{each}")\n' for each in macros)
     back = "".join(f'#pragma pop_macro("{each}")\n' for each in macros)
-    return f'{before}{ahead}#line 1 "{name}.hip"\n{text}\n{back}'
+    behind = "#pragma clang fp contract(off)\n"
+    return f'{before}{ahead}#line 1 "{name}.hip"\n{text}\n{back}{behind}'
 
 
 def _dialect(own: OwnSource) -> str:

@@ -73,7 +73,8 @@ def amdgcn(
             matrix = not model.simulator or bool(legalise.support(model).matrix)
             # Which loses bytes that lie across two lines, but for those of aligned elements.
             gem5 = model.simulator == facts.GEM5
-            return own.assembly(source, arch, cache, matrix=matrix, gem5=gem5)
+            rounded = model.simulator == facts.MGPUSIM  # which rounds products
+            return own.assembly(source, arch, cache, matrix=matrix, gem5=gem5, rounded=rounded)
         whole = render.self_contained(source)
         entry = re.search(_MACRO, source, re.MULTILINE) or re.search(_ENTRY, source)
         key = _device_key(ASSEMBLY, entry, toolchain.device_flags(whole, arch), arch)

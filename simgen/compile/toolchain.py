@@ -276,8 +276,12 @@ def check_reads_nothing(text: str, place: str) -> None:
         raise UsageError(f"{place}: {fact}; put the text itself there")
 
 
-def own_assembly(source: str | bytes, flags: Sequence[str], file: str, place: str) -> str:
-    """AMDGPU assembly text of a user's source; `file` is what its lines say they are of.
+def own_assembly(
+    source: str | bytes, flags: Sequence[str], file: str, place: str,
+    edits: Sequence[tuple[str, str]] = (),
+) -> str:  # fmt: skip
+    """AMDGPU assembly text of a user's source; `file` is what its lines say they are of; `edits`
+    are patterns of LLVM's language, ahead of all passes, and what stands in their place.
 
     Raises:
         UsageError: the compiler does not accept it; with the first line that it says.
@@ -286,15 +290,16 @@ def own_assembly(source: str | bytes, flags: Sequence[str], file: str, place: st
     flags = (*flags, *ENCLOSED)
     with _folder({file: source.encode() if isinstance(source, str) else source}) as folder:
         _enclose(folder, [file])
-        # clang keeps what is volatile behind generic addresses, where LDS and memory are one;
-        # relaxed atomic accesses happen each time too, and it finds out what they access.
-        if _VOLATILE.search(text):
+        if edits:
             ahead = ("-emit-llvm", "-Xclang", "-disable-llvm-passes")
             words = (*flags, *ahead, "-S", file, "-o", "kernel.ll")
             done = _started(folder, "clang", *words, place=place)
             if not done.returncode:
                 made = folder / "kernel.ll"
-                made.write_text(_VOLATILE_ACCESS.sub(VOLATILE_AS, made.read_text()))
+                ahead_of_passes = made.read_text()
+                for pattern, instead in edits:
+                    ahead_of_passes = re.sub(pattern, instead, ahead_of_passes)
+                made.write_text(ahead_of_passes)
                 (arch,) = [f.partition("=")[2] for f in flags if f.startswith(_ARCHES)]
                 words = (*_text_flags(arch), "-S", "kernel.ll", "-o", "kernel.s")
                 done = _started(folder, "clang", *words, place=place)
@@ -307,13 +312,25 @@ def own_assembly(source: str | bytes, flags: Sequence[str], file: str, place: st
     return made_text
 
 
-_VOLATILE = re.compile(r"\bvolatile\b")
-# In LLVM's language, of the types that atomic accesses may have.
-_VOLATILE_ACCESS = re.compile(
+# clang keeps what is volatile behind generic addresses, where LDS and memory are one; relaxed
+# atomic accesses, of the types that they may have, happen each time too, and it finds out what they
+# access.
+VOLATILE = (
     r"\b(load|store) volatile ((?:i8|i16|i32|i64|half|float|double|ptr)\b[^\n]*?)"
-    r", align (1|2|4|8)\b"
+    r", align (1|2|4|8)\b",
+    r'\1 atomic \2 syncscope("agent") monotonic, align \3',
 )
-VOLATILE_AS = r'\1 atomic \2 syncscope("agent") monotonic, align \3'
+# Multiply-adds of these types stay two instructions: MGPUSim has no fused ones.
+_UNFUSED = r"(?:<\d+ x )?(?:double|half)\b>?"
+_OPERAND = r"(<[^>]*>|splat \([^)]*\)|[^\s,()]+)"
+SEPARATE = (
+    (rf"\bcontract ({_UNFUSED})", r"\1"),
+    (
+        rf"%(\S+) = call ({_UNFUSED}) @llvm\.fmuladd\.\w+\({_UNFUSED} {_OPERAND}, "
+        rf"{_UNFUSED} {_OPERAND}, {_UNFUSED} {_OPERAND}\)[^\n]*",
+        r"%product.\1 = fmul \2 \3, \4\n  %\1 = fadd \2 %product.\1, \5",
+    ),
+)
 _ARCHES = ("--offload-arch=", "-mcpu=")
 
 

@@ -4,13 +4,20 @@ from __future__ import annotations
 
 import base64
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
 from simgen.errors import ConfigError, did_you_mean, printable
 from simgen.frontend import dialect, kernel_pieces, ptx_text, triton_text
-from simgen.ir import NOT_THERE, OF_SYSTEM, Language, OwnSource
+from simgen.ir import (
+    CONTRACTS,
+    NOT_THERE,
+    OF_SYSTEM,
+    USUAL_CONTRACT,
+    Language,
+    OwnSource,
+)
 from simgen.layers.own import expression
 from simgen.layers.own.expression import ExpressionError
 from simgen.machine import architectures
@@ -69,16 +76,18 @@ class Files:
 
     def source(
         self, name: str, arch: object, defines: tuple[tuple[str, str], ...] = (),
-        tensors: Collection[str] = (),
+        tensors: Collection[str] = (), contract: object = None,
     ) -> OwnSource:  # fmt: skip
         """The source of this name, under the macros of its build and beside tensors of these names;
-        its `entry` is still to be said.
+        its `entry` is still to be said. `contract`: one of CONTRACTS, if its description has it.
 
         Raises:
             ConfigError: it cannot be read, or is not what its name says.
+            ExpressionError: `contract` is not of its language.
         """
         if name not in self._sources:
-            self._sources[name] = self._source(name, arch, defines, tensors)
+            made = self._source(name, arch, defines, tensors)
+            self._sources[name] = replace(made, contract=_contract(made.language, contract))
         return self._sources[name]
 
     def only_entry(self, source: OwnSource, place: str) -> str:
@@ -190,6 +199,24 @@ class Files:
                 found = self._whole(inner, self._text(inner, self.find(inner)), depth + 1)
                 lines += [_line(1, inner), found, _line(number + 1, name)]
         return "\n".join(lines)
+
+
+def _contract(language: Language, given: object) -> str:
+    """Which multiply-adds become one: as a description says, or the language's compilers do.
+
+    Raises:
+        ExpressionError: the description says it of a source that it cannot be said of.
+    """
+    if given is None:
+        return USUAL_CONTRACT.get(language, "")
+    if language not in USUAL_CONTRACT:
+        fact = f"contract is of HIP, CUDA and OpenCL C, and this is {language}"
+        raise ExpressionError(f"{fact}; leave it out")
+    if given not in tuple(CONTRACTS):
+        known = ", ".join(CONTRACTS)
+        fact = f"contract is {printable(str(given))}"
+        raise ExpressionError(f"{fact}; write one of {known}, in quotes")
+    return str(given)
 
 
 def _of_system(name: str) -> bool:

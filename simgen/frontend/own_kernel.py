@@ -44,7 +44,8 @@ MAX_NBYTES = 2**19  # of the file, and of all sources together
 MAGIC = '{"simgen_kernel": 1, '  # begins the text that a bundle keeps
 KEYS = (
     "source", "arch", "defines", "inputs", "outputs", "scratch", "parameters", "reference",
-    "tolerance", "flops", "launch", "accumulate", "arithmetic", *LAUNCH_KEYS,
+    "tolerance", "flops", "launch", "accumulate", "arithmetic", "contract",
+    *LAUNCH_KEYS,
 )  # fmt: skip
 NARROW = ("f16", "bf16")
 COMPUTED = (*NARROW, "f32", "f64")  # types of arithmetic

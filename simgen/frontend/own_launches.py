@@ -135,6 +135,7 @@ class Launches:
             self.said.get("arch", ""),
             self._defines(),
             {each.name for each in self.tensors},
+            self.said.get("contract"),
         )
         if source.language is Language.TRITON:
             self._triton_launch(place, source, said, known)

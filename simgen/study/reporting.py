@@ -99,7 +99,11 @@ def write(
         places = [(name, run.result.name) for name, runs in zip(names, ran) for run in runs]
         told = [
             summary.told(
-                name, run.result, f"{run.finished:%Y-%m-%d %H:%M:%S} UTC", _again(made, run)
+                name,
+                run.result,
+                f"{run.finished:%Y-%m-%d %H:%M:%S} UTC",
+                _again(made, run),
+                made.workload.contract,
             )
             for name, made, runs in zip(names, loaded, ran)
             for run in runs

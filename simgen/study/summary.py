@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from simgen.bundle import result_names, verdict_file
 from simgen.errors import UsageError, did_you_mean
+from simgen.ir import CONTRACTS
 from simgen.metrics import seconds
 from simgen.study import interactive
 from simgen.study.correlation import HOST
@@ -102,8 +103,11 @@ class Against:
     figure: str
 
 
-def told(bundle: str, result: Result, ended: str, commands: Sequence[str]) -> RunFacts:
-    """The facts of a result's provenance, in an order in which they are read."""
+def told(
+    bundle: str, result: Result, ended: str, commands: Sequence[str], contract: str = ""
+) -> RunFacts:
+    """The facts of a result's provenance, in an order in which they are read; `contract` is that of
+    a user's source."""
     of = result.provenance
     machine: Mapping[str, Any] = of.get("machine", {})
     shown = {k: v for k, v in machine.items() if k not in OF_COMPUTER and v not in ("", None)}
@@ -111,6 +115,7 @@ def told(bundle: str, result: Result, ended: str, commands: Sequence[str]) -> Ru
         ("machine", _words(shown)),
         ("planned for", str(of.get("planned_for", ""))),
         ("built with", _words(of.get("settings", {}))),
+        ("multiply-adds", CONTRACTS.get(contract, "")),
         ("options", _words(of.get("options", {}))),
         ("simgen", f"{of.get('simgen', '')}, {of.get('compiler', '')}"),
         ("ran on", ", ".join(str(machine[k]) for k in OF_COMPUTER if k in machine)),

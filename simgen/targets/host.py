@@ -212,15 +212,9 @@ class HostWatcher(RowsWatcher):
 
 def _own_texts(workload: Workload) -> dict[str, str]:
     """The kernels that users bring, with names of their own for what they share with others."""
-    own_kernels = {each.name: each for each in workload.kernels if each.source}
-    return {
-        **{
-            f"{name}.hip": own.host_text(each.source, name)
-            for name, each in own_kernels.items()
-            if each.source
-        },
-        **({"own.h": own.header("hip.h")} if own_kernels else {}),
-    }
+    sources = {each.name: each.source for each in workload.kernels if each.source}
+    found = {f"{name}.hip": own.host_text(source, name) for name, source in sources.items()}
+    return {**found, "own.h": own.host_header(workload.contract)} if sources else {}
 
 
 def _refusal(said: str, workload: Workload) -> RefusedError:

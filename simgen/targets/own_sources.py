@@ -34,7 +34,6 @@ if TYPE_CHECKING:
 
 MACHINE_CODE = (Language.ASSEMBLY, Language.OBJECT)
 EVERY = tuple(Language)
-MGPUSIM = "mgpusim"  # as lint calls it
 
 
 def check(target: Target, workload: Workload) -> None:
@@ -86,7 +85,9 @@ def products(
         raise
     for name, products in found.items():
         if known[name].source:
-            whole = model.simulator != MGPUSIM  # which copies a function, and nothing beside it
+            whole = (
+                model.simulator != facts.MGPUSIM
+            )  # which copies a function, and nothing beside it
             own.check_image(products[stages.LEGALISED].text, name, whole)
     made = {
         name: found[name] if name in found else _rewritten(known[name], model) for name in sources
@@ -96,7 +97,7 @@ def products(
             _check_loadable(known[name], products[stages.CODE_OBJECT])
             _check_launch(known[name], products[stages.CODE_OBJECT])
         # The stages rewrite all text of simgen's kernels for MGPUSim, by the rules that lint asks.
-        if builder.linted and (known[name].source or model.simulator != MGPUSIM):
+        if builder.linted and (known[name].source or model.simulator != facts.MGPUSIM):
             refuse(name, products[stages.CODE_OBJECT], model, builder.cache, language)
     return made
 
@@ -112,7 +113,7 @@ def refuse(
     Raises:
         RefusedError: it has such an instruction.
     """
-    if model.simulator != MGPUSIM and facts.table_of(model) is None:
+    if model.simulator != facts.MGPUSIM and facts.table_of(model) is None:
         return
     key = Key("lint")
     key.add("label", f"lint {model.simulator} {model.version} {model.arch} {name}")

@@ -91,6 +91,12 @@ extern "C" __global__ void read(const uint4* from, unsigned long long count, uns
 """
 CHAIN = "CHAIN"  # what the text of a kernel has launches for that are one
 OPTIONS = ("--std=c++20", "--fmad=false")  # fused multiply-adds only where the kernel says so
+# Of a user's kernel, unless it says this, which NVRTC does not know:
+FUSED = ("--std=c++20", "--fmad=true")
+SEPARATE = re.compile(
+    r"^[ \t]*#[ \t]*pragma[ \t]+(?:clang[ \t]+fp[ \t]+contract[ \t]*\([ \t]*off|STDC[ \t]+FP_CONTRACT[ \t]+OFF)",
+    re.M,
+)
 # How NVRTC and ptxas begin a line that says an error.
 ERROR = re.compile(r"(?:\S.*?[:;] |ptxas )(?:\w+ )?(?:error|fatal)\b[ #\w-]*:")
 # What Nsight Compute is asked for (targets/ncu.py has what it means).
@@ -461,7 +467,9 @@ def own_function(kernel: dict) -> cupy.RawKernel:
             function = cupy.RawModule(path=str(path)).get_function(entry)
         else:
             code = path.read_text()
-            module = cupy.RawModule(code=code, options=OPTIONS, name_expressions=[entry])
+            separate = kernel["source"]["contract"] == "off" or SEPARATE.search(code)
+            options = OPTIONS if separate else FUSED
+            module = cupy.RawModule(code=code, options=options, name_expressions=[entry])
             function = module.get_function(entry)
         assert function.kernel  # it is loaded when it is asked for
     except cupy.cuda.compiler.CompileException as error:

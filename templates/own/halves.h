@@ -128,12 +128,11 @@ static inline __device__ simgen_bfloat16 simgen_fused(simgen_bfloat16 a, simgen_
     SIMGEN_NARROW1(H, V, floor, floorf(a)) SIMGEN_NARROW1(H, V, ceil, ceilf(a)) SIMGEN_NARROW1(H, V, trunc, truncf(a))           \
     SIMGEN_NARROW1(H, V, rint, rintf(a))
 SIMGEN_NARROW(half, half2) SIMGEN_NARROW(simgen_bfloat16, simgen_bfloat162)
-#define __hadd_rn __hadd
-#define __hsub_rn __hsub
-#define __hmul_rn __hmul
-#define __hadd2_rn __hadd2
-#define __hsub2_rn __hsub2
-#define __hmul2_rn __hmul2
+#define SIMGEN_NARROW_RN(V, name, op) static inline __device__ V __h##name##_rn(V a, V b) { SIMGEN_FUSING(off) return a op b; }
+#define SIMGEN_NARROWS_RN(H, V)                                                                                                  \
+    SIMGEN_NARROW_RN(H, add, +) SIMGEN_NARROW_RN(H, sub, -) SIMGEN_NARROW_RN(H, mul, *)                                          \
+    SIMGEN_NARROW_RN(V, add2, +) SIMGEN_NARROW_RN(V, sub2, -) SIMGEN_NARROW_RN(V, mul2, *)
+SIMGEN_NARROWS_RN(half, half2) SIMGEN_NARROWS_RN(simgen_bfloat16, simgen_bfloat162)
 static inline __device__ half2 __hfma2(half2 a, half2 b, half2 c) { return __builtin_elementwise_fma(a, b, c); }
 static inline __device__ simgen_bfloat162 __hfma2(simgen_bfloat162 a, simgen_bfloat162 b, simgen_bfloat162 c) { return { __hfma(a.x, b.x, c.x), __hfma(a.y, b.y, c.y) }; }
 static inline __device__ half2 __lows2half2(half2 a, half2 b) { return half2{ a.x, b.x }; }

@@ -3,6 +3,13 @@
 #ifndef SIMGEN_OWN_HIP_H
 #define SIMGEN_OWN_HIP_H
 
+/* Products and sums of sources become one instruction as their compilers do it, and so do those of types and
+ * functions that vendors have in headers. Functions of numbers (maths.h) say themselves what is fused. */
+#ifndef SIMGEN_CONTRACT
+#define SIMGEN_CONTRACT off
+#endif
+#define SIMGEN_PRAGMA(x) _Pragma(#x)
+#define SIMGEN_FUSING(which) SIMGEN_PRAGMA(clang fp contract(which))
 #if defined(__AMDGCN__)
 #include "device.h"
 #elif defined(__CUDACC_RTC__)
@@ -110,7 +117,9 @@ struct dim3 {
     template <simgen_is_index I> __device__ dim3(const I &at) : x(at.x), y(at.y), z(at.z) {}
 };
 
+SIMGEN_FUSING(SIMGEN_CONTRACT)
 #include "vectors.h"
+SIMGEN_FUSING(off)
 #include "maths.h"
 #include "bits.h"
 template <class T, class V> static inline __device__ T atomicAdd(T* p, V v) { return simgen_fetch_add(p, static_cast<T>(v)); }
@@ -182,8 +191,10 @@ static inline __device__ int __syncthreads_count(int x)
 static inline __device__ int __syncthreads_or(int x) { return __syncthreads_count(x != 0) != 0; }
 static inline __device__ int __syncthreads_and(int x) { return __syncthreads_count(x == 0) == 0; }
 #include "standard.h"
+SIMGEN_FUSING(SIMGEN_CONTRACT)
 #include "halves.h"
 #include "complex.h"
+SIMGEN_FUSING(off)
 #include "groups.h"
 #ifdef SIMGEN_HOST
 #undef float2

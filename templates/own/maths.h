@@ -5,9 +5,30 @@ template <class T> concept simgen_whole = requires(T x) { x % x; };
     template <simgen_whole T> static inline __device__ double name(T x) { return name(static_cast<double>(x)); }
 static inline __device__ float simgen_fma(float a, float b, float c) { return __builtin_elementwise_fma(a, b, c); }
 static inline __device__ double simgen_fma(double a, double b, double c) { return __builtin_elementwise_fma(a, b, c); }
-static inline __device__ float fmaf(float a, float b, float c) { return simgen_fma(a, b, c); }
-static inline __device__ float fma(float a, float b, float c) { return simgen_fma(a, b, c); }
-static inline __device__ double fma(double a, double b, double c) { return simgen_fma(a, b, c); }
+/* Those that a source demands. */
+#if SIMGEN_ROUNDED
+#define SIMGEN_HERE static inline __device__
+#define SIMGEN_AS(type, x) __builtin_bit_cast(type, x)
+#include "fused.h"
+#define SIMGEN_FUSED(type) simgen_fused_##type
+#else
+#define SIMGEN_FUSED(type) simgen_fma
+#endif
+static inline __device__ float fmaf(float a, float b, float c) { return SIMGEN_FUSED(float)(a, b, c); }
+static inline __device__ float fma(float a, float b, float c) { return SIMGEN_FUSED(float)(a, b, c); }
+static inline __device__ double fma(double a, double b, double c) { return SIMGEN_FUSED(double)(a, b, c); }
+#if SIMGEN_ROUNDED
+template <class T> static inline __device__ T simgen_elementwise_fma(T a, T b, T c)
+{
+    if constexpr (__is_same(T, float) || __is_same(T, double))
+        return fma(a, b, c);
+    else
+        return __builtin_elementwise_fma(a, b, c);
+}
+#define __builtin_elementwise_fma simgen_elementwise_fma
+#define __builtin_fmaf fmaf
+#define __builtin_fma fma
+#endif
 
 /* ---- Signs and whole numbers ---- */
 static inline __device__ int abs(int x) { return x < 0 ? -x : x; }
@@ -591,9 +612,8 @@ static inline __device__ void __sincosf(float x, float *s, float *c) { *s = __si
 #define __fdividef(a, b) ((a) / (b))
 #define __fdiv_rn(a, b) ((a) / (b))
 #define __ddiv_rn(a, b) ((a) / (b))
-#define __fadd_rn(a, b) ((a) + (b))
-#define __fsub_rn(a, b) ((a) - (b))
-#define __fmul_rn(a, b) ((a) * (b))
-#define __dadd_rn(a, b) ((a) + (b))
-#define __dsub_rn(a, b) ((a) - (b))
-#define __dmul_rn(a, b) ((a) * (b))
+/* As CUDA has them: no sum is fused with such a product. */
+#define SIMGEN_OPERATION_RN(name, op)                                                                                \
+    static inline __device__ float __f##name##_rn(float a, float b) { return a op b; }                               \
+    static inline __device__ double __d##name##_rn(double a, double b) { return a op b; }
+SIMGEN_OPERATION_RN(add, +) SIMGEN_OPERATION_RN(sub, -) SIMGEN_OPERATION_RN(mul, *)

@@ -1,5 +1,10 @@
 /* OpenCL C for AMD GPUs without ROCm's device library: types, work-items and groups, barriers, atomics
  * and the functions that clang makes instructions of. What is not here, a source cannot use. */
+#ifndef SIMGEN_CONTRACT
+#define SIMGEN_CONTRACT off
+#endif
+#define SIMGEN_PRAGMA(x) _Pragma(#x)
+#define SIMGEN_FUSING(which) SIMGEN_PRAGMA(clang fp contract(which))
 #define SIMGEN_VECTORS(type, name)                                          \
     typedef type name##2 __attribute__((ext_vector_type(2)));               \
     typedef type name##3 __attribute__((ext_vector_type(3)));               \
@@ -84,7 +89,6 @@ INLINED void barrier(uint flags)
     OVERLOADED T rint(T x) { return __builtin_elementwise_rint(x); }                                    \
     OVERLOADED T sqrt(T x) { return __builtin_elementwise_sqrt(x); }                                    \
     OVERLOADED T rsqrt(T x) { return (T)1 / __builtin_elementwise_sqrt(x); }                            \
-    OVERLOADED T fma(T a, T b, T c) { return __builtin_elementwise_fma(a, b, c); }                      \
     OVERLOADED T mad(T a, T b, T c) { return a * b + c; }                                               \
     OVERLOADED T fmax(T a, T b) { return __builtin_elementwise_max(a, b); }                             \
     OVERLOADED T fmin(T a, T b) { return __builtin_elementwise_min(a, b); }                             \
@@ -100,7 +104,33 @@ INLINED void barrier(uint flags)
     OVERLOADED T log(T x) { return __builtin_elementwise_log(x); }                                      \
     OVERLOADED T sin(T x) { return __builtin_elementwise_sin(x); }                                      \
     OVERLOADED T cos(T x) { return __builtin_elementwise_cos(x); }
+/* mad, mix and dot may round once or twice: as the source's own products and sums do. */
+SIMGEN_FUSING(SIMGEN_CONTRACT)
 SIMGEN_FLOATS(SIMGEN_OF_FLOATS)
+OVERLOADED float dot(float2 a, float2 b) { return a.x * b.x + a.y * b.y; }
+OVERLOADED float dot(float4 a, float4 b) { return a.x * b.x + a.y * b.y + a.z * b.z + a.w * b.w; }
+SIMGEN_FUSING(off)
+#if SIMGEN_ROUNDED
+#define SIMGEN_HERE INLINED
+#define SIMGEN_AS(type, x) __builtin_astype((x), type)
+#include "fused.h"
+OVERLOADED float fma(float a, float b, float c) { return simgen_fused_float(a, b, c); }
+OVERLOADED double fma(double a, double b, double c) { return simgen_fused_double(a, b, c); }
+#define SIMGEN_FMAS(n)                                                                                  \
+    OVERLOADED float##n fma(float##n a, float##n b, float##n c)                                         \
+    {                                                                                                   \
+        float##n r;                                                                                     \
+        for (int i = 0; i < n; i++)                                                                     \
+            r[i] = simgen_fused_float(a[i], b[i], c[i]);                                                \
+        return r;                                                                                       \
+    }
+SIMGEN_FMAS(2) SIMGEN_FMAS(3) SIMGEN_FMAS(4) SIMGEN_FMAS(8) SIMGEN_FMAS(16)
+#define __builtin_fmaf fma
+#define __builtin_fma fma
+#else
+#define SIMGEN_FMA(T) OVERLOADED T fma(T a, T b, T c) { return __builtin_elementwise_fma(a, b, c); }
+SIMGEN_FLOATS(SIMGEN_FMA)
+#endif
 SIMGEN_FLOATS(SIMGEN_OF_ALL)
 SIMGEN_INTEGERS(SIMGEN_OF_ALL)
 SIMGEN_OF_SINGLES(float) SIMGEN_OF_SINGLES(float2) SIMGEN_OF_SINGLES(float4)
@@ -216,8 +246,6 @@ INLINED void wait_group_events(int n, event_t *events) { barrier(CLK_LOCAL_MEM_F
 SIMGEN_COPIES(char) SIMGEN_COPIES(uchar) SIMGEN_COPIES(short) SIMGEN_COPIES(ushort) SIMGEN_COPIES(int) SIMGEN_COPIES(uint)
 SIMGEN_COPIES(long) SIMGEN_COPIES(ulong) SIMGEN_COPIES(float) SIMGEN_COPIES(double)
 SIMGEN_COPIES(float2) SIMGEN_COPIES(float4) SIMGEN_COPIES(int2) SIMGEN_COPIES(int4) SIMGEN_COPIES(uint4)
-OVERLOADED float dot(float2 a, float2 b) { return a.x * b.x + a.y * b.y; }
-OVERLOADED float dot(float4 a, float4 b) { return a.x * b.x + a.y * b.y + a.z * b.z + a.w * b.w; }
 OVERLOADED int isnan(float x) { return x != x; }
 OVERLOADED float select(float a, float b, int c) { return c ? b : a; }
 OVERLOADED int select(int a, int b, int c) { return c ? b : a; }
