@@ -16,6 +16,13 @@ SIMGEN_HERE float simgen_fused_float(float a, float b, float c)
     const double product = (double)a * (double)b, sum = product + (double)c; /* this product is exact */
     return (float)simgen_to_odd(sum, simgen_left_out(product, (double)c, sum));
 }
+/* clang would make v_cmp_class_f64 of it, if it saw where the word comes from. */
+SIMGEN_HERE int simgen_exponent(double x)
+{
+    unsigned upper = (unsigned)(SIMGEN_AS(long, x) >> 32);
+    SIMGEN_HIDE(upper);
+    return (int)(upper << 1 >> 21);
+}
 SIMGEN_HERE double simgen_power_of_two(long e) { return SIMGEN_AS(double, (e + 1023) << 52); } /* -1022 to 1023 */
 SIMGEN_HERE double simgen_upper_half(double x) /* 26 bits (Dekker) */
 {
@@ -26,15 +33,15 @@ SIMGEN_HERE double simgen_upper_half(double x) /* 26 bits (Dekker) */
  * that are subnormal are rounded twice. */
 SIMGEN_HERE double simgen_fused_double(double a, double b, double c)
 {
-    const double plain = a * b, most = __builtin_inf();
-    if (!(__builtin_fabs(a) < most && __builtin_fabs(b) < most) || a == 0.0 || b == 0.0)
+    const double plain = a * b;
+    if (simgen_exponent(a) == 0x7ff || simgen_exponent(b) == 0x7ff || a == 0.0 || b == 0.0)
         return plain + c;
-    if (!(__builtin_fabs(c) < most))
+    if (simgen_exponent(c) == 0x7ff)
         return c;
     long e = 0, far = 0;
     double x[3] = { a, b, c };
     for (int i = 0; i < 3; i++) {
-        const long less = __builtin_fabs(x[i]) < 0x1p-1022 ? 54 : 0, bits = SIMGEN_AS(long, less ? x[i] * 0x1p54 : x[i]);
+        const long less = simgen_exponent(x[i]) ? 0 : 54, bits = SIMGEN_AS(long, less ? x[i] * 0x1p54 : x[i]);
         const long found = (bits >> 52 & 0x7ff) - 1023 - less;
         e += i < 2 ? found : 0;
         far = found - e;

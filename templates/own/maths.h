@@ -9,6 +9,7 @@ static inline __device__ double simgen_fma(double a, double b, double c) { retur
 #if SIMGEN_ROUNDED
 #define SIMGEN_HERE static inline __device__
 #define SIMGEN_AS(type, x) __builtin_bit_cast(type, x)
+#define SIMGEN_HIDE(x) __asm__("" : "+v"(x))
 #include "fused.h"
 #define SIMGEN_FUSED(type) simgen_fused_##type
 #else

@@ -113,6 +113,7 @@ SIMGEN_FUSING(off)
 #if SIMGEN_ROUNDED
 #define SIMGEN_HERE INLINED
 #define SIMGEN_AS(type, x) __builtin_astype((x), type)
+#define SIMGEN_HIDE(x) __asm__("" : "+v"(x))
 #include "fused.h"
 OVERLOADED float fma(float a, float b, float c) { return simgen_fused_float(a, b, c); }
 OVERLOADED double fma(double a, double b, double c) { return simgen_fused_double(a, b, c); }

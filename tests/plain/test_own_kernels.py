@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from command_line import ROOT, fails
 
-from simgen.compile import cures, lacking, triton
+from simgen.compile import cures, lacking, own, triton
 from simgen.dtypes import DType
 from simgen.errors import ConfigError, MissingError
 from simgen.frontend import kernel_pieces, own_kernel, ptx_text, triton_text
@@ -350,6 +350,30 @@ def test_structures_are_laid_out_as_in_c(tmp_path):
     value = described(tmp_path, text).definition.launches[0].values[0]
     half = int.from_bytes(np.float64(0.5).tobytes(), "little")
     assert (value.nbytes, value.words) == (16, (1 | 6 << 32, half))
+
+
+@pytest.mark.parametrize(
+    ("source", "said", "contract"),
+    [
+        ("k.hip", "", "fast"), ("k.cu", "", "fast"), ("k.cl", "", "on"), ("k.cl", "fast", "fast"),
+        ("k.hip", "off", "off"), ("k.cu", "on", "on"),
+        ("k.hip", "slow", "contract is 'slow'; write one of fast, on, off, in quotes"),
+        ("k.ptx", "off", "contract is of HIP, CUDA and OpenCL C, and this is ptx; leave it out"),
+    ],
+)  # fmt: skip
+def test_multiply_adds_are_fused_as_each_language_has_it(tmp_path, source, said, contract):
+    text = "__kernel void scale(float *x) { }" if source == "k.cl" else "__global__ void scale() {}"
+    (tmp_path / source).write_text(".entry scale() { ret; }" if source == "k.ptx" else text)
+    toml = GOOD.replace('"k.hip"', f'"{source}"')
+    (tmp_path / "k.toml").write_text(f'contract = "{said}"\n{toml}' if said else toml)
+    if " " in contract:
+        with pytest.raises(ConfigError, match=re.escape(contract)):
+            own_kernel.read(tmp_path / "k.toml", ())
+        return
+    made = own_kernel.read(tmp_path / "k.toml", ())
+    again = own_kernel.again(made.text, made.source, ())
+    assert [k.source.contract for k in again.definition.kernels] == [contract]
+    assert f"contract({contract})" in own.device_text(made.definition.kernels[0].source)
 
 
 def test_defines_are_numbers_parameters_or_text(tmp_path):

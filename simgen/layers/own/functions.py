@@ -216,8 +216,7 @@ def _clip(x: Any, low: Any, high: Any) -> Any:
 
 FUNCTIONS: dict[str, Callable[..., Any]] = {
     "abs": _unary(lambda x: replace(x, value=np.abs(x.value)), np.abs),
-    "sqrt": _unary(lambda x: replace(x, value=np.maximum(x.value, 0 * x.value)).increasing(
-        lambda v: np.sqrt(np.maximum(v, 0)), inexact.DIVISION)),
+    "sqrt": _unary(inexact.root),
     "exp": _unary(inexact.exponential),
     "exp2": _unary(lambda x: x.increasing(np.exp2)),
     "log": _unary(lambda x: inexact.logarithm(x, np.log)),

@@ -40,6 +40,7 @@ FUNCTION = 16.0
 PERIODIC = 64.0  # of sin and cos, whose argument is reduced with one product
 NARROW = 4.0  # units of a narrow type at most: its functions are right to 2 in the last place
 TINY = 2.0**-126  # what is smaller may be flushed to zero
+NEARLY_ZERO = 2.0**-100  # what many flushed numbers add up to
 FAR = 8.0  # standard deviations that nothing exceeds
 
 
@@ -111,13 +112,15 @@ class Inexact:
         return Inexact(value, function(self.bound), self.u, common)
 
     def increasing(self, function: Callable[[Array], Array], units: float = FUNCTION) -> Inexact:
-        """A function that never decreases: its error is what the ends of the interval give."""
+        """A function that never decreases: its error is what the ends of the interval give. Where
+        only a part of the interval has values, rounding decides whether there is one."""
         far = FAR if self.u.likely else 1.0
         middle = function(self.value)
         low = function(self.value - far * self.bound)
         high = function(self.value + far * self.bound)
         spread = np.fmax(np.abs(high - middle), np.abs(middle - low)) / far
-        spread = np.where(np.isfinite(self.bound), np.nan_to_num(spread, nan=0.0, posinf=inf), inf)
+        known = np.isfinite(self.bound) & (np.isnan(low) == np.isnan(high))
+        spread = np.where(known, np.nan_to_num(spread, nan=0.0, posinf=inf), inf)
         return Inexact(middle, spread, self.u, self.common).rounded(units, self)
 
 
@@ -201,6 +204,8 @@ def power(a: Inexact, b: Inexact) -> Inexact:
     relative = of_a + np.abs(logarithm) * b.bound
     units = (4 * np.abs(b.value * logarithm) + FUNCTION) * a.u.u
     bound = np.abs(value) * (np.expm1(relative) + units)
+    negative = (a.bound > np.abs(a.value)) & (a.bound > NEARLY_ZERO)
+    bound = np.where(negative & (b.value != np.floor(b.value)), inf, bound)
     common = _combined(value, (a, b), (of_a, relative - of_a)).common
     return Inexact(value, bound, a.u, common).rounded(1.0, a, b)
 
@@ -302,6 +307,15 @@ def logarithm(a: Inexact, function: Callable[[Array], Array]) -> Inexact:
     made = a.increasing(function)
     pole = np.isinf(made.value) & (a.bound == 0)
     return replace(made, bound=np.where(pole, 0.0, made.bound + FUNCTION * a.u.u))
+
+
+def root(a: Inexact) -> Inexact:
+    """A square root, 0 of what rounding may have made of a 0; a - b, rounded otherwise than the
+    kernel does it (a fused multiply-add), may be less."""
+    above = replace(a, value=np.maximum(a.value, 0 * a.value))
+    return above.increasing(
+        lambda v: np.sqrt(np.where(v < -NEARLY_ZERO, v, np.maximum(v, 0))), DIVISION
+    )
 
 
 def periodic(a: Inexact, function: Callable[[Array], Array]) -> Inexact:
