@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from simgen import resources
 from simgen.compile import toolchain, triton
-from simgen.compile.legalise.assembly import DYNAMIC_LDS, readable
+from simgen.compile.legalise.assembly import CONTRACTED, DYNAMIC_LDS, readable
 from simgen.errors import RefusedError, UsageError, did_you_mean, printable
 from simgen.ir import CUDA_MACROS, CUDA_WARP, HIP_MACROS, VARIABLE_TYPE, Language
 
@@ -85,6 +85,8 @@ def assembly(
             else _compiled(kernel, own, arch, cache, gem5=gem5, rounded=rounded)
         )
     made = renamed(text, own.entry, kernel.name)
+    if rounded and own.contract not in ("", "off"):
+        made += f"\t.set {kernel.name}.{CONTRACTED}, 1\n"
     if kernel.lds_nbytes:
         made += f"\t.set {kernel.name}.{DYNAMIC_LDS}, {kernel.lds_nbytes}\n"
     return made

@@ -8,8 +8,10 @@ SIMGEN_HERE double simgen_left_out(double a, double b, double sum)
 }
 SIMGEN_HERE double simgen_to_odd(double sum, double left_out)
 {
-    const long bits = SIMGEN_AS(long, sum), away = (bits ^ SIMGEN_AS(long, left_out)) < 0 ? -1 : 1;
-    return SIMGEN_AS(double, __builtin_fabs(left_out) > 0.0 && !(bits & 1) ? bits + away : bits);
+    const long bits = SIMGEN_AS(long, sum), left = SIMGEN_AS(long, left_out);
+    const unsigned size = (unsigned)(left >> 32) & 0x7fffffff; /* of 0 or NaN none of these: */
+    const int step = ((unsigned)bits & 1) || size - 1u >= 0x7fefffffu ? 0 : (int)((bits ^ left) >> 63) | 1;
+    return SIMGEN_AS(double, bits + step);
 }
 SIMGEN_HERE float simgen_fused_float(float a, float b, float c)
 {

@@ -8,6 +8,7 @@ from simgen import resources
 from simgen.compile import legalise
 from simgen.compile.legalise import Model, NoRuleError, extract, roles
 from simgen.compile.legalise.assembly import (
+    CONTRACTED,
     AssemblyKernel,
     Instruction,
     instruction,
@@ -526,3 +527,17 @@ def test_only_fused_steps_that_cancel_are_computed_in_64_bits():
     assert not wide("v_fma_f32 v4, v1, v2, v3")
     assert not wide("v_fma_f32 v4, -v1, v2, v3")
     assert not wide("v_mul_f32_e32 v3, v1, v2", ".L:", "v_fma_f32 v4, v1, v2, -v3")
+
+    # Of a source whose own products and sums became one instruction, they may look the same.
+    def own(*lines: str) -> bool:
+        text = f"{module(*lines)}\n\t.set k.{CONTRACTED}, 1\n"
+        return rewrite(text, "gfx942").text.count("v_cvt_f32_f64") > 0
+
+    assert own("v_mul_f32_e32 v3, v1, v2", "v_fma_f32 v4, v1, v2, -v3")
+    assert own("v_mul_f32_e32 v3, 0x3fb8aa3b, v1", "v_fma_f32 v4, v1, s0, -v3")
+    assert own("v_add_u32_e32 v3, -1, v1", "v_fma_f32 v4, -v3, v1, v2")
+    assert own("v_fma_f32 v1, v1, v3, v1", "v_fma_f32 v4, -v1, v1, v2")
+    assert own("v_fmac_f32_e32 v1, v1, v3", "v_fma_f32 v4, -v1, v1, v2", "v_fma_f32 v5, v4, v3, v1")
+    assert not own("v_fma_f32 v4, -v1, v1, v2"), "c - y * y"
+    assert not own("v_fma_f32 v4, -v1, v1, v2", "v_fma_f32 v5, v4, v3, v2"), "(c - y * y) * a + b"
+    assert not own("v_mul_f32_e32 v3, v1, v2", "v_fma_f32 v4, v1, v5, -v3"), "a * c - a * b"

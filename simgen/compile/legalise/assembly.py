@@ -29,6 +29,7 @@ _DESCRIBED = re.compile(r"\s*\.amdhsa_kernel (\S+)")
 # Of what calls functions: the most of its own and theirs.
 _MOST = re.compile(r"\s*\.set ([\w.$]+)\.(\w+), max\(([\w.$, ]+)\)$")
 _SYMBOL = re.compile(r"\s*\.set ([\w.$]+)\.(\w+), (\d+)$")  # of a kernel, such as num_vgpr
+CONTRACTED = "contracted"  # such a symbol of ours: the source's multiply-adds may be fused
 DYNAMIC_LDS = "dynamic_lds"  # such a symbol of ours: bytes that each launch of the kernel asks for
 _METADATA = (".vgpr_count", ".sgpr_count")
 _SIZES = (

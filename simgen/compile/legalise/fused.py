@@ -48,20 +48,40 @@ def accumulate_unfused(site: Site) -> None:
 
 
 def _cancels(site: Site) -> bool:
-    """Whether the summand is about as large as the product, and of the other sign."""
+    """Whether the summand is about as large as the product, and of the other sign.
+
+    Where a source's own products and sums may have become one instruction, these look alike: steps
+    of the compiler's sequences are told by what is around them.
+    """
     _, *sources = site.item.operands
     (neg_a, _, a), (neg_b, _, b), (neg_c, _, c) = (source_modifiers(s) for s in sources)
     if neg_c and neg_a == neg_b:  # a * b - round(a * b), of exp and log
         made = site.recent(c)
-        return made is not None and _is_product(made, a, b)
-    if neg_a != neg_b and not neg_c and (a == b or _beside(site, a, b)):  # x - root^2
+        return made is not None and _is_product(made, a, b, site.is_contracted)
+    if neg_a != neg_b and not neg_c and a == b:  # x - root^2
+        return not site.is_contracted or _is_refined(site.recent(a))
+    if neg_a != neg_b and not neg_c and _beside(site, a, b):
         return True
     # The step of Newton's iteration that takes such a remainder.
-    return any(made is not None and _is_remainder(made) for made in map(site.recent, (a, b)))
+    return any(made is not None and _is_remainder(site, made) for made in map(site.recent, (a, b)))
 
 
-def _is_product(item: Instruction, a: str, b: str) -> bool:
-    return item.mnemonic in _MULTIPLY and bool({a, b} & set(item.operands[1:]))
+def _is_product(item: Instruction, a: str, b: str, surely: bool) -> bool:
+    """`surely`: of both, or of one and a constant, which is in a register by now."""
+    factors = set(item.operands[1:])
+    if surely and all(map(registers, factors)) and factors != {a, b}:
+        return False
+    return item.mnemonic in _MULTIPLY and bool({a, b} & factors)
+
+
+def _is_refined(item: Instruction | None) -> bool:
+    """Whether it makes s + s e of s."""
+    if item is None or item.mnemonic not in (*_FUSED, "v_fmac_f32_e32"):
+        return False
+    *factors, summand = item.operands[1:] if item.mnemonic in _FUSED else (
+        *item.operands[1:], item.operands[0],
+    )  # fmt: skip
+    return summand in factors
 
 
 def _beside(site: Site, a: str, b: str) -> bool:
@@ -73,11 +93,12 @@ def _beside(site: Site, a: str, b: str) -> bool:
     return False
 
 
-def _is_remainder(item: Instruction) -> bool:
+def _is_remainder(site: Site, item: Instruction) -> bool:
     if item.mnemonic not in _FUSED:
         return False
     (neg_a, _, a), (neg_b, _, b), (neg_c, _, _) = map(source_modifiers, item.operands[1:])
-    return a == b and neg_a != neg_b and not neg_c
+    alike = a == b and neg_a != neg_b and not neg_c
+    return alike and (not site.is_contracted or _is_refined(site.recent(a)))
 
 
 def _exactly(site: Site, result: str, a: str, b: str, c: str) -> None:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from simgen.compile.legalise.assembly import (
+    CONTRACTED,
     DYNAMIC_LDS,
     VCC,
     Instruction,
@@ -226,6 +227,11 @@ class Site:
     def one_wavefront(self) -> bool:
         """Whether a work-group is a single wavefront."""
         return self._pool.most_items <= 64
+
+    @property
+    def is_contracted(self) -> bool:
+        """Whether products and sums of the source may have become one instruction."""
+        return CONTRACTED in self._pool.kernel.counts
 
     def only_emulated(self, why: str) -> None:
         """What is put here is right in emulation only."""
