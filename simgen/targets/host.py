@@ -1,7 +1,8 @@
 """This machine's CPU: the same rendered kernels, compiled as C++ and run by a work-group executor.
 
 It needs no simulator and no GPU, so it is the functional test of every kernel. Multiply-adds are
-fused where the kernels say so and nowhere else, as on every target.
+fused where the kernels say so and nowhere else, as on every target; those of users' sources as
+their compilers do it.
 
 With `sanitize` each access of a kernel is checked (templates/launchers/host_sanitizer.h): bounds of
 buffers and of LDS, writes to inputs, data races, values read before they are written.
