@@ -390,3 +390,28 @@ ld.global.f32 %v, [%a1]; add.f32 %v, %v, %v; st.global.f32 [%a2], %v; ret;\n}\n"
     bundle = package.plan(str(tmp_path / "k.toml")).build(tmp_path / "k", "cuda")
     bundle.run(timeout=300)
     assert bundle.diff(strict=True)
+
+
+@pytest.mark.parametrize(
+    ("said", "pragma", "wanted"),
+    [
+        ("", "", 2.0**-24), ('contract = "on"', "", 2.0**-24), ('contract = "off"', "", 0.0),
+        ("", "#pragma clang fp contract(off)", 0.0),
+    ],
+)  # fmt: skip
+def test_multiply_adds_of_users_are_fused_as_nvcc_does(
+    tmp_path: Path, said: str, pragma: str, wanted: float
+) -> None:
+    """(1 + 2^-12)^2 less what float32 has of it."""
+    (tmp_path / "k.hip").write_text(
+        f"__global__ void k(const float* x, const float* z, float* r)\n{{\n{pragma}\n"
+        "int i = threadIdx.x; r[i] = x[i] * x[i] + z[i];\n}\n"
+    )
+    (tmp_path / "k.toml").write_text(
+        f'source = "k.hip"\n{said}\noutputs = {{ r = "f32[64]" }}\nargs = ["x", "z", "r"]\n'
+        'inputs = { x = "f32[64] constant(1 + 2**-12)", z = "f32[64] constant(-1 - 2**-11)" }\n'
+        'grid = 1\nblock = 64\nreference = "x * x + z"\n'
+    )
+    bundle = package.plan(str(tmp_path / "k.toml")).build(tmp_path / "k", "cuda")
+    bundle.run(timeout=600)
+    assert (bundle.result("cuda").outputs["k.r"].values == wanted).all()

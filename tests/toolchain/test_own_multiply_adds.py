@@ -13,8 +13,10 @@ from pathlib import Path
 import h5py
 import numpy as np
 import pytest
+from click.testing import CliRunner
 
 import simgen
+from simgen.cli.main import cli
 from simgen.compile import own
 from simgen.compile.cache import Cache
 from simgen.frontend import own_kernel
@@ -190,6 +192,17 @@ def test_this_cpu_fuses_as_gpus_do_and_bounds_allow_both() -> None:
     ):  # fmt: skip
         path = described("hip", body, said)
         assert np.array_equal(found_by(path, "host", x=x, y=y, z=z)["r"], wanted), (said, body)
+
+
+def test_builds_and_reports_say_what_is_fused() -> None:
+    for said, words in (("", "fused"), ('contract = "off"', "not fused")):
+        path = described("hip", SAXPY, said)
+        told = CliRunner().invoke(cli, ["build", str(path), "--target", "host", "--replace"])
+        assert f"HIP: wavefronts of 64, multiply-adds {words}\n" in told.output
+        x, y, z = cancelling(np.float32, 64)
+        found_by(path, "host", x=x, y=y, z=z)
+        page = simgen.report(["made"], f"page {words}").page
+        assert f"<dt>multiply-adds</dt><dd>{words}</dd>" in page.read_text()
 
 
 def test_a_root_of_what_cancels_may_be_none() -> None:
