@@ -94,7 +94,8 @@ OPTIONS = ("--std=c++20", "--fmad=false")  # fused multiply-adds only where the 
 # Of a user's kernel, unless it says this, which NVRTC does not know:
 FUSED = ("--std=c++20", "--fmad=true")
 SEPARATE = re.compile(
-    r"^[ \t]*#[ \t]*pragma[ \t]+(?:clang[ \t]+fp[ \t]+contract[ \t]*\([ \t]*off|STDC[ \t]+FP_CONTRACT[ \t]+OFF)",
+    r"^[ \t]*#[ \t]*pragma[ \t]+"
+    r"(?:clang[ \t]+fp[ \t]+contract[ \t]*\([ \t]*off|STDC[ \t]+FP_CONTRACT[ \t]+OFF)",
     re.M,
 )
 # How NVRTC and ptxas begin a line that says an error.
