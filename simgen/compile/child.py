@@ -1,5 +1,5 @@
-"""Compilers, Triton's too, as children: each has a limit of time, memory and output, and ends with
-its parent.
+"""Children that end with their parent; compilers, Triton's too, with limits of time, memory and
+output.
 
 A few lines of assembly (`.rept 2000000000`) or of macros keep a compiler busy for ever, and what it
 prints about them fills any memory.
@@ -47,8 +47,8 @@ def run(
     """
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
         process = subprocess.Popen(
-            [*_until_parent_ends(), *words], cwd=cwd, env=env, stdin=subprocess.DEVNULL,
-            stdout=out, stderr=err, start_new_session=True,
+            [*until_parent_ends(signal.SIGKILL), *words], cwd=cwd, env=env,
+            stdin=subprocess.DEVNULL, stdout=out, stderr=err, start_new_session=True,
         )  # fmt: skip
         try:
             _limit(process.pid)
@@ -96,7 +96,10 @@ def _limit(pid: int) -> None:
 
 
 @cache
-def _until_parent_ends() -> tuple[str, ...]:
-    """Words ahead of a command, so that it is killed when its parent is, where util-linux is."""
-    program = shutil.which("setpriv")
-    return (program, "--pdeathsig", "KILL", "--") if program else ()
+def until_parent_ends(how: signal.Signals) -> tuple[str, ...]:
+    """Words ahead of a command, so that it gets a signal when its parent is killed, where
+    util-linux is."""
+    words = (shutil.which("setpriv") or "", "--pdeathsig", how.name.removeprefix("SIG"), "--")
+    # Other systems have a setpriv that does less.
+    tried = words[0] and subprocess.run([*words, "true"], capture_output=True, check=False)
+    return words if tried and tried.returncode == 0 else ()

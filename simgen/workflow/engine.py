@@ -16,7 +16,7 @@ from simgen.storage import seal
 from simgen.workflow import writing
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from simgen.workflow.executors import Executor
@@ -65,10 +65,11 @@ def run(folder: Path, workflow: Workflow, executor: Executor, tell: Callable[[st
         start_new_session=True,  # ^C reaches it once, from here
     )
     try:
-        assert process.stdout is not None
-        for line in process.stdout:
-            seen.take(line)
-        code = process.wait()
+        with _guarded(process):
+            assert process.stdout is not None
+            for line in process.stdout:
+                seen.take(line)
+            code = process.wait()
     except BaseException:
         seen.lines.append(_end(process))
         _take_back("".join(seen.lines))
@@ -79,6 +80,34 @@ def run(folder: Path, workflow: Workflow, executor: Executor, tell: Callable[[st
         seen.keep()
     if code:
         raise _failure(folder, seen, code)
+
+
+# Snakemake, told alone, waits for the jobs that are under way: all are told.
+GUARD = """
+read -r line || {
+    n=0
+    kill -INT -- "-$1"
+    while kill -0 -- "-$1" && [ "$n" -lt "$2" ]; do sleep 1; n=$((n + 1)); done
+    kill -KILL -- "-$1"
+}
+"""
+
+
+@contextlib.contextmanager
+def _guarded(process: subprocess.Popen[str]) -> Iterator[None]:
+    """A process that ends Snakemake and its jobs where this one is killed meanwhile: it reads from
+    a pipe that nobody else can write."""
+    guard = subprocess.Popen(
+        ["/bin/sh", "-c", GUARD, "sh", str(process.pid), f"{GRACE:g}"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    try:
+        yield
+    finally:
+        guard.communicate(b"\n")
 
 
 def _end(process: subprocess.Popen[str]) -> str:
