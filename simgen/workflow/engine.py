@@ -82,11 +82,14 @@ def run(folder: Path, workflow: Workflow, executor: Executor, tell: Callable[[st
         raise _failure(folder, seen, code)
 
 
-# Snakemake, told alone, waits for the jobs that are under way: all are told.
+# Snakemake, told alone, waits for the jobs that are under way: all are told. What a shell has
+# started in the background ignores SIGINT.
 GUARD = """
 read -r line || {
-    n=0
     kill -INT -- "-$1"
+    sleep 2
+    kill -TERM -- "-$1"
+    n=0
     while kill -0 -- "-$1" && [ "$n" -lt "$2" ]; do sleep 1; n=$((n + 1)); done
     kill -KILL -- "-$1"
 }

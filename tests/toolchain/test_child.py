@@ -59,3 +59,56 @@ def test_a_compiler_ends_when_its_parent_is_killed(tmp_path):
     while compilers() and time.monotonic() < end:
         time.sleep(0.05)
     assert not compilers()
+
+
+SCRIPT = """
+trap 'touch asked; kill $!; exit' TERM
+sleep 600 2>/dev/null &
+echo started
+wait
+"""
+RUN = """
+from pathlib import Path
+from simgen.running import process
+started = process._start(Path("run.sh"), {}, ())
+for line in started.stdout:
+    print(line, end="", flush=True)
+"""
+SWEEP = """
+import subprocess
+from simgen.workflow import engine
+words = ["sh", "-c", "sh -c 'echo started; sleep 600' & wait"]
+started = subprocess.Popen(words, start_new_session=True)
+with engine._guarded(started):
+    started.wait()
+"""
+
+
+@pytest.mark.skipif(not shutil.which("setpriv"), reason="util-linux is not here")
+def test_run_sh_is_asked_to_end_when_simgen_is_killed(tmp_path):
+    (tmp_path / "run.sh").write_text(SCRIPT)
+    parent = subprocess.Popen(
+        [sys.executable, "-c", RUN], cwd=tmp_path, stdout=subprocess.PIPE, text=True
+    )
+    assert parent.stdout.readline() == "started\n"
+    parent.kill()
+    end = time.monotonic() + 60
+    while not (tmp_path / "asked").exists() and time.monotonic() < end:
+        time.sleep(0.05)
+    assert (tmp_path / "asked").exists()
+    parent.communicate(timeout=60)
+
+
+def test_a_workflow_and_its_jobs_end_when_simgen_is_killed(tmp_path):
+    parent = subprocess.Popen([sys.executable, "-c", SWEEP], stdout=subprocess.PIPE, text=True)
+    assert parent.stdout.readline() == "started\n"
+    parent.kill()
+    parent.communicate(timeout=60)  # nobody holds its stdout: the jobs have ended
+
+
+def test_a_workflow_that_ends_leaves_its_guard_nothing_to_do():
+    done = subprocess.run(
+        [sys.executable, "-c", SWEEP.replace("; sleep 600", "")], capture_output=True, text=True,
+        timeout=60,
+    )  # fmt: skip
+    assert (done.returncode, done.stdout, done.stderr) == (0, "started\n", "")
