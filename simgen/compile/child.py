@@ -14,13 +14,15 @@ import shutil
 import signal
 import subprocess
 import tempfile
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from typing import TYPE_CHECKING
 
 from simgen.errors import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
 SECONDS = 300  # of a processor; the slowest kernel of simgen takes about 10
@@ -50,16 +52,21 @@ def run(
             [*until_parent_ends(signal.SIGKILL), *words], cwd=cwd, env=env,
             stdin=subprocess.DEVNULL, stdout=out, stderr=err, start_new_session=True,
         )  # fmt: skip
+        ending = getattr(_thread, "ending", None)
+        _running[process] = ending
         try:
+            if ending and ending.is_set():
+                _kill(process)
             _limit(process.pid)
             code = process.wait(timeout=WALL_SECONDS)
         except BaseException as error:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
+            _kill(process)
             process.wait()
             if isinstance(error, subprocess.TimeoutExpired):
                 raise LimitError(_fact(place, f"{WALL_SECONDS} s")) from None
             raise
+        finally:
+            del _running[process]
         texts = []
         for file in (out, err):
             file.seek(0)
@@ -71,6 +78,34 @@ def run(
     if code and any(said in texts[1] for said in NO_MEMORY):
         raise LimitError(_fact(place, f"{MEMORY_NBYTES >> 30} GiB of memory"))
     return subprocess.CompletedProcess(list(words), code, *texts)
+
+
+@contextlib.contextmanager
+def pool(workers: int) -> Iterator[ThreadPoolExecutor]:
+    """Threads that call `run`. Where the block raises, and a signal makes it do so, their compilers
+    are killed: nobody waits for them."""
+    ending = threading.Event()
+    of_thread = (_thread, "ending", ending)
+    with ThreadPoolExecutor(workers, initializer=setattr, initargs=of_thread) as made:
+        try:
+            yield made
+        except BaseException:
+            ending.set()
+            made.shutdown(wait=False, cancel_futures=True)
+            for process in [each for each, of in _running.copy().items() if of is ending]:
+                _kill(process)
+            raise
+
+
+_thread = threading.local()  # `ending`: of the pool that the thread is of
+_running: dict[subprocess.Popen[bytes], threading.Event | None] = {}
+
+
+def _kill(process: subprocess.Popen[bytes]) -> None:
+    """A compiler and all that it has started."""
+    with contextlib.suppress(ProcessLookupError):
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
 
 
 # What LLVM and the C++ library print where memory cannot be had.

@@ -16,7 +16,7 @@ from simgen.storage import seal
 from simgen.workflow import writing
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
     from simgen.workflow.executors import Executor
@@ -55,22 +55,15 @@ def run(folder: Path, workflow: Workflow, executor: Executor, tell: Callable[[st
     ]  # fmt: skip
     (folder / LOGS).mkdir(parents=True, exist_ok=True)
     seen = _Seen(folder, tell)
-    process = subprocess.Popen(
-        words,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        errors="replace",
-        start_new_session=True,  # ^C reaches it once, from here
-    )
+    process = _started(words)
     try:
-        with _guarded(process):
-            assert process.stdout is not None
-            for line in process.stdout:
-                seen.take(line)
-            code = process.wait()
+        assert process.stdout is not None
+        for line in process.stdout:
+            seen.take(line)
+        code = process.wait()
+        _release(process)
     except BaseException:
+        _release(process)
         seen.lines.append(_end(process))
         _take_back("".join(seen.lines))
         raise
@@ -82,35 +75,49 @@ def run(folder: Path, workflow: Workflow, executor: Executor, tell: Callable[[st
         raise _failure(folder, seen, code)
 
 
-# Snakemake, told alone, waits for the jobs that are under way: all are told. What a shell has
-# started in the background ignores SIGINT.
-GUARD = """
-read -r line || {
-    kill -INT -- "-$1"
-    sleep 2
-    kill -TERM -- "-$1"
-    n=0
-    while kill -0 -- "-$1" && [ "$n" -lt "$2" ]; do sleep 1; n=$((n + 1)); done
-    kill -KILL -- "-$1"
-}
+# A process beside Snakemake ends it and its jobs where simgen is killed: it reads from a pipe that
+# nobody else can write. Snakemake, told alone, would wait for its jobs. What a shell has started in
+# the background ignores SIGINT.
+GUARDED = """
+exec 3<&0
+grace=$1
+shift
+(
+    trap '' HUP INT TERM
+    read -r line <&3 || {
+        kill -s INT -- "-$$"
+        sleep 2
+        kill -s TERM -- "-$$"
+        n=0
+        while kill -s 0 "$$" && [ "$n" -lt "$grace" ]; do sleep 1; n=$((n + 1)); done
+        kill -s KILL -- "-$$"
+    }
+) >/dev/null 2>&1 &
+exec 3<&- </dev/null
+exec "$@"
 """
 
 
-@contextlib.contextmanager
-def _guarded(process: subprocess.Popen[str]) -> Iterator[None]:
-    """A process that ends Snakemake and its jobs where this one is killed meanwhile: it reads from
-    a pipe that nobody else can write."""
-    guard = subprocess.Popen(
-        ["/bin/sh", "-c", GUARD, "sh", str(process.pid), f"{GRACE:g}"],
+def _started(words: Sequence[str]) -> subprocess.Popen[str]:
+    """A process that leads all that it starts, and ends with them where this one is killed."""
+    return subprocess.Popen(
+        ["/bin/sh", "-c", GUARDED, "sh", f"{GRACE:g}", *words],
         stdin=subprocess.PIPE,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        start_new_session=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+        start_new_session=True,  # ^C reaches it once, from here
     )
-    try:
-        yield
-    finally:
-        guard.communicate(b"\n")
+
+
+def _release(process: subprocess.Popen[str]) -> None:
+    """It has ended, or is ended from here."""
+    if process.stdin:
+        with contextlib.suppress(OSError):  # it is gone, and what stood beside it
+            process.stdin.write("\n")
+            process.stdin.close()
+        process.stdin = None
 
 
 def _end(process: subprocess.Popen[str]) -> str:
