@@ -257,7 +257,7 @@ def kill(choice: random.Random, base: Path, _: Path) -> str:
     if choice.random() < 0.5:  # a sweep from its beginning, and a build that compiles
         shutil.rmtree({"sweep": "sweep", "build": "cache"}.get(name, "none"), ignore_errors=True)
     started = commands.Process(command.words, terminal=how == "closed terminal")
-    time.sleep(choice.uniform(0.0, 1.1) * DURATIONS.get(name, 1.0))
+    time.sleep(choice.uniform(0.0, 0.7) * DURATIONS.get(name, 1.0))
     at_once = started.process.poll() is None
     WAYS[how](started)
     said = f"{how} of {name}"
