@@ -1,19 +1,21 @@
-"""What simgen does with damaged bundles, with commands at once, and when it is killed.
+"""What simgen does with damaged bundles, commands at once, full disks, and when it is killed.
 
     python benchmarks/robustness/run.py damage --cases 400
     python benchmarks/robustness/run.py race --cases 100
     python benchmarks/robustness/run.py kill --cases 100
+    python benchmarks/robustness/run.py pair --cases 153      all pairs
+    python benchmarks/robustness/run.py disk --cases 45       as root, which may mount a small disk
 
-Each campaign makes a network of two layers for the host target, runs and compares it, and then
-works on copies. A case that breaks a rule is printed with the seed that repeats it, and the exit
-code is 1. The rules are those of `damage`, `race` and `kill` below.
+Each campaign makes bundles and results, and then works on copies. A case that breaks a rule is
+printed with the seed that repeats it, and the exit code is 1. The rules are those of `damage`,
+`race`, `kill`, `pair` and `disk` below.
 """
 
 from __future__ import annotations
 
 import argparse
 import contextlib
-import io
+import itertools
 import json
 import os
 import random
@@ -27,34 +29,18 @@ from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import commands
+from commands import LAYER, BrokenRuleError, simgen
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 BUILD = ["build", "classifier", "--set", "n=8", "-o", "net"]
-LAYER = "probability"  # that is run by itself, too
 TOLD = (2, 4, 7)  # exit codes of a command that does not do what it is asked
 Tree = dict[str, bytes]
 
 
-class BrokenRuleError(Exception):
-    """What simgen did and must not do."""
-
-
 # ------------------------------------------------------------------ simgen
-
-
-def simgen(*words: str) -> tuple[int, str, str]:
-    """simgen in this process: exit code, stdout, stderr."""
-    from simgen.cli import main as cli
-
-    sys.argv = ["simgen", *words]
-    out, err = io.StringIO(), io.StringIO()
-    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
-        try:
-            cli.main()
-        except SystemExit as stop:
-            return int(stop.code or 0), out.getvalue(), err.getvalue()
-    raise BrokenRuleError("simgen returned")
 
 
 def start(*words: str) -> subprocess.Popen[str]:
@@ -258,45 +244,49 @@ def check_whole(*, keeps: bool) -> None:
 # ------------------------------------------------------------------ kills
 
 
-KILLED = {
-    "a build that adds": [*BUILD, "--target", "cuda"],
-    "a build that repairs": [*BUILD, "--target", "host"],
-    "a build that replaces": [*BUILD, "--target", "host", "--seed", "7", "--replace"],
-    "a run": ["run", "net", "--on", "host", "--replace"],
-    "a run of a part": ["run", "net", "--on", "host", "--layers", LAYER, "--replace"],
-    "a diff": ["diff", "net"],
-}
-
-
 def kill(choice: random.Random, base: Path, _: Path) -> str:
-    """SIGKILL for a command and all that it has started, at any moment: the bundle is the old one
-    or the new one, whole; no result is lost; no lock stays; then the same command does its work."""
-    name = choice.choice(sorted(KILLED))
-    shutil.copytree(base / "net", "net")
-    if "repairs" in name:
-        flip(choice, Path("net/data.h5"), Path())
-    process = start(*KILLED[name])
-    time.sleep(choice.uniform(0.0, 1.2) * DURATION[0])
-    at_once = process.poll() is None
-    end(process)
+    """A command is ended at any moment, by a signal or because its terminal is closed: it ends in
+    time and without a traceback, and nothing that it has started is left. Bundles are the old ones
+    or the new ones, whole; no result is lost, and outputs are whole or not there. Then the same
+    command does its work, and nothing unfinished lies anywhere."""
+    names = list(commands.COMMANDS)
+    name = choice.choices(names, [commands.COMMANDS[each].share for each in names])[0]
+    command = commands.COMMANDS[name]
+    how = choice.choice(sorted(WAYS))
+    commands.enter(base)
+    if choice.random() < 0.5:  # a sweep from its beginning, and a build that compiles
+        shutil.rmtree({"sweep": "sweep", "build": "cache"}.get(name, "none"), ignore_errors=True)
+    started = commands.Process(command.words, terminal=how == "closed terminal")
+    time.sleep(choice.uniform(0.0, 0.7) * DURATIONS.get(name, 1.0))
+    at_once = started.process.poll() is None
+    WAYS[how](started)
+    said = f"{how} of {name}"
     try:
-        if "repairs" not in name:
-            check_whole(keeps="replaces" not in name)
-        code, _, err = simgen(*KILLED[name])
-        check_told(code, err, ())
-        check_whole(keeps="replaces" not in name)
-        left = [p.name for p in Path("net/results").glob(".part-*")]
-        if left and "run" in name:
+        code = started.wait(commands.LIMIT)
+        if started.said().find("Traceback") < 0 or code not in (-2, 130):
+            commands.check_words(code, started.said(), (*TOLD, *ENDINGS))
+        commands.no_orphans()
+        replaced = name == "build replaces"
+        commands.check_world(base, replaced=replaced)
+        if command.output and not command.replaces and Path(command.output).exists():
+            for path in Path().glob(f"{command.output.partition('-')[0]}*"):
+                shutil.rmtree(path) if path.is_dir() else path.unlink()
+        if command.mends:
+            again = commands.Process(command.words)
+            code = again.wait(commands.LONG)
+            commands.check_words(code, again.said(), ())
+            commands.check_world(base, replaced=replaced)
+        if left := commands.scratch():
             raise BrokenRuleError(f"left over: {left}")
     except BrokenRuleError as error:
-        raise BrokenRuleError(f"{name}: {error}") from None
-    return f"{name}: {'killed' if at_once else 'was over'}"
+        raise BrokenRuleError(f"{said}: {error}") from None
+    return f"{name}: {how if at_once else 'was over'}"
 
 
-def end(process: subprocess.Popen[str]) -> None:
+def end(started: commands.Process) -> None:
     """SIGKILL for a process and all that it has started, none of which starts another meanwhile."""
     stopped: set[int] = set()
-    while new := {process.pid, *descendants(process.pid)} - stopped:
+    while new := {started.process.pid, *descendants(started.process.pid)} - stopped:
         stopped |= new
         for pid in new:
             with contextlib.suppress(ProcessLookupError):
@@ -304,12 +294,19 @@ def end(process: subprocess.Popen[str]) -> None:
     for pid in stopped:
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
-    process.communicate()
-    while any(Path("/proc", str(pid), "cwd").exists() for pid in stopped):
-        time.sleep(0.01)
 
 
-DURATION = [1.0]  # seconds of a command, about
+WAYS: dict[str, Callable[[commands.Process], None]] = {
+    "SIGKILL": lambda started: started.process.kill(),
+    "SIGKILL for all": end,
+    "SIGTERM": lambda started: started.process.send_signal(signal.SIGTERM),
+    "SIGHUP": lambda started: started.process.send_signal(signal.SIGHUP),
+    "SIGINT": lambda started: started.process.send_signal(signal.SIGINT),
+    "closed terminal": lambda started: started.close_terminal(),
+}
+# Exit codes of what was ended; a signal's own where Python has not set out yet.
+ENDINGS = (129, 130, 143, -signal.SIGKILL, -signal.SIGTERM, -signal.SIGHUP, -signal.SIGINT)
+DURATIONS: dict[str, float] = {}  # of commands, in seconds
 
 
 def descendants(pid: int) -> list[int]:
@@ -323,10 +320,102 @@ def descendants(pid: int) -> list[int]:
     return found
 
 
+# ------------------------------------------------------------------ pairs
+
+
+def pair(choice: random.Random, base: Path, _: Path, number: int = 0) -> str:
+    """Two commands at once, on the same bundles, outputs and cache: each does what it is asked, or
+    is refused in one line; then all is as after a kill."""
+    pairs = list(itertools.combinations_with_replacement(commands.COMMANDS, 2))
+    names = pairs[number % len(pairs)]
+    commands.enter(base)
+    started = []
+    for name in names:
+        started.append(commands.Process(commands.COMMANDS[name].words))
+        time.sleep(choice.choice((0.0, 0.0, 0.2, 0.5)))
+    said = " | ".join(names)
+    codes: list[int] = []
+    try:
+        codes += [each.wait(commands.LONG) for each in started]
+        for name, each, code in zip(names, started, codes, strict=True):
+            try:
+                commands.check_words(code, each.said(), TOLD)
+            except BrokenRuleError as error:
+                raise BrokenRuleError(f"{name}: {error}") from None
+        commands.no_orphans()
+        commands.check_world(base, replaced="build replaces" in names)
+        if left := commands.scratch():
+            raise BrokenRuleError(f"left over: {left}")
+    except BrokenRuleError as error:
+        raise BrokenRuleError(f"{said}: {error}") from None
+    for name, each, code in zip(names, started, codes, strict=True):
+        if code:
+            print(f"  {said}: {name}: {code}: {each.said().strip()[-200:]}", flush=True)
+    return f"exit codes {' and '.join(map(str, sorted(codes)))}"
+
+
+# ------------------------------------------------------------------ full disks
+
+
+def disk(choice: random.Random, base: Path, _: Path, number: int = 0) -> str:
+    """A command on a disk that is full after some more bytes: it does its work, or says in one line
+    that the disk is full, and of which path; the old stays. With space, it does its work."""
+    names = [name for name in commands.COMMANDS if name not in ("cache verify", "cache clear")]
+    name = names[number % len(names)]
+    command = commands.COMMANDS[name]
+    folder = Path("disk")
+    folder.mkdir()
+    done = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=512m", "none", str(folder)],
+        capture_output=True, text=True,
+    )  # fmt: skip
+    if done.returncode:
+        raise SystemExit(f"{done.stderr.strip()}; mounting needs root: unshare -rm")
+    above = Path.cwd()
+    os.chdir(folder)
+    try:
+        commands.enter(base, linked=False)
+        if choice.random() < 0.5:  # temporary files have room
+            os.environ["TMPDIR"] = tempfile.tempdir = str(above)
+        room = choice.choice((0, choice.randrange(2**14), choice.randrange(2**18)))
+        filled = os.statvfs(".")
+        with open("filler", "wb") as file:
+            file.write(bytes(max(0, filled.f_bavail * filled.f_frsize - room)))
+        started = commands.Process(command.words)
+        code = started.wait(commands.LONG)
+        text = started.said()
+        commands.check_words(code, text, (3, 4))
+        if code and not any(fact in text for fact in FULL):
+            raise BrokenRuleError(f"the reason is missing: {text!r}")
+        if code and "file system" in text:
+            raise BrokenRuleError(f"the path is missing: {text!r}")
+        commands.no_orphans()
+        os.unlink("filler")
+        commands.check_world(base, replaced=name == "build replaces")
+        if code:
+            print(f"  {name}, {room} bytes: {text.strip()}", flush=True)
+            again = commands.Process(command.words)
+            code_again = again.wait(commands.LONG)
+            commands.check_words(code_again, again.said(), ())
+            commands.check_world(base, replaced=name == "build replaces")
+        if left := commands.scratch():
+            raise BrokenRuleError(f"left over: {left}")
+    except BrokenRuleError as error:
+        raise BrokenRuleError(f"{name}, {room} bytes: {error}") from None
+    finally:
+        os.chdir(above)
+        subprocess.run(["umount", "-l", str(folder)], check=True)
+    return f"{name}: exit code {code}"
+
+
+FULL = ("No space left on device", "no space left", "the disk is full", "are free")
+
+
 # ------------------------------------------------------------------ campaigns
 
 
-CAMPAIGNS = {"damage": damage, "race": race, "kill": kill}
+CAMPAIGNS = {"damage": damage, "race": race, "kill": kill, "pair": pair, "disk": disk}
+NUMBERED = (pair, disk)  # that go through all commands
 
 
 @contextlib.contextmanager
@@ -346,31 +435,40 @@ def main() -> int:
     parser.add_argument("campaign", choices=sorted(CAMPAIGNS))
     parser.add_argument("--cases", type=int, default=100)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--only", metavar="COMMAND,...", help="of those that are killed, say")
     given = parser.parse_args()
+    for name in set(commands.COMMANDS) - set((given.only or "").split(",")):
+        if given.only:
+            del commands.COMMANDS[name]
     outcomes: Counter[str] = Counter()
-    broken = 0
     with tempfile.TemporaryDirectory(prefix="simgen-robustness-") as work:
         base, foreign = Path(work, "base"), Path(work, "foreign")
-        for folder, seed in ((base, "0"), (foreign, "7")):
-            folder.mkdir()
-            BUILD[:] = [*BUILD[:6], "--seed", seed]
-            make(folder)
-        BUILD[:] = [*BUILD[:6]]
+        campaign = CAMPAIGNS[given.campaign]
+        if campaign in (damage, race):
+            for folder, seed in ((base, "0"), (foreign, "7")):
+                folder.mkdir()
+                BUILD[:] = [*BUILD[:6], "--seed", seed]
+                make(folder)
+            BUILD[:] = [*BUILD[:6]]
+        else:
+            commands.adopt()
+            commands.make(base, DURATIONS)
         os.chdir(work)
-        began = time.monotonic()
-        start("diff", str(base / "net")).communicate()
-        DURATION[0] = time.monotonic() - began
-        for case in range(given.seed, given.seed + given.cases):
-            with elsewhere():
-                try:
-                    outcomes[CAMPAIGNS[given.campaign](random.Random(case), base, foreign)] += 1
-                except BrokenRuleError as error:
-                    broken += 1
-                    print(f"seed {case}: {error}", flush=True)
+        signal.signal(signal.SIGTERM, signal.default_int_handler)  # which ends it with its table
+        with contextlib.suppress(KeyboardInterrupt):
+            for case in range(given.seed, given.seed + given.cases):
+                words = (case,) if campaign in NUMBERED else ()
+                with elsewhere():
+                    try:
+                        outcomes[campaign(random.Random(case), base, foreign, *words)] += 1
+                    except BrokenRuleError as error:
+                        outcomes["broke a rule"] += 1
+                        print(f"seed {case}: {error}", flush=True)
         os.chdir("/")
     for outcome, count in sorted(outcomes.items()):
         print(f"{count:6d}  {outcome}")
-    print(f"{given.campaign}: {given.cases} cases, {broken} broke a rule")
+    broken = outcomes["broke a rule"]
+    print(f"{given.campaign}: {sum(outcomes.values())} cases, {broken} broke a rule")
     return 1 if broken else 0
 
 

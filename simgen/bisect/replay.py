@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -16,6 +17,7 @@ import numpy as np
 from simgen.bisect.instrumented import SUFFIX
 from simgen.compile import cache, stages
 from simgen.compile.build import Builder
+from simgen.compile.child import until_parent_ends
 from simgen.compile.legalise import Legalised
 from simgen.conform import bundling
 from simgen.errors import MissingError, RunError
@@ -180,8 +182,9 @@ def _start(path: Path, side: Side) -> None:
     side.runs += 1
     start = time.monotonic()
     process = subprocess.Popen(
-        ["/bin/sh", str(path / side.target.name / "run.sh")], env=env, stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+        [*until_parent_ends(signal.SIGTERM), "/bin/sh", str(path / side.target.name / "run.sh")],
+        env=env, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+        text=True,
     )  # fmt: skip
     try:
         _, said = process.communicate(timeout=LIMIT + 600)

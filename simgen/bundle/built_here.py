@@ -27,7 +27,7 @@ def _note(bundle: Bundle, target: str) -> Path:
     files = bundle.manifest["files"]
     own = sorted((name, files[name]) for name in files if name.startswith(f"{target}/"))
     key = hashlib.sha256(json.dumps([bundle.digest, target, own]).encode()).hexdigest()
-    return cache.user_root() / FOLDER / key
+    return cache.notes(FOLDER) / key
 
 
 def is_known(bundle: Bundle, target: str) -> bool:

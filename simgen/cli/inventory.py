@@ -539,9 +539,10 @@ def cache_pack(output: Path | None) -> None:
 
 @cache.command(name="clear")
 def cache_clear() -> None:
-    """Remove all entries of your cache, and the simulators that runs have built.
+    """Remove all entries of your cache, the simulators that runs have built, and notes.
 
-    The precomputed set stays.
+    Notes are which bundles were built here, and what `simgen rates` and `show --cost` have
+    measured. The precomputed set stays.
 
     \b
     simgen cache clear
@@ -552,7 +553,8 @@ def cache_clear() -> None:
     root = caches.user_root()
     entries = present.many(caches.clear(root), "entry", "entries")
     built = present.many(caches.clear_simulators(), "simulator")
-    print(f"{root}: {entries} and {built} removed")
+    notes = present.many(caches.clear_notes(), "note")
+    print(f"{root}: {entries}, {built} and {notes} removed")
 
 
 @click.command()

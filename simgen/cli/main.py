@@ -9,6 +9,7 @@ import contextlib
 import io
 import logging
 import os
+import stat
 import sys
 from typing import TYPE_CHECKING
 
@@ -132,7 +133,7 @@ def _one_line_errors() -> Iterator[None]:
         _stop_printing()
     except OSError as error:
         cure = errors.cure_of(error, "check the path and its permissions")
-        place = os.fsdecode(error.filename) if error.filename else "file system"
+        place = os.fsdecode(error.filename) if error.filename else _unnamed()
         _fail(f"{place}: {error.strerror or error}; {cure}", 3 if errors.is_full(error) else 2)
     except MemoryError:
         _fail("memory: this process may have no more; free some, or make the workload smaller", 3)
@@ -140,6 +141,12 @@ def _one_line_errors() -> Iterator[None]:
         if "-v" in sys.argv or "--verbose" in sys.argv:
             raise
         _fail(f"bug: {type(error).__name__}: {error}; run again with -v and report it", 1)
+
+
+def _unnamed() -> str:
+    """Where the system tells no file: stdout, if that is one on a full disk."""
+    full = stat.S_ISREG(os.fstat(1).st_mode) and not os.fstatvfs(1).f_bavail
+    return "standard output" if full else "file system"
 
 
 def _stop_printing() -> None:

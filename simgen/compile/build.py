@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from simgen.compile import child
 from simgen.compile import stages as stages_
 from simgen.compile.stages import SOURCE
 
@@ -40,7 +40,7 @@ class Builder:
 
         found = {}
         workers = min(len(sources), os.cpu_count() or 1) or 1
-        with ThreadPoolExecutor(workers) as pool:
+        with child.pool(workers) as pool:
             for name, made in zip(sources, pool.map(one, sources.values()), strict=True):
                 found[name] = made
                 if self.progress:

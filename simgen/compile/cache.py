@@ -2,7 +2,9 @@
 
     ab/ab3f…/blob         the output, byte for byte
     ab/ab3f…/inputs.txt   everything that was hashed; compare two of these to explain a miss
-    ab/ab3f…/sha256       of the blob, written last: without it, or with another one, it is a miss
+    ab/ab3f…/sha256       of the blob: without it, or with another one, it is a miss
+
+An entry gets its name when all three are there.
 
 A key holds all that can change the output (source, compiler, flags, architecture) and no path and
 no time, so that another checkout hits too. Entries are looked up in the user's cache, then in the
@@ -25,12 +27,13 @@ from typing import TYPE_CHECKING
 
 from simgen import resources
 from simgen.errors import RefusedError
-from simgen.storage.files import open_regular, write_atomic
+from simgen.storage.files import atomic_folder, open_regular
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 FORMAT = "1"  # of keys and entries; bump it when either changes
+NOTES = ("built", "rates", "probes")  # which bundles were built here; what was measured
 
 
 class Key:
@@ -101,9 +104,11 @@ class CacheEntry:
         return (State.GOOD, blob) if good else (State.DAMAGED, b"")
 
     def write(self, inputs: str, blob: bytes) -> None:
-        write_atomic(self.path / "inputs.txt", inputs.encode())
-        write_atomic(self.path / "blob", blob)
-        write_atomic(self.path / "sha256", hashlib.sha256(blob).hexdigest().encode())
+        digest = hashlib.sha256(blob).hexdigest()
+        with atomic_folder(self.path) as stage:
+            for name, content in (("inputs.txt", inputs.encode()), ("blob", blob)):
+                (stage / name).write_bytes(content)
+            (stage / "sha256").write_text(digest)
 
     @property
     def label(self) -> str:
@@ -233,10 +238,20 @@ def default() -> Cache:
     return Cache(user_root(), (precomputed_root(),))
 
 
+def _home() -> Path:
+    """Where all that is no output of a build lies."""
+    default = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "simgen")
+    return Path(os.environ.get("SIMGEN_CACHE_DIR") or default)
+
+
+def notes(kind: str) -> Path:
+    """The folder of one of NOTES."""
+    return _home() / kind
+
+
 def simulators_root() -> Path:
     """Where run.sh keeps the simulators that it builds (templates/targets/mgpusim.run.sh.j2)."""
-    default = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "simgen")
-    return Path(os.environ.get("SIMGEN_CACHE_DIR") or default) / "mgpusim"
+    return _home() / "mgpusim"
 
 
 def simulators() -> Iterator[tuple[Path, State]]:
@@ -255,7 +270,17 @@ def clear(root: Path) -> int:
     found = list(entries(root))
     for item in found:
         shutil.rmtree(item.path, ignore_errors=True)
+        with contextlib.suppress(OSError):
+            item.path.parent.rmdir()
     return len(found)
+
+
+def clear_notes() -> int:
+    """Remove all NOTES; returns how many there were."""
+    found = sum(1 for kind in NOTES for path in notes(kind).glob("*") if path.is_file())
+    for kind in NOTES:
+        shutil.rmtree(notes(kind), ignore_errors=True)
+    return found
 
 
 def clear_simulators() -> int:

@@ -1,5 +1,5 @@
-"""Compilers, Triton's too, as children: each has a limit of time, memory and output, and ends with
-its parent.
+"""Children that end with their parent; compilers, Triton's too, with limits of time, memory and
+output.
 
 A few lines of assembly (`.rept 2000000000`) or of macros keep a compiler busy for ever, and what it
 prints about them fills any memory.
@@ -14,13 +14,15 @@ import shutil
 import signal
 import subprocess
 import tempfile
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from typing import TYPE_CHECKING
 
 from simgen.errors import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
 SECONDS = 300  # of a processor; the slowest kernel of simgen takes about 10
@@ -47,19 +49,24 @@ def run(
     """
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
         process = subprocess.Popen(
-            [*_until_parent_ends(), *words], cwd=cwd, env=env, stdin=subprocess.DEVNULL,
-            stdout=out, stderr=err, start_new_session=True,
+            [*until_parent_ends(signal.SIGKILL), *words], cwd=cwd, env=env,
+            stdin=subprocess.DEVNULL, stdout=out, stderr=err, start_new_session=True,
         )  # fmt: skip
+        ending = getattr(_thread, "ending", None)
+        _running[process] = ending
         try:
+            if ending and ending.is_set():
+                _kill(process)
             _limit(process.pid)
             code = process.wait(timeout=WALL_SECONDS)
         except BaseException as error:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
+            _kill(process)
             process.wait()
             if isinstance(error, subprocess.TimeoutExpired):
                 raise LimitError(_fact(place, f"{WALL_SECONDS} s")) from None
             raise
+        finally:
+            del _running[process]
         texts = []
         for file in (out, err):
             file.seek(0)
@@ -71,6 +78,34 @@ def run(
     if code and any(said in texts[1] for said in NO_MEMORY):
         raise LimitError(_fact(place, f"{MEMORY_NBYTES >> 30} GiB of memory"))
     return subprocess.CompletedProcess(list(words), code, *texts)
+
+
+@contextlib.contextmanager
+def pool(workers: int) -> Iterator[ThreadPoolExecutor]:
+    """Threads that call `run`. Where the block raises, and a signal makes it do so, their compilers
+    are killed: nobody waits for them."""
+    ending = threading.Event()
+    of_thread = (_thread, "ending", ending)
+    with ThreadPoolExecutor(workers, initializer=setattr, initargs=of_thread) as made:
+        try:
+            yield made
+        except BaseException:
+            ending.set()
+            made.shutdown(wait=False, cancel_futures=True)
+            for process in [each for each, of in _running.copy().items() if of is ending]:
+                _kill(process)
+            raise
+
+
+_thread = threading.local()  # `ending`: of the pool that the thread is of
+_running: dict[subprocess.Popen[bytes], threading.Event | None] = {}
+
+
+def _kill(process: subprocess.Popen[bytes]) -> None:
+    """A compiler and all that it has started."""
+    with contextlib.suppress(ProcessLookupError):
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
 
 
 # What LLVM and the C++ library print where memory cannot be had.
@@ -96,7 +131,10 @@ def _limit(pid: int) -> None:
 
 
 @cache
-def _until_parent_ends() -> tuple[str, ...]:
-    """Words ahead of a command, so that it is killed when its parent is, where util-linux is."""
-    program = shutil.which("setpriv")
-    return (program, "--pdeathsig", "KILL", "--") if program else ()
+def until_parent_ends(how: signal.Signals) -> tuple[str, ...]:
+    """Words ahead of a command, so that it gets a signal when its parent is killed, where
+    util-linux is."""
+    words = (shutil.which("setpriv") or "", "--pdeathsig", how.name.removeprefix("SIG"), "--")
+    # Other systems have a setpriv that does less.
+    tried = words[0] and subprocess.run([*words, "true"], capture_output=True, check=False)
+    return words if tried and tried.returncode == 0 else ()

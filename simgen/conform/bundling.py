@@ -6,14 +6,13 @@ import hashlib
 import json
 import os
 import re
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from math import prod
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from simgen.compile import cache, stages
+from simgen.compile import cache, child, stages
 from simgen.compile.build import Builder
 from simgen.conform import assembly, values
 from simgen.conform.forms import Shape
@@ -153,7 +152,7 @@ def taken(
         whole = tuple(form for part in found for form in part)
         return [whole] if len(found) > 1 and not refusal(whole) else found
 
-    with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
+    with child.pool(len(os.sched_getaffinity(0))) as pool:
         kept = [part for found in pool.map(parts, of) for part in found]
     return kept, refused
 
@@ -162,7 +161,7 @@ def batched(of: Sequence[tuple[Form, ...]], arch: str, *, apart: bool = False) -
     """A batch of each of some groups; see `Probed.apart`."""
     names = [f"conform_{at}" for at in range(len(of))]
     # The assembler is a process of its own.
-    with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
+    with child.pool(len(os.sched_getaffinity(0))) as pool:
         made = list(pool.map(lambda name, part: assembly.assembled(name, part, arch), names, of))
     inputs: dict[tuple[Any, ...], int] = {}
     planes: list[NDArray[np.uint32]] = []

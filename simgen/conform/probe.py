@@ -7,6 +7,7 @@ import csv
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -16,6 +17,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from simgen.compile import cache
+from simgen.compile.child import until_parent_ends
 from simgen.compile.legalise import facts, gem5_rules
 from simgen.conform import assembly, bundling, judging
 from simgen.conform.catalogue import catalogue
@@ -246,8 +248,9 @@ class Trial:
         if self.on == MGPUSIM:
             env["SIMGEN_MODE"] = self.mode or "emu"
         process = subprocess.Popen(
-            ["/bin/sh", str(path / self.on / "run.sh")], env=env, stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+            [*until_parent_ends(signal.SIGTERM), "/bin/sh", str(path / self.on / "run.sh")],
+            env=env, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+            text=True,
         )  # fmt: skip
         try:
             _, said = process.communicate(timeout=limit)

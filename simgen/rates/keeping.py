@@ -91,4 +91,4 @@ def _told(target: str, facts: Mapping[str, object], machine: Machine) -> str:
 
 def _path(told: str) -> Path:
     name = hashlib.sha256(told.encode()).hexdigest()
-    return cache.user_root().parent / FOLDER / f"{name}.json"
+    return cache.notes(FOLDER) / f"{name}.json"

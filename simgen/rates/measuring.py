@@ -66,7 +66,7 @@ def measure(
     sizes = Sizes.of(machine)
     source = resources.folder("data") / "rates" / "rates.toml"
     plan = Plan(str(source), Choices(settings=sizes.settings), [target])
-    home = cache.user_root().parent / keeping.FOLDER / f"{target.name}.{os.getpid()}"
+    home = cache.notes(keeping.FOLDER) / f"{target.name}.{os.getpid()}"
     timing = {"mode": TIMING} if "mode" in target.run_options else {}
     try:
         plan.write(home, [target])

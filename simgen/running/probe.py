@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
-import shutil
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Annotated
 
@@ -21,7 +19,7 @@ from simgen.compile import cache
 from simgen.errors import SimgenError
 from simgen.running import estimates, process, runs
 from simgen.running.runs import Listener, Wish
-from simgen.storage.files import read_regular, write_atomic
+from simgen.storage.files import read_regular, scratch_folder, write_atomic
 from simgen.storage.schema import SchemaError, Within, from_json, parse
 
 if TYPE_CHECKING:
@@ -65,19 +63,17 @@ def measured(target: Target) -> Probe:
     """
     told = _told(target)
     path = _path(told)
-    home = path.with_suffix(f".bundle.{os.getpid()}")
+    path.parent.mkdir(parents=True, exist_ok=True)
     settings = tuple((name, str(value)) for name, value in SETTINGS.items())
     plan = Plan(WORKLOAD, Choices(settings=settings), [target])
     options = {name: value for name, value in OPTIONS.items() if name in target.run_options}
-    try:
-        plan.write(home, [target])
-        with bundles.opened(home) as made:
+    with scratch_folder("probe", path.parent) as home:
+        plan.write(home / "bundle", [target])
+        with bundles.opened(home / "bundle") as made:
             process.check(made, target)
             _, ended = runs.run(made, target.name, options, Wish(), Listener(), verified=True)
             expected = estimates.estimate(made.workload, target)
             ran = ended.result.launches
-    finally:
-        shutil.rmtree(home, ignore_errors=True)
     took = sum(each.get("host_seconds", 0.0) for each in ran)
     # Of the instructions that there were: how many are foretold is another matter.
     foretold = sum(
@@ -114,4 +110,4 @@ def _told(target: Target) -> str:
 
 def _path(told: str) -> Path:
     name = hashlib.sha256(told.encode()).hexdigest()
-    return cache.user_root().parent / FOLDER / f"{name}.json"
+    return cache.notes(FOLDER) / f"{name}.json"

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from simgen import errors
 from simgen.bundle import commands, finding
 from simgen.bundle import writing as bundles
+from simgen.compile.child import until_parent_ends
 from simgen.errors import (
     DamagedError,
     MissingError,
@@ -251,7 +252,7 @@ def _start(
     script: Path, environment: Mapping[str, str], held: tuple[int, ...]
 ) -> subprocess.Popen[str]:
     return subprocess.Popen(
-        ["sh", str(script)],
+        [*until_parent_ends(signal.SIGTERM), "sh", str(script)],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
@@ -259,7 +260,7 @@ def _start(
         errors="replace",
         # The Python that runs simgen is where its extras (CuPy, Go) are installed.
         env={"SIMGEN_PYTHON": sys.executable, **os.environ, **environment},
-        pass_fds=held,  # so that a run whose simgen is killed still has its locks
+        pass_fds=held,  # so that a run whose simgen is killed has its locks until it has ended
         start_new_session=True,  # so that the simulator ends with its script
     )
 

@@ -106,9 +106,14 @@ def atomic_path(path: Path, mode: int = 0o644) -> Iterator[Path]:
     except BaseException as error:
         if temporary:
             Path(temporary).unlink(missing_ok=True)
-        if isinstance(error, OSError) and PART in os.fsdecode(error.filename or PART):
-            error.filename, error.filename2 = str(path), None
+        _tell_place(error, path)
         raise
+
+
+def _tell_place(error: BaseException, path: Path) -> None:
+    """Have an OSError about what is unfinished, or about no file, tell the name that it gets."""
+    if isinstance(error, OSError) and PART in os.fsdecode(error.filename or PART):
+        error.filename, error.filename2 = str(path), None
 
 
 @contextlib.contextmanager
@@ -132,7 +137,8 @@ class OvertakenError(Exception):
 def atomic_folder(path: Path, *, new: bool = False) -> Iterator[Path]:
     """A new folder that takes the place of `path` when the block ends, and vanishes otherwise.
 
-    Where `path` is a link, the folder behind it is replaced.
+    Where `path` is a link, the folder behind it is replaced. An OSError tells `path`, where it
+    tells no other file.
 
     Raises:
         OvertakenError: with `new`, somebody has put something into the place meanwhile.
@@ -149,6 +155,9 @@ def atomic_folder(path: Path, *, new: bool = False) -> Iterator[Path]:
             _place(stage, home)
         else:
             _replace(stage, home)
+    except OSError as error:
+        _tell_place(error, path)
+        raise
     finally:
         if stage is not None:
             shutil.rmtree(stage, ignore_errors=True)

@@ -16,7 +16,7 @@ from simgen.storage import seal
 from simgen.workflow import writing
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
     from simgen.workflow.executors import Executor
@@ -55,21 +55,15 @@ def run(folder: Path, workflow: Workflow, executor: Executor, tell: Callable[[st
     ]  # fmt: skip
     (folder / LOGS).mkdir(parents=True, exist_ok=True)
     seen = _Seen(folder, tell)
-    process = subprocess.Popen(
-        words,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        errors="replace",
-        start_new_session=True,  # ^C reaches it once, from here
-    )
+    process = _started(words)
     try:
         assert process.stdout is not None
         for line in process.stdout:
             seen.take(line)
         code = process.wait()
+        _release(process)
     except BaseException:
+        _release(process)
         seen.lines.append(_end(process))
         _take_back("".join(seen.lines))
         raise
@@ -79,6 +73,51 @@ def run(folder: Path, workflow: Workflow, executor: Executor, tell: Callable[[st
         seen.keep()
     if code:
         raise _failure(folder, seen, code)
+
+
+# A process beside Snakemake ends it and its jobs where simgen is killed: it reads from a pipe that
+# nobody else can write. Snakemake, told alone, would wait for its jobs. What a shell has started in
+# the background ignores SIGINT.
+GUARDED = """
+exec 3<&0
+grace=$1
+shift
+(
+    trap '' HUP INT TERM
+    read -r line <&3 || {
+        kill -s INT -- "-$$"
+        sleep 2
+        kill -s TERM -- "-$$"
+        n=0
+        while kill -s 0 "$$" && [ "$n" -lt "$grace" ]; do sleep 1; n=$((n + 1)); done
+        kill -s KILL -- "-$$"
+    }
+) >/dev/null 2>&1 &
+exec 3<&- </dev/null
+exec "$@"
+"""
+
+
+def _started(words: Sequence[str]) -> subprocess.Popen[str]:
+    """A process that leads all that it starts, and ends with them where this one is killed."""
+    return subprocess.Popen(
+        ["/bin/sh", "-c", GUARDED, "sh", f"{GRACE:g}", *words],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+        start_new_session=True,  # ^C reaches it once, from here
+    )
+
+
+def _release(process: subprocess.Popen[str]) -> None:
+    """It has ended, or is ended from here."""
+    if process.stdin:
+        with contextlib.suppress(OSError):  # it is gone, and what stood beside it
+            process.stdin.write("\n")
+            process.stdin.close()
+        process.stdin = None
 
 
 def _end(process: subprocess.Popen[str]) -> str:

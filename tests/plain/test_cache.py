@@ -191,8 +191,19 @@ def test_all_entries_are_listed_and_cleared(root):
     assert {e.digest for e in caches.entries(root)} == {key().digest, key("other").digest}
     assert caches.clear(root) == 2
     assert list(caches.entries(root)) == []
+    assert list(root.iterdir()) == []
     assert caches.clear(root) == 0
     assert caches.clear(root / "never made") == 0
+
+
+def test_notes_lie_in_the_cache_and_are_cleared(tmp_path, monkeypatch):
+    monkeypatch.setenv("SIMGEN_CACHE_DIR", str(tmp_path / "cache"))
+    for kind in caches.NOTES:
+        caches.notes(kind).mkdir(parents=True)
+        (caches.notes(kind) / "a").touch()
+    assert os.listdir(tmp_path) == ["cache"]
+    assert caches.clear_notes() == 3
+    assert os.listdir(tmp_path / "cache") == []
 
 
 # ------------------------------------------------------------------ killed and parallel writers
@@ -202,29 +213,21 @@ import os, signal, sys
 from pathlib import Path
 from simgen.storage import files
 from simgen.compile.cache import entry
-at, write = int(sys.argv[3]), os.replace
-def replace(*names):
-    global at
-    if not at:
-        os.kill(os.getpid(), signal.SIGKILL)
-    at -= 1
-    write(*names)
-files.os.replace = replace
+files._replace = lambda stage, home: os.kill(os.getpid(), signal.SIGKILL)
 entry(Path(sys.argv[1]), sys.argv[2]).write("inputs", b"half")
 """
 
 
-@pytest.mark.parametrize("files", [0, 1, 2])
-def test_a_writer_killed_before_the_last_file_leaves_a_miss(tmp_path, files):
-    command = [sys.executable, "-c", KILLED, str(tmp_path), key().digest, str(files)]
+def test_a_writer_killed_before_it_gives_the_name_leaves_nothing_under_it(tmp_path):
+    command = [sys.executable, "-c", KILLED, str(tmp_path), key().digest]
     killed = subprocess.run(command, env=ENVIRONMENT)
     assert killed.returncode == -signal.SIGKILL
-    left = [path.name for path in entry(tmp_path, key().digest).path.iterdir()]
-    assert sum(not name.startswith(PART) for name in left) == files
-    state = State.DAMAGED if files == 2 else State.ABSENT
-    assert entry(tmp_path, key().digest).read() == (state, b"")
+    home = entry(tmp_path, key().digest).path
+    assert [path.name.startswith(PART) for path in home.parent.iterdir()] == [True]
+    assert entry(tmp_path, key().digest).read() == (State.ABSENT, b"")
     assert Cache(tmp_path).get_or_build(key(), lambda: BLOB) == BLOB
     assert Cache(tmp_path).get_or_build(key(), never) == BLOB
+    assert list(home.parent.iterdir()) == [home]
 
 
 PARALLEL = """

@@ -19,7 +19,7 @@ STEPS = [
     for line in re.sub(r"\\\n\s*", "", DOCKERFILE).splitlines()
     if line and not line.startswith("#")
 ]
-ARGUMENTS = re.findall(r"^ARG (\w+)=(\S+)$", DOCKERFILE, re.MULTILINE)
+ARGUMENTS = re.findall(r"^ARG (\w+)=(\S*)$", DOCKERFILE, re.MULTILINE)
 SERVICES = {
     name: dict(re.findall(r"^ +(\w+): (.+)$", text, re.MULTILINE))
     for name, text in re.findall(
@@ -52,11 +52,18 @@ def test_an_argument_of_an_image_name_stands_before_the_first_image():
         assert DOCKERFILE.index(f"ARG {image}=") < first
 
 
-def test_images_have_tags():
+def test_images_have_tags_and_digests_or_an_argument_for_one():
     defaults = dict(ARGUMENTS)
-    for image in re.findall(r"^FROM (\S+)", DOCKERFILE, re.MULTILINE):
+    images = re.findall(r"^FROM (\S+)", DOCKERFILE, re.MULTILINE)
+    pinned = 0
+    for image in images:
+        assert re.search(r"\$\{\w+_DIGEST\}\Z", image)
         whole = re.sub(r"\$\{(\w+)\}", lambda found: defaults[found[1]], image)
-        assert re.search(r":[\w.-]+\Z", whole)
+        found = re.fullmatch(r"[\w./-]+:[\w.-]+(@sha256:[0-9a-f]{64})?", whole)
+        assert found
+        pinned += bool(found[1])
+    assert (len(images), pinned) == (2, 1)
+    assert all(entries["GEM5_DIGEST"] == '"${GEM5_DIGEST:-}"' for entries in SERVICES.values())
 
 
 def test_it_does_not_run_as_root_and_builds_no_gem5():
@@ -115,7 +122,7 @@ def test_versions_are_texts_and_every_service_has_the_same_frame():
 
 def test_arguments_of_services_are_arguments_of_the_dockerfile():
     given = set(re.findall(r"^        ([A-Z]\w+):", COMPOSE, re.MULTILINE))
-    assert given == {"GEM5_IMAGE", "GEM5_VERSION"}
+    assert given == {"GEM5_DIGEST", "GEM5_IMAGE", "GEM5_VERSION"}
     assert given < {name for name, _ in ARGUMENTS}
 
 

@@ -174,3 +174,17 @@ def test_numbers_have_a_bound(command, param):
 def test_sizes_have_a_bound(simgen, tmp_path):
     for text in ("9" * 40, "9" * 5000, "9" * 5000 + "G"):
         fails(simgen("data", str(tmp_path / "x"), "--bytes", text), 2, "not a size")
+
+
+def test_output_on_a_full_disk_is_told_as_that(tmp_path, monkeypatch):
+    """The system names no file where `simgen list > FILE` cannot write."""
+    with (tmp_path / "out").open("w") as file:
+        before = os.dup(1)
+        os.dup2(file.fileno(), 1)
+        try:
+            assert main._unnamed() == "file system"
+            monkeypatch.setattr(os, "fstatvfs", lambda _: os.statvfs_result((0,) * 10))
+            assert main._unnamed() == "standard output"
+        finally:
+            os.dup2(before, 1)
+            os.close(before)

@@ -35,6 +35,20 @@ def test_a_disk_that_fills_up_is_told_with_the_name_of_the_file(tmp_path, monkey
     assert [(p.name, p.read_text()) for p in tmp_path.iterdir()] == [("page.html", "old")]
 
 
+@pytest.mark.parametrize("name", [None, "inner.et"])
+def test_a_full_disk_is_told_with_the_name_of_the_folder(tmp_path, name):
+    """Writing tells no name, and opening that of what is unfinished."""
+    (tmp_path / "traces").mkdir()
+    (tmp_path / "traces/old").touch()
+    with (
+        pytest.raises(OSError, match="No space left") as caught,
+        atomic_folder(tmp_path / "traces") as stage,
+    ):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), name and str(stage / name))
+    assert caught.value.filename == str(tmp_path / "traces")
+    assert [str(p.relative_to(tmp_path)) for p in tmp_path.rglob("*")] == ["traces", "traces/old"]
+
+
 def test_a_place_that_cannot_be_written_is_told_with_the_name_of_the_file(tmp_path, monkeypatch):
     def refuse(dir, prefix):
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), f"{dir}/{prefix}x")

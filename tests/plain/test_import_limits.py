@@ -19,7 +19,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from simgen.errors import ConfigError
-from simgen.frontend.importing import model_file
+from simgen.frontend.importing import model_file, wire
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -184,6 +184,55 @@ def outside(tmp_path: Path, **told: str) -> onnx.TensorProto:
     for key, value in told.items():
         tensor.external_data.add(key=key, value=value)
     return tensor
+
+
+def _held(number: int, content: bytes) -> bytes:
+    """A field of a message of protocol buffers, by the format's description."""
+    nbytes, size = bytearray(), len(content)
+    while size > 127:
+        nbytes.append(size & 127 | 128)
+        size >>= 7
+    return bytes([number << 3 | 2, *nbytes, size]) + content
+
+
+EMPTY = {"nodes": 1, "tensors": 5, "inputs": 11, "kinds": 13}  # fields of GraphProto
+
+
+@pytest.mark.parametrize("field", [*EMPTY.values(), "attributes", "names", "metadata", "numbers"])
+def test_a_model_of_empty_messages_does_not_take_a_gigabyte(
+    tmp_path: Path, field: int | str
+) -> None:
+    path, count = tmp_path / "model.onnx", 4_000_000
+    graph = _held(1, _held(4, b"Relu") + _held(1, b"x") + _held(2, b"y"))
+    more = b""
+    if field == "attributes":
+        graph += _held(1, _held(5, b"") * count)
+    elif field == "names":
+        graph += _held(1, _held(1, b"") * 3 * count)
+    elif field == "numbers":
+        graph += _held(5, _held(7, bytes(18 * count)))
+    elif field == "metadata":
+        more = _held(14, b"") * count
+    else:
+        graph += _held(int(field), b"") * count
+    path.write_bytes(_held(8, b"\x10\x11") + _held(7, graph) + more)
+    program = READ + (
+        "import resource\n"
+        "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1000, file=sys.stderr)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program, str(path)], capture_output=True, text=True, timeout=600
+    )
+    assert "take more than 512 MiB of memory" in done.stdout
+    assert int(done.stderr) < 1000
+
+
+def test_a_large_model_of_large_tensors_is_no_model_of_messages() -> None:
+    weights = _held(9, bytes(1 << 28))
+    graph = _held(5, weights) + _held(1, _held(4, b"Relu")) * 60_000
+    content = _held(7, graph)
+    assert not wire.is_too_large(content, onnx.ModelProto.DESCRIPTOR)
+    assert not wire.is_too_large(content[: 1 << 20], onnx.ModelProto.DESCRIPTOR)
 
 
 def test_tensors_outside_the_file_are_in_its_folder(tmp_path: Path) -> None:

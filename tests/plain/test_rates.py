@@ -199,6 +199,6 @@ def test_damaged_rates_were_never_measured(tmp_path, monkeypatch, damage) -> Non
     monkeypatch.setenv("SIMGEN_CACHE_DIR", str(tmp_path / "cache"))
     mi300a = machine.find("mgpusim-mi300a", "")
     keeping.keep("mgpusim", FACTS, mi300a, kept_rates(0.1))
-    (path,) = (tmp_path / keeping.FOLDER).iterdir()
+    (path,) = (tmp_path / "cache" / keeping.FOLDER).iterdir()
     path.write_bytes(damage)
     assert keeping.find("mgpusim", FACTS, mi300a) is None

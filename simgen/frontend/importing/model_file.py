@@ -10,7 +10,7 @@ from math import prod
 from typing import TYPE_CHECKING, Any
 
 from simgen.errors import ConfigError, MissingError, cut, one_line, printable
-from simgen.frontend.importing import torch_program
+from simgen.frontend.importing import torch_program, wire
 from simgen.storage.files import NotRegularError, leads_out, open_regular
 
 if TYPE_CHECKING:
@@ -66,6 +66,9 @@ def load(path: Path) -> onnx.ModelProto:
         raise ConfigError(where, f"cannot be read ({fact}); check the path") from None
     if len(content) > MAX_NBYTES:
         raise ConfigError(where, f"larger than {MAX_NBYTES} bytes; keep its tensors outside")
+    if wire.is_too_large(content, onnx.ModelProto.DESCRIPTOR):
+        fact = f"its messages take more than {wire.PLENTY >> 20} MiB of memory, of {len(content)}"
+        raise ConfigError(where, f"{fact} bytes; leave out those that are empty, or cut the model")
     model = onnx.ModelProto()
     try:
         model.ParseFromString(content)
