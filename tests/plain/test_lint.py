@@ -19,7 +19,7 @@ from simgen.cli import main
 from simgen.compile import code_object
 from simgen.compile.legalise import facts
 from simgen.errors import DamagedError, MissingError, RefusedError, SimgenError, UsageError
-from simgen.lint import containers, functions, linting, metadata, rewriting
+from simgen.lint import assembling, containers, functions, linting, metadata, rewriting
 from simgen.lint.containers import Held
 
 ENTRY = "hipv4-amdgcn-amd-amdhsa--gfx902"
@@ -242,6 +242,16 @@ def test_names_of_simulators():
     for wrong in ("gem", "gem5@19.0", "gem5@develop", "gem5@25.2", "mgpusim@3.0.0"):
         with pytest.raises(UsageError, match="--simulator"):
             facts.named(wrong)
+
+
+@pytest.mark.parametrize(
+    ("said", "arch", "fact"),
+    [("", "", "does not say its processor; give it"), ("", "gfx9", "processor gfx9: not known"),
+     ('.amdgcn_target "amdgcn-amd-amdhsa--gfx999"', "gfx902", "processor gfx999: not known")],
+)  # fmt: skip
+def test_assembly_is_for_a_processor_that_is_known(said: str, arch: str, fact: str) -> None:
+    with pytest.raises(UsageError, match=f"^k.s: (it )?{fact}"):
+        assembling.processor(f"{said}\ns_nop 0\n", "k.s", arch)
 
 
 def test_the_command(tmp_path, code, capsys, monkeypatch):

@@ -228,6 +228,16 @@ def test_sums_of_cdna3_are_within_their_bound(name: str) -> None:
     assert 0.02 < worst <= 1  # it rounds
 
 
+def test_cdna2_takes_subnormal_factors_for_zeros() -> None:
+    """PyTorch, "Numerical accuracy": on MI200, MFMA of f16 and bf16 flushes its inputs."""
+    dtype = DType.table["bf16"]
+    small, one = np.array([[2.0**-130]]), np.array([[1.0]])
+    for left, right in ((small, one), (one, small)):
+        assert fragment.lost(left, right, dtype, named("mi210"))[0, 0] == 2.0**-130
+        assert fragment.lost(left, right, dtype, named("h200")) == 0
+    assert fragment.lost(one, one, dtype, named("mi210")) == 0
+
+
 def test_tiles_of_matrix_instructions_are_whole() -> None:
     every: list[Tile] = []
     for name in descriptions():

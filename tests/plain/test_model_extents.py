@@ -118,6 +118,9 @@ REFUSED = {
     "a first state of 1x1x5, where 1x2x5": lstm(
         some(*GATES), some(*STATES), None, None, some(1, 1, 5), some(1, 2, 5)
     ),
+    "a first cell of 2x2x5, where 1x2x5": lstm(
+        some(*GATES), some(*STATES), None, None, some(1, 2, 5), some(2, 2, 5)
+    ),
     "has lengths of 1": lstm(some(*GATES), some(*STATES), None, np.array([4], np.int32)),
     "peepholes of 1x3": lstm(
         some(*GATES), some(*STATES), None, None, None, None, np.zeros((1, 3), np.float32)
