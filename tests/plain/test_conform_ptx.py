@@ -153,6 +153,7 @@ VECTORS = [
     ("add.sat.f32", "fadd", (0x7FC00000, 0), 0),
     ("add.sat.f32", "fadd", (0x40000000, 0), 0x3F800000),
     ("mul.ftz.f32", "fmul", (0x00800000, 0x3F000000), 0),
+    ("mul.ftz.f32", "fmul", (0x40000000, 0xBFC00000), 0xC0400000),
     ("fma.rn.relu.f16", "fma", (0xBC00, 0x3C00, 0), 0),
     ("add.f16x2", "fadd", (0x3C003C00, 0x3C00BC00), 0x40000000),
     ("cvt.rni.s32.f32", "to_integer", (0x40200000,), 2),

@@ -81,6 +81,7 @@ def test_which_tiles_are_planned(plan: tuple[str, int, int, int, int, int, int])
             has = dict(kernel.constants)
             if kernel.template in ("conv_last.hip", "conv_last_filters.hip"):
                 found.append("x".join(str(has[each]) for each in TILE))
+                assert {each.nbytes for each in kernel.maps} <= {2}  # of f16
     assert " ".join(found) == PLANNED[plan]
 
 

@@ -17,7 +17,7 @@ from command_line import fails
 from simgen import resources
 from simgen.cli import main
 from simgen.compile import code_object
-from simgen.compile.legalise import facts
+from simgen.compile.legalise import facts, machine_code
 from simgen.errors import DamagedError, MissingError, RefusedError, SimgenError, UsageError
 from simgen.lint import assembling, containers, functions, linting, metadata, rewriting
 from simgen.lint.containers import Held
@@ -242,6 +242,24 @@ def test_names_of_simulators():
     for wrong in ("gem", "gem5@19.0", "gem5@develop", "gem5@25.2", "mgpusim@3.0.0"):
         with pytest.raises(UsageError, match="--simulator"):
             facts.named(wrong)
+
+
+# First word of an instruction, its format, opcode and bytes: of each format in the Vega ISA manual,
+# the largest opcode that its field has or, in VOP2 and VOP3, that is none of another format.
+FORMATS = """
+E8078000 MTBUF 15 8, D4020000 VINTRP 2 4, BF7F0000 SOPC 127 4, BFFF0000 SOPP 127 4,
+BE80FF00 SOP1 255 4, D9FE0000 DS 255 8, C3FC0000 SMEM 255 8, DDFC0000 FLAT 127 8,
+E1FC0000 MUBUF 127 8, F1FC0000 MIMG 127 8, D3FF0000 VOP3P 127 8, D37F0000 VOP3 895 8,
+7E01FE00 VOP1 255 4, 7DFE0000 VOPC 255 4, 7A000000 VOP2 61 4, B7800000 SOPK 15 4,
+9F000000 SOP2 62 4
+"""
+
+
+@pytest.mark.parametrize("told", FORMATS.replace("\n", " ").split(","))
+def test_formats_of_machine_code(told: str) -> None:
+    word, name, opcode, nbytes = told.split()
+    (first, *_) = machine_code.decoded(struct.pack("<II", int(word, 16), 0))
+    assert (first.format, first.opcode, first.nbytes) == (name, int(opcode), int(nbytes))
 
 
 @pytest.mark.parametrize(
