@@ -17,6 +17,7 @@ from simgen.layers.base import COMMON_KEYS, LAYERS, Layer
 from simgen.layers.bypass import Bypass
 from simgen.layers.conv.convolution import ConvMode, Convolution
 from simgen.layers.dropout import Dropout
+from simgen.layers.loss.squared_error import SquaredError
 from simgen.layers.norm.batch_norm import BatchNorm
 from simgen.layers.norm.lrn import LRN
 from simgen.layers.pool.pooling import Pooling, Rounding
@@ -272,6 +273,14 @@ def test_lrn_counts():
     assert LRN().count((X,), B) == OpCount(18 * X.size, 3 * X.size, 2 * X.nbytes, X.nbytes)
     square = made(LRN, lrn_mode="within_channel", local_size=3)
     assert square.count((X,), F).flops == 13 * X.size
+
+
+def test_squared_error_counts():
+    """A subtraction and a multiply-add of each element, the mean of each sample; then a subtraction
+    and a product, and one with the gradient of the loss."""
+    x = TensorSpec((6, 7))
+    assert SquaredError().count((x,), F).flops == 3 * 42 + 2 * 6
+    assert SquaredError().count((x,), B).flops == 2 * 42 + 1
 
 
 @pytest.mark.parametrize("direction", Pass)

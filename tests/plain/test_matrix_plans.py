@@ -32,6 +32,15 @@ def forms(**choices: Any) -> set[str]:
     return {f"{each.m}x{each.n}x{each.k} {each.factors}" for each in found if each}
 
 
+@pytest.mark.parametrize(
+    ("machine", "words"),  # CDNA multiplies by v_mfma, RDNA by v_wmma, NVIDIA's GPUs by mma.sync
+    [("mi210", "mfma"), ("rx7900xtx", "wmma"), ("a100", "mma"), ("gem5-gfx902", "scalars")],
+)
+def test_what_multiplies(machine: str, words: str) -> None:
+    made = simgen.plan("gemm_fwd", plan_for=machine, type="f16", set={"m": 256, "n": 256})
+    assert {dict(kernel.constants).get("multiply") for kernel in made.workload.kernels} == {words}
+
+
 def test_f32_has_them_where_they_are_asked_for() -> None:
     for machine in ("mi210", "mi300a", "gem5-gfx90a"):
         assert forms(plan_for=machine) == set()
