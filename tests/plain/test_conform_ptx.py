@@ -242,6 +242,16 @@ def test_kernels_declare_what_they_name_and_forms_are_told_apart(arch: str):
         assert kernels.NAME not in " ".join(body)
 
 
+def test_each_kind_of_operand_is_tried():
+    """Registers that follow each other, and literals as the manual's section 4.5 writes them."""
+    texts = {form.text for form in some("sm_70", 1)}
+    assert {
+        "fma.rn.f32 %f11, %f1, %f2, %f3;", "mad.lo.s32 %r11, %r1, %r2, %r3;",
+        "add.u32 %r11, %r1, 017;", "mov.u64 %rd11, 4294967296;", "mov.f32 %f11, 0f3f8ccccd;",
+        "mov.f32 %f11, -2.5;",
+    } <= texts  # fmt: skip
+
+
 def test_machines_have_what_they_are_described_to_have():
     old, new = ({form.instruction.op.name for form in catalogue(a)} for a in ("sm_70", "sm_90"))
     assert {"add.bf16", "redux.sync.add.u32", "tanh.approx.f32"} <= new - old

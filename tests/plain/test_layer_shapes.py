@@ -6,6 +6,7 @@ import itertools
 import re
 from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -17,6 +18,7 @@ from simgen.layers.base import COMMON_KEYS, LAYERS, Layer
 from simgen.layers.bypass import Bypass
 from simgen.layers.conv.convolution import ConvMode, Convolution
 from simgen.layers.dropout import Dropout
+from simgen.layers.loss.sampled_softmax import SampledSoftmax
 from simgen.layers.loss.squared_error import SquaredError
 from simgen.layers.norm.batch_norm import BatchNorm
 from simgen.layers.norm.lrn import LRN
@@ -313,3 +315,12 @@ def test_configs_of_dnnmark(path):
         layer = next(iter(found.values()))[0]
         entries = {e.key: e.value for e in parsed.sections[1].entries}
         assert layer.sample.items() <= entries.items()
+
+
+def test_words_that_a_table_lacks_are_named():
+    layer, inputs = SampledSoftmax(vocabulary=10), (TensorSpec((2, 3, 4)),)
+    right, wrong = np.array([[0, 9, 3]]), np.array([[0, 10, -1]])
+    assert layer.fault({"labels": right, "samples": right}, inputs) == ""
+    for port in ("labels", "samples"):
+        found = layer.fault({"labels": right, "samples": right, port: wrong}, inputs)
+        assert found == f"{port}[0, 1] is 10; write 0 to 9"
