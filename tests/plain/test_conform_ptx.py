@@ -13,7 +13,7 @@ import pytest
 
 from simgen.conform import judging, lint_table, page, values
 from simgen.conform.judging import Found
-from simgen.conform.ptx import description, exact, kernels, telling
+from simgen.conform.ptx import description, exact, kernels, telling, warps
 from simgen.conform.ptx.catalogue import catalogue
 from simgen.conform.ptx.exact import FORMATS, decoded, encoded
 from simgen.conform.ptx.machines import GpgpuSimMachine, nearest
@@ -240,6 +240,11 @@ def test_kernels_declare_what_they_name_and_forms_are_told_apart(arch: str):
         assert named == declared, form.text
         assert len(form.sources) == len(form.signature)
         assert kernels.NAME not in " ".join(body)
+
+
+def test_what_a_warp_reduces_to():
+    of = {name: function([0b1100, 0b1010, 0b0001]) for name, function in warps._SUMS.items()}
+    assert of == {"add": 23, "min": 1, "max": 12, "and": 0, "or": 15, "xor": 7}
 
 
 def test_each_kind_of_operand_is_tried():

@@ -225,6 +225,15 @@ def test_metadata_with_odd_keys_is_damage():
             metadata.text(odd)
 
 
+def test_metadata_are_maps_of_each_length():
+    """MessagePack: 0x80 + count, 0xDE and 16 bits, 0xDF and 32 bits."""
+    pairs = b"".join(b"\xa1%c%c" % (97 + at, at) for at in range(16))
+    wanted = {chr(97 + at): at for at in range(16)}
+    for head in (b"\xde\x00\x10", b"\xdf\x00\x00\x00\x10"):
+        assert metadata.unpacked(head + pairs) == wanted
+    assert metadata.unpacked(b"\x82" + pairs[:6]) == {"a": 0, "b": 1}
+
+
 def test_none_of_our_kernels_is_refused(tmp_path):
     found = code_objects("gfx902", 20)
     assert len(found) == 20
