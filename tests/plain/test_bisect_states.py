@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
-from simgen.bisect import states
+from simgen.bisect import states, telling
 from simgen.bisect.instrumented import LANES, MARK
 from simgen.bisect.states import Planes
 from simgen.compile.legalise import assembly
@@ -75,3 +76,10 @@ def test_a_wavefront_that_came_on_one_side_alone_differs() -> None:
     b[0, NAMES.places["mark"]] = 0
     assert states.unlike(a, b, NAMES, 0).any()
     assert not states.unlike(a, a, NAMES, 0).any()
+
+
+def test_the_step_of_a_launch() -> None:
+    steps = [SimpleNamespace(layer=name, direction="fwd", launches=[None] * n)
+             for name, n in (("a", 2), ("b", 1), ("c", 3))]  # fmt: skip
+    made: Any = SimpleNamespace(steps=steps, first_launches=(0, 2, 3))
+    assert "".join(telling._step(made, at)[0] for at in range(6)) == "aabccc"

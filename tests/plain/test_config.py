@@ -10,7 +10,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from simgen.errors import ConfigError
-from simgen.frontend import config
+from simgen.frontend import config, problem
 from simgen.frontend.config import Config, Entry, Place, Section
 
 if TYPE_CHECKING:
@@ -234,6 +234,12 @@ def test_the_largest_config(tmp_path):
     path = tmp_path / "a.dnnmark"
     path.write_bytes(b"[A]\n" + b"#" * (config.MAX_NBYTES - 4))
     assert pairs(config.read(path)) == [("A", [])]
+
+
+def test_a_name_of_255_characters_is_one_of_a_file(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / ("x" * 255)).write_text("[Softmax]\nname=a\nshape=2x3\n")
+    assert problem.find("x" * 255, (), None).name
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from command_line import fails
 
 from simgen.compile import toolchain
 from simgen.compile.legalise import facts
-from simgen.conform import lint_table
+from simgen.conform import lint_table, probe
 from simgen.conform.forms import forms
 from simgen.conform.judging import Found, Seen
 from simgen.conform.page import Told
@@ -99,3 +99,8 @@ def test_the_command(made, tmp_path, simgen):
         fails(simgen(f"lint k.s{words}"), 2, "take one of --simulator")
     path.write_text('{"simulator": "gem5"}')
     fails(simgen("lint k.s --table lint.json"), 7, "no table of lint")
+
+
+def test_the_reason_of_mgpusim_is_what_stands_in_brackets():
+    assert probe._reason("panic: Opcode 7 (v_foo) not implemented") == "v_foo"
+    assert probe._reason("signal: killed") == "signal: killed"

@@ -13,7 +13,7 @@ import pytest
 
 from simgen.conform import judging, lint_table, page, values
 from simgen.conform.judging import Found
-from simgen.conform.ptx import description, exact, kernels, telling
+from simgen.conform.ptx import description, exact, kernels, telling, warps
 from simgen.conform.ptx.catalogue import catalogue
 from simgen.conform.ptx.exact import FORMATS, decoded, encoded
 from simgen.conform.ptx.machines import GpgpuSimMachine, nearest
@@ -153,6 +153,7 @@ VECTORS = [
     ("add.sat.f32", "fadd", (0x7FC00000, 0), 0),
     ("add.sat.f32", "fadd", (0x40000000, 0), 0x3F800000),
     ("mul.ftz.f32", "fmul", (0x00800000, 0x3F000000), 0),
+    ("mul.ftz.f32", "fmul", (0x40000000, 0xBFC00000), 0xC0400000),
     ("fma.rn.relu.f16", "fma", (0xBC00, 0x3C00, 0), 0),
     ("add.f16x2", "fadd", (0x3C003C00, 0x3C00BC00), 0x40000000),
     ("cvt.rni.s32.f32", "to_integer", (0x40200000,), 2),
@@ -239,6 +240,21 @@ def test_kernels_declare_what_they_name_and_forms_are_told_apart(arch: str):
         assert named == declared, form.text
         assert len(form.sources) == len(form.signature)
         assert kernels.NAME not in " ".join(body)
+
+
+def test_what_a_warp_reduces_to():
+    of = {name: function([0b1100, 0b1010, 0b0001]) for name, function in warps._SUMS.items()}
+    assert of == {"add": 23, "min": 1, "max": 12, "and": 0, "or": 15, "xor": 7}
+
+
+def test_each_kind_of_operand_is_tried():
+    """Registers that follow each other, and literals as the manual's section 4.5 writes them."""
+    texts = {form.text for form in some("sm_70", 1)}
+    assert {
+        "fma.rn.f32 %f11, %f1, %f2, %f3;", "mad.lo.s32 %r11, %r1, %r2, %r3;",
+        "add.u32 %r11, %r1, 017;", "mov.u64 %rd11, 4294967296;", "mov.f32 %f11, 0f3f8ccccd;",
+        "mov.f32 %f11, -2.5;",
+    } <= texts  # fmt: skip
 
 
 def test_machines_have_what_they_are_described_to_have():

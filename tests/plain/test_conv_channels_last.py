@@ -52,6 +52,39 @@ def test_each_element_is_written_once(name: str, machine: str) -> None:
     assert not wrong
 
 
+# (machine, n, c, h, filters, their side, stride) -> of y and of dx: rows x columns x depth of a
+# tile, its stages, splits and work-items that move factors; of the filters the same.
+PLANNED = {
+    ("h200", 1, 64, 56, 64, 3, 1): "16x64x64x8x1x0 64x16x64x8x1x0 64x64x64x8x10x128",
+    ("h200", 8, 256, 14, 1024, 1, 1): "64x128x64x4x1x128 64x128x64x8x1x128 64x64x64x8x1x128",
+    ("h200", 256, 1024, 14, 256, 1, 1): "128x256x64x4x1x0 128x128x64x6x1x128 128x64x64x8x4x128",
+    ("h200", 100, 192, 17, 320, 3, 1): "128x256x64x4x1x0 128x256x64x4x1x0 128x256x64x4x6x0",
+    ("h200", 5, 512, 28, 128, 1, 1): "64x128x64x8x1x128 64x64x64x2x1x128 64x64x64x8x6x128",
+    ("a100", 1, 64, 56, 64, 3, 1): "16x64x64x8x1x0 64x16x64x8x1x0 64x64x64x8x10x0",
+    ("a100", 256, 1024, 14, 256, 1, 1): "128x128x64x2x1x0 128x128x64x2x1x0 128x128x64x5x6x0",
+    ("a100", 100, 192, 17, 320, 3, 1): "64x128x64x3x1x0 64x128x64x6x1x0 128x128x64x5x2x0",
+}
+TILE = ("tile_m", "tile_n", "tile_k", "stages", "splits", "movers")
+
+
+@pytest.mark.parametrize("plan", PLANNED, ids=lambda each: "-".join(map(str, each)))
+def test_which_tiles_are_planned(plan: tuple[str, int, int, int, int, int, int]) -> None:
+    machine, n, c, h, filters, side, stride = plan
+    settings = (
+        f"n={n} c={c} h={h} w={h} num_output={filters} kernel_size={side} stride={stride} "
+        f"pad={side // 2}"
+    )
+    found = []
+    for name, direction in PASSES.items():
+        one = placed(name, settings, machine, "f16")
+        for kernel in one.layer.lower(one.node.inputs, direction).kernels:
+            has = dict(kernel.constants)
+            if kernel.template in ("conv_last.hip", "conv_last_filters.hip"):
+                found.append("x".join(str(has[each]) for each in TILE))
+                assert {each.nbytes for each in kernel.maps} <= {2}  # of f16
+    assert " ".join(found) == PLANNED[plan]
+
+
 @pytest.mark.parametrize(
     ("settings", "machine", "dtype"),
     [

@@ -227,8 +227,13 @@ def test_a_budget_keeps_means_of_whole_images():
 
 def test_a_budget_of_a_product_by_itself():
     """Its sizes are keys: it has no input that says a batch."""
-    gemm = Plan("gemm_fwd", Choices(settings=(("m", "2048"), ("n", "2048"))), [TARGET])
-    assert budget.choose(gemm, TARGET, 1.0, 0.8).scale_to
+    gemm = Plan(
+        "gemm_fwd", Choices(settings=(("m", "2048"), ("n", "2048"), ("k", "512"))), [TARGET]
+    )
+    found = budget.choose(gemm, TARGET, 1.0, 0.8)
+    assert found.scale_to
+    per_byte = 2 * 2048 * 512 / (4 * (512 + 512 + 2048))
+    assert f"operations per byte {per_byte:.3g} -> " in "; ".join(found.given_up)
 
 
 def test_a_probe_is_kept_for_what_it_was_made_of(monkeypatch, tmp_path):

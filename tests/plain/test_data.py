@@ -15,6 +15,7 @@ from data_files import INPUTS, NORMAL, OUTPUT, in_subprocess, workload
 
 from simgen.errors import DamagedError
 from simgen.ir import GUARD, PAGE, Buffer, DType, Role, TensorSpec
+from simgen.tensors import digest
 from simgen.tensors.data_file import (
     CANARY_NAME,
     canary_nbytes,
@@ -260,3 +261,11 @@ def test_a_file_that_cannot_be_read_is_damage(tmp_path):
     for name in ("none.h5", "folder.h5"):
         with pytest.raises(DamagedError, match=f"{name}: cannot be read"):
             read_header(tmp_path / name)
+
+
+def test_a_file_that_ends_too_early_has_no_digest(tmp_path):
+    path = tmp_path / "data"
+    path.write_bytes(bytes(10))
+    assert digest.whole(path, 10) == digest.whole(path, 10)
+    with pytest.raises(DamagedError, match="cannot be read to its end"):
+        digest.whole(path, 11)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 from handmade import BOTH, lowered, lowered_text
 
@@ -264,3 +266,9 @@ def test_block_circulant_layers_have_all_keys_of_their_branch(simgen, tmp_path, 
     assert "block_size is 48; let it be one of 2, 4, 8, 16, 32, 64" in done.err
     done = simgen(f"show {config} --set block_size=64 --set c=200")
     assert "200 inputs of an image are not whole blocks of 64; choose another" in done.err
+
+
+def test_a_convolution_has_its_image_unrolled_for_each_pass():
+    layer = SimpleNamespace(kind="conv", kernel_h=3, kernel_w=5)
+    placed = SimpleNamespace(layer=layer, x=(2, 4, 9, 9), y=(2, 6, 7, 8), passes=(1, 2))
+    assert dnnmark._workspace(placed) == 2 * (4 * 3 * 5) * (7 * 8)

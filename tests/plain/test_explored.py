@@ -41,6 +41,13 @@ def test_points_that_do_the_same_are_beside_the_first_of_them():
         exploring.compared(found, "gem5-se@units=3")
 
 
+def test_figures_of_one_name_tell_their_operations():
+    made = exploring.compared([point(4.0), point(3.0, 2000, "other"), point(1.0, 3000, "more")])
+    assert list(explored_page._groups(made)) == [
+        "net on gem5-se", "net on gem5-se, 2e+03 operations", "net on gem5-se, 3e+03 operations",
+    ]  # fmt: skip
+
+
 def test_the_front_has_what_nothing_beats_in_time_and_hardware():
     found = [
         point(4.0, units=1, tcp="16KiB"),

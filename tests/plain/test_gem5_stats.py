@@ -121,6 +121,16 @@ def test_every_metric_is_a_number(measured):
     assert all(value == value for value in measured.values())
 
 
+def test_a_dump_has_a_bound(tmp_path, monkeypatch):
+    path = tmp_path / "stats.txt"
+    path.write_text(IDLE)
+    monkeypatch.setattr(stats, "MOST_STATISTICS", len(next(stats.blocks(path))))
+    assert list(stats.blocks(path))
+    monkeypatch.setattr(stats, "MOST_STATISTICS", stats.MOST_STATISTICS - 1)
+    with pytest.raises(DamagedError, match=r"more than \d+ statistics in a dump; run it"):
+        list(stats.blocks(path))
+
+
 def test_a_run_without_a_kernel_is_an_error(tmp_path):
     path = tmp_path / "stats.txt"
     path.write_text(IDLE + IDLE)

@@ -19,7 +19,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from simgen.errors import ConfigError
-from simgen.frontend.importing import model_file, wire
+from simgen.frontend.importing import algebra, model_file, wire
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -121,7 +121,7 @@ def attention(path: Path) -> Path:
 
 
 ONNX = {
-    doubling: "nodes",
+    doubling: "its functions become 33,554,432 nodes",
     of_itself: "calls itself",
     filled: "larger than all that the model stores",
     held: "larger than all that the model stores",
@@ -252,3 +252,12 @@ def test_tensors_outside_the_file_are_in_its_folder(tmp_path: Path) -> None:
         file.truncate(1 << 40)
     found = model_file.array(outside(home, location="sparse", length=str(1 << 40)), home)
     assert found.size == 2**20
+
+
+def test_products_of_polynomials_have_a_bound() -> None:
+    def terms(count: int) -> algebra.Polynomial:
+        return {frozenset({(("known", f"t{at}"), 1.0)}): 1.0 for at in range(count)}
+
+    assert len(algebra.times(terms(8), terms(8))) == 36
+    with pytest.raises(algebra.NoFormula):
+        algebra.times(terms(13), terms(5))

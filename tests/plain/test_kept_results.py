@@ -64,6 +64,7 @@ def test_the_same_options_again_are_refused_and_nothing_changes(made, simgen, wo
     assert tree(made.path) == before
     assert simgen(f"run b --on cuda -q {words} --unless-done") == Done(0, "", "")
     assert tree(made.path) == before
+    fails(simgen(f"run b --on cuda {words} --unless-done --replace"), 2, "leave one out")
     assert simgen(f"run b --on cuda -q {words} --replace") == Done(0, "", "")
     assert len(kept(made)) == 1
 

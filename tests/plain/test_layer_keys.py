@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from math import prod
 
 import pytest
@@ -230,3 +231,21 @@ def test_the_sample_is_a_valid_config(layer):
 def test_the_reference_says_what_each_key_is(kind):
     for each in LAYERS[kind].keyed_fields():
         assert 4 < len(each.metadata["text"]) < 90, each.name
+
+
+CONV = (
+    "propagation algo data_algo forward_algo workspace_nbytes forward_preference "
+    "filter_preference data_preference"
+)
+
+
+def test_which_keys_are_hints() -> None:
+    """Those of which an empty one is none, and that do not change what a layer computes."""
+    found = {
+        kind: " ".join(each.name for each in fields(layer) if each.metadata.get("hint"))
+        for kind, layer in LAYERS.items()
+    }
+    assert {kind: names for kind, names in found.items() if names} == {
+        "all_reduce": "route", "attention_sum": "vocabulary zipf", "bcm_fc": "optimization",
+        "conv": CONV, "fused_conv": CONV, "embedding": "zipf", "recurrent": "algo",
+    }  # fmt: skip

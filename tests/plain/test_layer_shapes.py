@@ -6,6 +6,7 @@ import itertools
 import re
 from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -17,6 +18,8 @@ from simgen.layers.base import COMMON_KEYS, LAYERS, Layer
 from simgen.layers.bypass import Bypass
 from simgen.layers.conv.convolution import ConvMode, Convolution
 from simgen.layers.dropout import Dropout
+from simgen.layers.loss.sampled_softmax import SampledSoftmax
+from simgen.layers.loss.squared_error import SquaredError
 from simgen.layers.norm.batch_norm import BatchNorm
 from simgen.layers.norm.lrn import LRN
 from simgen.layers.pool.pooling import Pooling, Rounding
@@ -274,6 +277,14 @@ def test_lrn_counts():
     assert square.count((X,), F).flops == 13 * X.size
 
 
+def test_squared_error_counts():
+    """A subtraction and a multiply-add of each element, the mean of each sample; then a subtraction
+    and a product, and one with the gradient of the loss."""
+    x = TensorSpec((6, 7))
+    assert SquaredError().count((x,), F).flops == 3 * 42 + 2 * 6
+    assert SquaredError().count((x,), B).flops == 2 * 42 + 1
+
+
 @pytest.mark.parametrize("direction", Pass)
 def test_dropout_and_bypass_counts(direction):
     assert Dropout().count((X,), direction) == OpCount(2 * X.size, 0, X.nbytes, X.nbytes)
@@ -304,3 +315,12 @@ def test_configs_of_dnnmark(path):
         layer = next(iter(found.values()))[0]
         entries = {e.key: e.value for e in parsed.sections[1].entries}
         assert layer.sample.items() <= entries.items()
+
+
+def test_words_that_a_table_lacks_are_named():
+    layer, inputs = SampledSoftmax(vocabulary=10), (TensorSpec((2, 3, 4)),)
+    right, wrong = np.array([[0, 9, 3]]), np.array([[0, 10, -1]])
+    assert layer.fault({"labels": right, "samples": right}, inputs) == ""
+    for port in ("labels", "samples"):
+        found = layer.fault({"labels": right, "samples": right, port: wrong}, inputs)
+        assert found == f"{port}[0, 1] is 10; write 0 to 9"

@@ -17,9 +17,9 @@ from command_line import fails
 from simgen import resources
 from simgen.cli import main
 from simgen.compile import code_object
-from simgen.compile.legalise import facts
+from simgen.compile.legalise import facts, machine_code
 from simgen.errors import DamagedError, MissingError, RefusedError, SimgenError, UsageError
-from simgen.lint import containers, functions, linting, metadata, rewriting
+from simgen.lint import assembling, containers, functions, linting, metadata, rewriting
 from simgen.lint.containers import Held
 
 ENTRY = "hipv4-amdgcn-amd-amdhsa--gfx902"
@@ -225,6 +225,15 @@ def test_metadata_with_odd_keys_is_damage():
             metadata.text(odd)
 
 
+def test_metadata_are_maps_of_each_length():
+    """MessagePack: 0x80 + count, 0xDE and 16 bits, 0xDF and 32 bits."""
+    pairs = b"".join(b"\xa1%c%c" % (97 + at, at) for at in range(16))
+    wanted = {chr(97 + at): at for at in range(16)}
+    for head in (b"\xde\x00\x10", b"\xdf\x00\x00\x00\x10"):
+        assert metadata.unpacked(head + pairs) == wanted
+    assert metadata.unpacked(b"\x82" + pairs[:6]) == {"a": 0, "b": 1}
+
+
 def test_none_of_our_kernels_is_refused(tmp_path):
     found = code_objects("gfx902", 20)
     assert len(found) == 20
@@ -242,6 +251,34 @@ def test_names_of_simulators():
     for wrong in ("gem", "gem5@19.0", "gem5@develop", "gem5@25.2", "mgpusim@3.0.0"):
         with pytest.raises(UsageError, match="--simulator"):
             facts.named(wrong)
+
+
+# First word of an instruction, its format, opcode and bytes: of each format in the Vega ISA manual,
+# the largest opcode that its field has or, in VOP2 and VOP3, that is none of another format.
+FORMATS = """
+E8078000 MTBUF 15 8, D4020000 VINTRP 2 4, BF7F0000 SOPC 127 4, BFFF0000 SOPP 127 4,
+BE80FF00 SOP1 255 4, D9FE0000 DS 255 8, C3FC0000 SMEM 255 8, DDFC0000 FLAT 127 8,
+E1FC0000 MUBUF 127 8, F1FC0000 MIMG 127 8, D3FF0000 VOP3P 127 8, D37F0000 VOP3 895 8,
+7E01FE00 VOP1 255 4, 7DFE0000 VOPC 255 4, 7A000000 VOP2 61 4, B7800000 SOPK 15 4,
+9F000000 SOP2 62 4
+"""
+
+
+@pytest.mark.parametrize("told", FORMATS.replace("\n", " ").split(","))
+def test_formats_of_machine_code(told: str) -> None:
+    word, name, opcode, nbytes = told.split()
+    (first, *_) = machine_code.decoded(struct.pack("<II", int(word, 16), 0))
+    assert (first.format, first.opcode, first.nbytes) == (name, int(opcode), int(nbytes))
+
+
+@pytest.mark.parametrize(
+    ("said", "arch", "fact"),
+    [("", "", "does not say its processor; give it"), ("", "gfx9", "processor gfx9: not known"),
+     ('.amdgcn_target "amdgcn-amd-amdhsa--gfx999"', "gfx902", "processor gfx999: not known")],
+)  # fmt: skip
+def test_assembly_is_for_a_processor_that_is_known(said: str, arch: str, fact: str) -> None:
+    with pytest.raises(UsageError, match=f"^k.s: (it )?{fact}"):
+        assembling.processor(f"{said}\ns_nop 0\n", "k.s", arch)
 
 
 def test_the_command(tmp_path, code, capsys, monkeypatch):

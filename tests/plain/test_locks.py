@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import multiprocessing
 import os
@@ -285,3 +286,18 @@ def test_interrupting_a_run_leaves_no_lock(made, tmp_path):
         _, err = waiting.communicate(timeout=30)
     assert waiting.returncode == 130, err
     assert run_folder.stopped(made, "cuda") is None
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), OSError(errno.EIO, "no")])
+def test_what_ends_the_wait_for_a_lock_is_told_and_leaves_no_file_open(
+    tmp_path, monkeypatch, error
+):
+    def ended(handle, how):
+        raise error
+
+    monkeypatch.setattr(locks.fcntl, "flock", ended)
+    opened = len(os.listdir("/proc/self/fd"))
+    with pytest.raises(type(error)) as caught:
+        locks._locked(tmp_path / "lock", locks.fcntl.LOCK_EX, make=True)
+    assert caught.value is error
+    assert len(os.listdir("/proc/self/fd")) == opened

@@ -54,7 +54,8 @@ def test_options_make_another_machine_that_its_label_makes_again():
     assert machine.find(made.label, "here") == made
     again = made.with_options({"num_compute_units": 8}, "here")
     assert (again.units, dict(again.options)["num_compute_units"]) == (8, "8")
-    assert machine.find("h200,gpu_clock=1.5GHz", "here").clock == 1.5e9
+    for clock in ("1.5GHz", "1500MHz", "1500000kHz"):
+        assert machine.find(f"h200,gpu_clock={clock}", "here").clock == 1.5e9
 
 
 @pytest.mark.parametrize(

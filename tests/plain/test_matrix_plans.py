@@ -32,6 +32,15 @@ def forms(**choices: Any) -> set[str]:
     return {f"{each.m}x{each.n}x{each.k} {each.factors}" for each in found if each}
 
 
+@pytest.mark.parametrize(
+    ("machine", "words"),  # CDNA multiplies by v_mfma, RDNA by v_wmma, NVIDIA's GPUs by mma.sync
+    [("mi210", "mfma"), ("rx7900xtx", "wmma"), ("a100", "mma"), ("gem5-gfx902", "scalars")],
+)
+def test_what_multiplies(machine: str, words: str) -> None:
+    made = simgen.plan("gemm_fwd", plan_for=machine, type="f16", set={"m": 256, "n": 256})
+    assert {dict(kernel.constants).get("multiply") for kernel in made.workload.kernels} == {words}
+
+
 def test_f32_has_them_where_they_are_asked_for() -> None:
     for machine in ("mi210", "mi300a", "gem5-gfx90a"):
         assert forms(plan_for=machine) == set()
@@ -226,6 +235,16 @@ def test_sums_of_cdna3_are_within_their_bound(name: str) -> None:
         error = abs(as_cdna3(a, b, total, dtype) - (a @ b + total))
         worst = max(worst, error / float(bound + np.max(more)))
     assert 0.02 < worst <= 1  # it rounds
+
+
+def test_cdna2_takes_subnormal_factors_for_zeros() -> None:
+    """PyTorch, "Numerical accuracy": on MI200, MFMA of f16 and bf16 flushes its inputs."""
+    dtype = DType.table["bf16"]
+    small, one = np.array([[2.0**-130]]), np.array([[1.0]])
+    for left, right in ((small, one), (one, small)):
+        assert fragment.lost(left, right, dtype, named("mi210"))[0, 0] == 2.0**-130
+        assert fragment.lost(left, right, dtype, named("h200")) == 0
+    assert fragment.lost(one, one, dtype, named("mi210")) == 0
 
 
 def test_tiles_of_matrix_instructions_are_whole() -> None:

@@ -118,6 +118,9 @@ REFUSED = {
     "a first state of 1x1x5, where 1x2x5": lstm(
         some(*GATES), some(*STATES), None, None, some(1, 1, 5), some(1, 2, 5)
     ),
+    "a first cell of 2x2x5, where 1x2x5": lstm(
+        some(*GATES), some(*STATES), None, None, some(1, 2, 5), some(2, 2, 5)
+    ),
     "has lengths of 1": lstm(some(*GATES), some(*STATES), None, np.array([4], np.int32)),
     "peepholes of 1x3": lstm(
         some(*GATES), some(*STATES), None, None, None, None, np.zeros((1, 3), np.float32)
@@ -171,6 +174,9 @@ REFUSED = {
 }  # fmt: skip
 # What ONNX Runtime takes, with a warning or in a way of its own.
 DECLARED = {
+    "a lower bound of 2, above its upper one of 1": model_of(
+        "Clip", (2, 3), [np.array(2, np.float32), np.array(1, np.float32)]
+    ),  # which takes the upper one
     "gives 1x2x6x6, which the model declares as 1x2x5x6": conv(declared=(1, 2, 5, 6)),
     "gives 2x4, which the model declares as 2x5": model_of(
         "Gemm", (2, 3), [some(3, 4)], declared=(2, 5)

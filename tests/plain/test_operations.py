@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from dataclasses import fields, replace
+from dataclasses import asdict, fields, replace
 
 import numpy as np
 import pytest
@@ -104,6 +104,20 @@ def outcome(call, *arguments):
 
 
 # ------------------------------------------------------------------ one way to write each
+
+
+def test_a_problem_string_says_what_is_not_usual():
+    gemm = asdict(operation.read("gemm:m=2,n=3,k=4"))
+    assert {each: gemm[each] for each in ("ta", "tb", "batch", "alpha", "beta", "type")} == {
+        "ta": False, "tb": False, "batch": 1, "alpha": 1.0, "beta": 0.0, "type": "f32",
+    }  # fmt: skip
+    conv = asdict(operation.read("conv:n=1,c=2,h=5,w=6,k=3,r=3,s=3"))
+    ones = dict.fromkeys(("stride_h", "stride_w", "dilation_h", "dilation_w", "group"), 1)
+    usual = {**ones, "pad_h": 0, "pad_w": 0, "bias": False, "type": "f32"}
+    assert {each: conv[each] for each in usual} == usual
+    for key in ("pad_h", "pad_w"):
+        with pytest.raises(SimgenError, match=key):
+            operation.read(f"conv:n=1,c=2,h=5,w=6,k=3,r=3,s=3,{key}=-1")
 
 
 @given(gemms | convs | rnns)

@@ -438,6 +438,9 @@ def test_lists_of_values_are_summed():
     )
     assert np.array_equal(found, sum(x[i, j : j + 2] for i in (1, 2) for j in range(3)))
     assert expression.names("sum([x[i] for i in range(n)])") - expression.PLAIN == {"x", "n"}
+    for large in ("arange(2**28 + 1)", "zeros((2**15, 2**14))", "eye(2**15)"):
+        with pytest.raises(ExpressionError, match="takes too much memory"):
+            expression.evaluate(large, {})
     with pytest.raises(ExpressionError, match="rounds"):
         expression.evaluate("[i for i in range(200) for j in range(200)]", {})
 

@@ -158,6 +158,10 @@ def test_processes_take_the_largest_piece_that_waits(resnet, monkeypatch):
     cuts = pieces.cut(resnet, range(len(resnet.steps)), Warm.NONE, 4)
     weights = pieces.weights(resnet, cuts)
     assert len(set(weights.values())) > 2
+    busy = [0.0] * 4
+    for weight in sorted(weights.values(), reverse=True):
+        busy[busy.index(min(busy))] += weight
+    assert max(busy) < 1.1 * sum(busy) / 4
     moving = next(at for at, step in enumerate(resnet.steps) if step.layer == "fc1000")
     count = costs.of_step(resnet, resnet.steps[moving]).count
     assert pieces.weights(resnet, [pieces.Piece((), (moving,))]).popitem()[1] > 5 * count.flops

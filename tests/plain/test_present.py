@@ -11,6 +11,7 @@ from rich.console import Console
 
 from simgen.bundle.results import Result
 from simgen.check.compare import Comparison
+from simgen.check.losses import StepLoss
 from simgen.check.verdict import Diff, Verdict
 from simgen.cli import present
 
@@ -99,6 +100,17 @@ def test_who_wants_quiet_sees_no_progress(capsys):
 )
 def test_a_share_of_a_limit(ratio, shown):
     assert present._share(ratio) == shown
+
+
+@pytest.mark.parametrize(
+    ("tensors", "shown"),
+    [(("loss.y", "loss.y.step2"), False), (("a.y", "b.y"), True)],
+)
+def test_losses_have_names_where_there_are_several(capsys, tensors, shown):
+    present.losses([StepLoss(1, name, 0.5, {"host": 0.25}) for name in tensors])
+    out = capsys.readouterr().out
+    assert (tensors[0] in out) is shown
+    assert out.split().count("0.500000") == out.split().count("0.250000") == 2
 
 
 def test_a_difference_tells_each_tensor_and_why(capsys):

@@ -353,6 +353,7 @@ def test_shared_bytes_are_exact_and_registers_those_that_live_at_once() -> None:
 
 def test_what_lives_around_a_loop_counts_in_it() -> None:
     text = kernel(
+        "mov.b32 %r9, 7;", "st.global.b32 [%rd1], %r9;",  # it ends before the loop
         "mov.b32 %r1, 1;", "mov.b32 %r2, 2;", "mov.b32 %r3, 0;\n$L__BB0_1:",
         "add.s32 %r3, %r3, 1;", "setp.lt.u32 %p1, %r3, 9;", "@%p1 bra $L__BB0_1;",
         "add.s32 %r4, %r1, %r2;", "add.s32 %r4, %r4, %r3;", "st.global.b32 [%rd1], %r4;",

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import Any
+
 import pytest
 from click.testing import CliRunner
 
@@ -11,6 +14,7 @@ from simgen.errors import UsageError
 from simgen.frontend import own_kernel
 from simgen.rates import keeping, measuring, probes
 from simgen.rates.probes import PAIRS, MeasuredRate, Sizes
+from simgen.study import peaks
 
 
 def launches(sizes: Sizes) -> list[tuple[str, str]]:
@@ -202,3 +206,9 @@ def test_damaged_rates_were_never_measured(tmp_path, monkeypatch, damage) -> Non
     (path,) = (tmp_path / "cache" / keeping.FOLDER).iterdir()
     path.write_bytes(damage)
     assert keeping.find("mgpusim", FACTS, mi300a) is None
+
+
+@pytest.mark.parametrize(("target", "known"), [("cuda", ""), ("host", ""), ("mgpusim", None)])
+def test_what_is_not_simulated_falls_short_of_nothing(target: str, known: str | None) -> None:
+    result: Any = SimpleNamespace(provenance={"target": target})
+    assert peaks.shortfall(result, None) == known

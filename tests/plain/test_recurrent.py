@@ -8,13 +8,16 @@ import numpy as np
 import pytest
 from handmade import build, lowered, lowered_text, run_by_hand
 
+from simgen import machine
 from simgen.bundle import results
 from simgen.check.diff import diff
+from simgen.dtypes import DType
 from simgen.errors import SimgenError, UsageError
 from simgen.frontend import config, network
 from simgen.ir import Pass, TensorSpec
 from simgen.layers.recurrent.cells import RecurrentCell
 from simgen.layers.recurrent.recurrent import InputMode, Recurrent
+from simgen.layers.recurrent.unrolled import StepAlgo
 from simgen.targets.cuda import Cuda
 from simgen.tensors import data_file
 from simgen.workload import lowering
@@ -131,6 +134,51 @@ def test_each_step_is_one_launch_and_begins_where_the_last_one_ended() -> None:
     first, *others = (launch.kernel for launch in planned.launches)
     assert first.endswith("_first")
     assert set(others) == {first.removesuffix("_first")}
+
+
+# (machine, cell, samples, units, type, algo) -> of a step forward, then backward: units x samples
+# of a work-group, samples x units of a work-item, slices x terms of a sum in local memory,
+# work-items, and bytes that a launch asks for.
+PLANNED = {
+    ("gem5-gfx902", "lstm", 1, 512, "f32", "steps"): (
+        "16x1 1x1 16x64 256 0", "16x1 1x1 16x64 256 0"),
+    ("gem5-gfx902", "gru", 16, 40, "f32", "persistent"): (
+        "16x16 4x1 4x48 256 22288", "32x8 2x1 2x120 256 19840"),
+    ("mgpusim-mi300a", "lstm", 16, 1024, "f32", "steps"): (
+        "8x16 4x1 8x64 256 0", "8x16 4x1 8x64 256 0"),
+    ("mgpusim-mi300a", "tanh", 64, 128, "f32", "persistent"): (
+        "32x4 1x1 2x128 256 19008", "32x4 1x1 2x128 256 19008"),
+    ("h200", "lstm", 1, 512, "f32", "auto"): (
+        "4x1 1x1 128x512 512 41728", "4x1 1x1 128x2048 512 41040"),
+    ("h200", "gru", 128, 1024, "f32", "steps"): ("16x32 8x1 4x128 256 0", "16x32 8x4 16x128 256 0"),
+    ("h200", "lstm", 64, 256, "f32", "steps"): ("8x16 4x2 16x128 256 0", "8x16 4x8 64x256 256 0"),
+    ("a100", "tanh", 16, 64, "f32", "steps"): ("4x4 1x4 64x256 256 0", "4x4 1x4 64x256 256 0"),
+    ("h200", "lstm", 16, 512, "f16", "auto"): (
+        "8x16 1x1 8x64 256 49696", "8x16 1x1 16x64 512 43072"),
+    ("h200", "gru", 64, 1024, "bf16", "auto"): (
+        "16x32 1x1 8x64 256 149536", "32x16 1x1 8x64 256 221216"),
+    ("h200", "lstm", 128, 1024, "f16", "steps"): (
+        "16x64 1x1 4x512 256 196608", "32x32 1x1 8x1792 256 229376"),
+    ("a100", "gru", 16, 1024, "f16", "steps"): (
+        "16x16 1x1 8x1280 256 163840", "16x16 1x1 8x2048 256 131072"),
+    ("h200", "lstm", 16, 100, "f16", "steps"): ("4x4 1x4 64x256 256 0", "4x4 1x4 64x256 256 0"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("problem", PLANNED, ids=lambda each: "-".join(map(str, each)))
+def test_what_is_planned_for_a_step(problem: Any) -> None:
+    name, cell, batch, hidden, dtype, algo = problem
+    x = TensorSpec((9, batch, hidden), DType.table[dtype])
+    layer = Recurrent(cell=RecurrentCell(cell), algo=StepAlgo(algo), machine=machine.find(name, ""))
+    u = layer.reading((x,)).unrolled(x)
+    forward, backward = u.kernels(F), u.kernels(BX)
+    kernels = forward.forward(first=False), backward.backward(first=False, start=False)
+    found = tuple(
+        f"{tile.units}x{tile.samples} {tile.held}x{tile.own} {tile.slices}x{tile.depth} "
+        f"{kernel.block} {kernel.lds_nbytes}"
+        for tile, kernel in zip((forward.tile, backward.tile), kernels, strict=True)
+    )
+    assert found == PLANNED[problem]
 
 
 STATES = (

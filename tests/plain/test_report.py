@@ -270,9 +270,10 @@ def test_a_baseline_says_how_much_faster_the_others_are(tmp_path):
     ran = [timed("old", 4.0, 2.0), timed("new", 1.0, 4.0), timed("host", 1.0, 1.0), part]
     rows = report_page.rows(bundle(), ran, "b")
     told = [
-        RunFacts("b", "old", (("options", "l1=4, l2=1"), ("ended", "then"), ("machine", "gpu=x"))),
+        RunFacts("b", "old", (("options", "l1=4, l2=1"), ("ended", "then"), ("machine", "gpu=x"),
+                              ("simulator", "24.0, l1=4"))),
         RunFacts("b", "new", (("options", "l1=8, l2=1"), ("ended", "now"),
-                              ("machine", "gpu=x, units=2"))),
+                              ("machine", "gpu=x, units=2"), ("simulator", "25.0, l1=4"))),
     ]  # fmt: skip
     against = summary.against(rows, told, "b", "old")
     page = report_page.write(tmp_path, rows, told, against).read_text()
@@ -282,6 +283,7 @@ def test_a_baseline_says_how_much_faster_the_others_are(tmp_path):
     assert f"N{line[1:]}." in page
     assert "options: l1=4 &rarr; l1=8" in page
     assert "machine: none &rarr; units=2" in page
+    assert "simulator: 24.0, l1=4 &rarr; 25.0, l1=4" in page  # no settings alone
     assert "ended: then" not in page
     lines = list(csv.DictReader(io.StringIO((tmp_path / "baseline.csv").read_text())))
     assert [(each["layer"], each["speed_up"]) for each in lines] == [("a", "4"), ("s", "0.5")]

@@ -208,15 +208,15 @@ def test_cifar_100_has_two_labels(tmp_path: Path) -> None:
         filling.read(path)
 
 
-def _question(number: int, answer: str = "cat") -> str:
+def _question(number: int, answer: str = "cat", candidates: str = "dog|bird|cat") -> str:
     story = "".join(f"{at} the dog {number} saw a cat {at} .\n" for at in range(1, 21))
-    return f"{story}21 where is the XXXXX ?\t{answer}\t\tdog|bird|cat\n\n"
+    return f"{story}21 where is the XXXXX ?\t{answer}\t\t{candidates}\n\n"
 
 
 def test_questions_of_cbtest_fit_the_reader(tmp_path: Path) -> None:
     """cbtest_NE_train.txt: 20 numbered sentences, then question, answer and candidates."""
     path = tmp_path / "cbtest_NE_train.txt"
-    path.write_text(_question(7) + _question(8, "dog"))
+    path.write_text(_question(7) + _question(8, "dog", "dog|cat"))
     found = filling.read(path)
     assert found.told == "questions, 2 of them, with 3 candidates and documents of up to 160 words"
     made = values("aoa_reader", path, steps=2, set={"document.shape": "1x161"})

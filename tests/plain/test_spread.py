@@ -12,6 +12,7 @@ from simgen.bundle import results
 from simgen.bundle import writing as bundles
 from simgen.check import diff, verdict
 from simgen.check.compare import Comparison
+from simgen.layers.conv.spread_of_transforms import _equal_over_tiles
 from simgen.layers.product.matrix_product import Product
 from simgen.numerics.spread import (
     RISK,
@@ -84,6 +85,15 @@ def test_a_walk_covers_all_partial_sums(kind, chunk):
     assert walk.total == pytest.approx(terms.sum())
     assert np.sqrt(exact + squares) <= walk.root(order(8), squares)
     assert walk.root(order(8), squares) < 4 * np.sqrt(exact + squares)
+
+
+def test_equal_tiles_of_either_side_count():
+    """Of (channels, samples, tiles, pixels), with equal tiles and with others."""
+    equal = np.ones((2, 3, 4, 5))
+    other = np.random.default_rng(1).standard_normal(equal.shape)
+    found = {_equal_over_tiles(*each) for each in ((equal, other), (other, equal), (equal, equal))}
+    assert found == {_equal_over_tiles(equal, equal)}
+    assert _equal_over_tiles(other, other) < found.pop()
 
 
 def test_equal_terms_are_counted():

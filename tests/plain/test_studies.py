@@ -255,7 +255,7 @@ def test_a_refused_run_is_named_and_a_clash_ends_the_study(tmp_path, monkeypatch
         ("study icpe18 -o out --targets host --set conv1", 2, "KEY=VALUE"),
         ("study dnnmark -o out --targets host --set n=4", 2, "give --batch"),
         ("study icpe18 -o out --targets host --set n=4", 2, "give --batch"),
-        ("study icpe18 -o out --targets host --set alexne:conv1.c=4", 2, "did you mean"),
+        ("study icpe18 -o out --targets host --set alexne:conv1.c=4", 2, "no such case"),
         ("study icpe18 -o out --targets hip", 3, "/dev/kfd"),
         ("study icpe18 -o out --targets host --clocks 1GHz,2GHz", 3, "not simgen's to set"),
         ("study icpe18 -o out --targets host --units 1,2", 3, "no mask of compute units"),

@@ -24,6 +24,7 @@ from simgen.bundle import built_here, finding, folder, own_reference, results, w
 from simgen.bundle.planning import Choices, Plan
 from simgen.compile import cache, triton
 from simgen.errors import ConfigError, DamagedError, UsageError
+from simgen.ir import Buffer, Role, TensorSpec
 from simgen.targets.cuda import Cuda
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -193,3 +194,21 @@ def test_a_result_that_is_replaced_while_it_is_read_is_read_again(
     (home / "launches.csv").unlink()
     with pytest.raises(DamagedError, match=r"launches\.csv"):
         finding.find_result(made, "cuda")
+
+
+@pytest.mark.parametrize(
+    ("outputs", "found"),
+    [("a", [1.0, 2.0]), ("a", ([1.0], [2.0])), ("ab", ([1.0, 2.0], [3.0, 4.0])),
+     ("ab", {"b": [3.0, 4.0], "a": [1.0, 2.0]})],
+)  # fmt: skip
+def test_what_a_reference_may_return(outputs, found):
+    """An array for each output, in order or by name; a tuple for one output is that array."""
+    buffers = [Buffer(f"k.expected_{name}", TensorSpec((2,)), Role.INPUT, 0) for name in outputs]
+    kernel = SimpleNamespace(definition=SimpleNamespace(
+        outputs=[SimpleNamespace(name=name) for name in outputs]
+    ))  # fmt: skip
+    made = own_reference._expected("r.py", found, kernel, SimpleNamespace(inputs=buffers))
+    values = {"k.expected_a": [1.0, 2.0], "k.expected_b": [3.0, 4.0]}
+    assert {name: array.tolist() for name, array in made.items()} == {
+        each.name: values[each.name] for each in buffers
+    }

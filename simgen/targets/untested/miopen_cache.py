@@ -127,9 +127,7 @@ class KernelFiles(KernelCache):
 
     def add(self, found: Mapping[Key, bytes]) -> None:
         for each, content in found.items():
-            path = self.place(each)
-            path.parent.mkdir(parents=True, exist_ok=True)
-            write_atomic(path, content)
+            write_atomic(self.place(each), content)
 
 
 class KernelDatabase(KernelCache):
