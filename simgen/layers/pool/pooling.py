@@ -378,6 +378,18 @@ class Pooling(Layer):
             return {"y": self._mean(x)}
         return {"dx": self._gradient(tensors, tensors["dy"])}
 
+    def as_computed(self, tensors: Tensors, direction: Pass) -> Tensors:
+        """A mean whose sum may overflow is anything."""
+        made = self.reference(tensors, direction)
+        if self.mode is PoolingMode.MAX or self._whole:
+            return made
+        if direction is Pass.FORWARD:
+            sums = {"y": self._windows(np.abs(tensors["x"]))}
+        else:
+            most = np.max(self._counted(tensors["dx"].shape))
+            sums = {"dx": self._gradient(tensors, np.abs(tensors["dy"])) * most}
+        return {port: np.where(np.isfinite(sums[port]), y, np.nan) for port, y in made.items()}
+
     def tolerance(self, tensors: Tensors, direction: Pass) -> Tensors:
         if self.mode is PoolingMode.MAX:
             if direction is Pass.FORWARD:
