@@ -172,7 +172,8 @@ class Fused(Layer):
         y = self._sums.as_computed(tensors, direction)["y"]
         plain = {port: np.asarray(values) for port, values in tensors.items()}
         sizes = ranged.sizes(self._sums.tolerance(plain, direction))["y"]
-        lost = np.isnan(y) | (sizes >= DType.F32.overflow)
+        y = ranged.without(y, sizes, tensors)
+        lost = np.isnan(y)
         if self.batch_norm:
             y = self._normalise.as_computed(_around(tensors, y), direction)["y"]
             lost |= np.isnan(y)

@@ -143,6 +143,18 @@ def sizes(bounds: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[np.float64]]:
     return {port: np.asarray(bound, np.float64) / u for port, bound in bounds.items()}
 
 
+def without(
+    values: NDArray[Any], sums: NDArray[Any], given: Mapping[str, NDArray[Any]]
+) -> NDArray[Any]:
+    """The values, NaN where sums on the way, so large at most, overflow; `given` keeps why."""
+    size = np.abs(_plain(np.asarray(sums)))
+    lost = ~(size < DType.F32.overflow)
+    for each in given.values():
+        if isinstance(each, Ranged) and lost.any():
+            each.log.setdefault(OVER, f"a sum of up to {np.fmax.reduce(size[lost]):.3g}{OVER}")
+    return np.where(lost, np.nan, values)
+
+
 def cause(log: dict[str, str]) -> str:
     """What was out of range, in half a line."""
     return log.get(OVER) or log.get(UNDER) or "a number on the way is out of float32's range"
