@@ -103,7 +103,7 @@ def run(path: Path, target: Target, result: str, record: Run | None) -> list[str
         options = unusual(target, record.variables)
     said = [f"{name.upper()}={value}" for name, value in options.items() if _is_said(target, name)]
     words = [*(["env", *said] if said else []), "simgen", "run", str(path), "--on", target.name]
-    named = result_names.of_run(target.name, options, result_names.words_of(result))
+    named = result_names.of_run(target.name, options, result_names.cut_of(result))
     if record is not None and named != result:  # a point of a sweep, which names all that it sets
         given = {k: record.variables.get(v, "") for k, v in _variables(target).items()}
         of_point = [name for name in result_names.options_of(result) if given.get(name)]

@@ -6,6 +6,7 @@ it was made from.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
@@ -15,11 +16,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from simgen import __version__
 from simgen.bundle import folder
-from simgen.errors import DamagedError, UsageError, one_line, printable
-from simgen.frontend import config, problem
+from simgen.errors import ConfigError, DamagedError, MissingError, UsageError, one_line, printable
+from simgen.frontend import config, own_kernel, problem
 from simgen.ir import Pass
 from simgen.storage import schema
-from simgen.storage.files import read_regular
+from simgen.storage.files import open_regular, read_regular
 from simgen.storage.schema import SchemaError, Sized
 from simgen.tensors import exact_values
 
@@ -253,11 +254,24 @@ def _asked(option: str, value: str, home: Path) -> Asked:
     if option not in ("", *FILES) or len(value) > problem.LONGEST_PATH:
         return Asked(value, option)
     try:
-        content = read_regular(Path(value))
+        digest = _digest(Path(value))
     except OSError:
         return Asked(value, option)
     path = value if os.path.isabs(value) else os.path.relpath(os.path.abspath(value), _real(home))
-    return Asked(path, option, hashlib.sha256(content).hexdigest())
+    return Asked(path, option, digest)
+
+
+def _digest(path: Path) -> str:
+    """The digest of a file, and of what a model keeps beside it."""
+    made = hashlib.sha256(read_regular(path))
+    if path.suffix == ".onnx":
+        from simgen.frontend.importing import model_file
+
+        with contextlib.suppress(ConfigError, MissingError):  # no model: then it has none
+            for each in model_file.outside(path):
+                with open_regular(each) as file:
+                    made.update(hashlib.file_digest(file, "sha256").digest())
+    return made.hexdigest()
 
 
 def _real(home: Path) -> str:
@@ -280,13 +294,18 @@ def words(bundle: Bundle) -> list[str]:
         if each.sha256:
             value = os.path.normpath(os.path.join(_real(bundle.path), value))
             try:
-                same = hashlib.sha256(read_regular(Path(value))).hexdigest() == each.sha256
+                same = _digest(Path(value)) == each.sha256
             except OSError:
                 same = False
+            text = bundle.manifest.get(TEXT)
+            beside, place = "", Path(value).parent
+            if same and not each.option and type(text) is str and own_kernel.is_one(text):
+                beside = own_kernel.changed(text, place)
             value = value if os.path.isabs(each.value) else os.path.relpath(value)
-            if not same:
+            if not same or beside:
                 fact = "is not any more what it was built from"
-                raise UsageError(f"{bundle.path}: {printable(value)} {fact}")
+                other = os.path.join(os.path.dirname(value), beside) if beside else value
+                raise UsageError(f"{bundle.path}: {printable(other)} {fact}")
         made += [each.option] if each.option else []
         made += [value] if value or not each.option else []
     return made

@@ -1,9 +1,9 @@
 """Names of results, and of the folders that they lie in: `TARGET`, or `TARGET@OPTION=VALUE,...`.
 
 The second is that of a run with other options than the usual ones, or a point of a sweep, with the
-options in the order in which the target has them, then layers, and last of CUTS where it ran by
-pieces. A value that no folder can be called is cut, with a digest behind it. A
-sweep over settings of a build has bundles named the same way: `BUNDLE@SETTING=VALUE,...`.
+options in the order in which the target has them, then layers, and where it ran by pieces
+CUT_OPTIONS and last of CUTS. A value that no folder can be called is cut, with a digest behind it.
+A sweep over settings of a build has bundles named the same way: `BUNDLE@SETTING=VALUE,...`.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 MARK = "@"  # between a target and a point
 # What runs by pieces are called; the last may stand behind another.
 CUTS = REPRESENTATIVES, PIECES, SAMPLED, SCALED = "representatives", "pieces", "sampled", "scaled"
+CUT_OPTIONS = "sample", "scale_model", "warm"  # options of `simgen run` beside those of targets
 UNITS = {"": 1.0, "k": 1e3, "M": 1e6, "G": 1e9, "Ki": 2.0**10, "Mi": 2.0**20, "Gi": 2.0**30}
 VALUE = re.compile(r"[A-Za-z0-9._+=@-]{1,60}", re.ASCII)  # may stand in the name of a folder
 UNSAFE = re.compile(r"[^A-Za-z0-9._+=@-]+", re.ASCII)
@@ -77,6 +78,12 @@ def options_of(result: str) -> dict[str, str]:
     """The options of a point by the name of its result; empty where it is of no sweep."""
     pairs = [each.partition("=") for each in result.partition(MARK)[2].split(",")]
     return {name: value for name, equals, value in pairs if equals}
+
+
+def cut_of(result: str) -> list[str]:
+    """What `of_run` got as words: layers, CUT_OPTIONS and one of CUTS."""
+    found = [each for each in result.partition(MARK)[2].split(",") if each]
+    return [each for each in found if "=" not in each or each.partition("=")[0] in CUT_OPTIONS]
 
 
 def words_of(result: str) -> list[str]:

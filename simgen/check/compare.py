@@ -23,6 +23,7 @@ WORST = 5  # points to remember
 ULP_CLASSES = (0, 1, 2, 4, 16, 256, 65536, 2**32)
 OTHER_ORDER = 8  # tolerances, and units in the last place
 NEAR = 2.0**-10  # share that roundings may be of what an overflow has left
+MOSTLY = 0.9  # share of a tensor that is not zero by chance
 NO_BOUND = "rounding has no bound there"
 FEW = 8  # roundings that may add to a value, or take from it
 
@@ -31,22 +32,42 @@ FEW = 8  # roundings that may add to a value, or take from it
 class Beyond:
     """Elements before whose result a number is out of float32's range, and why.
 
-    `values` are what is left of them where that overflows: NaN, or None, is anything.
+    Attributes:
+        mask: these elements.
+        cause: what is out of range, in half a line.
+        values: what is left of the elements of `mask`; NaN, or None, is anything.
+        large: elements whose sums on the way may overflow, to infinity or NaN.
     """
 
     mask: NDArray[np.bool_]
     cause: str
     values: NDArray[np.float64] | None = None
+    large: NDArray[np.bool_] | None = None
 
-    def allows(self, found: NDArray[np.float64], bound: NDArray[np.float64]) -> NDArray[np.bool_]:
-        """Elements that may be what an overflow has left: it, 0, infinity or NaN."""
-        if self.values is None:
-            return self.mask
-        with np.errstate(all="ignore"):
-            near = np.abs(found - self.values) <= bound + np.abs(self.values) * NEAR
-            near |= np.isnan(self.values)
-        allowed: NDArray[np.bool_] = self.mask & (near | ~np.isfinite(found) | (found == 0))
-        return allowed
+    def of(self, numbers: NDArray[np.int64]) -> Beyond:
+        """The same for some of the elements."""
+        values = None if self.values is None else self.values.reshape(-1)[numbers]
+        large = None if self.large is None else self.large.reshape(-1)[numbers]
+        return Beyond(self.mask.reshape(-1)[numbers], self.cause, values, large)
+
+    def allows(
+        self,
+        found: NDArray[np.float64],
+        reference: NDArray[np.float64],
+        bound: NDArray[np.float64],
+    ) -> NDArray[np.bool_]:
+        """Elements that may be what an overflow or underflow has left: it, 0, infinity or NaN, or
+        a number between it and the reference, where the machine has subnormal numbers."""
+        infinite = ~np.isfinite(found)
+        allowed: NDArray[np.bool_] = self.mask
+        if self.values is not None:
+            with np.errstate(all="ignore"):
+                off, gap = np.abs(found - self.values), np.abs(self.values - reference) * (1 + NEAR)
+                near = off <= bound + np.abs(self.values) * NEAR
+                near |= np.isfinite(gap) & (off <= gap) & (np.abs(found - reference) <= gap)
+                near |= np.isnan(self.values)
+            allowed = allowed & (near | infinite | (found == 0))
+        return allowed if self.large is None else allowed | (self.large & infinite)
 
 
 @dataclass(frozen=True)
@@ -93,6 +114,7 @@ class Comparison:
     free: int = 0  # elements that nothing is known of, and that are not what the reference says
     causes: dict[str, int] = field(default_factory=dict)  # why -> elements of these
     zeros: list[int] = field(default_factory=lambda: [0, 0, 0])  # of a, b, reference
+    rounded: list[int] = field(default_factory=lambda: [0, 0])  # zeros of a, b that bounds allow
     # What one value in all elements would have to lie between, to be within all bounds.
     window: list[float] = field(default_factory=lambda: [-np.inf, np.inf])
     lows: list[float] = field(default_factory=lambda: [np.inf] * 3)  # least of a, b, reference
@@ -149,7 +171,13 @@ class Comparison:
             self.nans += int(np.count_nonzero(nans & ~over))
         with np.errstate(invalid="ignore"):
             wrong = ~same & ~((error <= bound) & np.isfinite(error))
-            free = self._add_free(wrong, wide_a, bound, numbers, beyond)
+            limit = self._limit(bound, spread)
+            small = (np.abs(reference) <= limit) & (np.abs(reference) >= self.dtype.vanishing)
+            lost = [(wide == 0) & small & np.isfinite(limit) for wide in (wide_a, wide_b)]
+            doubted = wrong | (lost[0] | lost[1] if mostly(lost[0]) or mostly(lost[1]) else False)
+            free = self._add_free(doubted, wide_a, reference, bound, numbers, beyond)
+        for at, zeros in enumerate(lost):
+            self.rounded[at] += int(np.count_nonzero(zeros & ~free))
         same |= free
         error[same] = 0.0
         special = ~same & ~np.isfinite(error)
@@ -168,7 +196,7 @@ class Comparison:
         self._add_ulps(a, b, error, same, special)
         known = ~free if free.any() else slice(None)
         self._add_range((wide_a[known], wide_b[known], reference[known]))
-        self._add_window(reference, self._limit(bound, spread), free)
+        self._add_window(reference, limit, free)
         self._add_worst(start + numbers, ratio, error, (*columns, reference, bound))
         if spread:
             apart = np.asarray(apart).reshape(-1)[known] if np.ndim(apart) else apart
@@ -210,6 +238,7 @@ class Comparison:
         self,
         outside: NDArray[np.bool_],
         found: NDArray[np.float64],
+        reference: NDArray[np.float64],
         bound: NDArray[np.float64],
         numbers: NDArray[np.int64],
         beyond: Callable[[], Beyond | None] | None,
@@ -220,10 +249,8 @@ class Comparison:
         outside = outside & ~free
         made = beyond() if beyond and outside.any() else None
         if made:
-            values = None if made.values is None else made.values.reshape(-1)[numbers]
-            part = Beyond(made.mask.reshape(-1)[numbers], made.cause, values)
-            over = outside & part.allows(found, bound)
-            self._add_cause(part.cause, over)
+            over = outside & made.of(numbers).allows(found, reference, bound)
+            self._add_cause(made.cause, over)
             free |= over
         self.free += int(np.count_nonzero(free))
         return free
@@ -339,18 +366,30 @@ def suspicions(comparison: Comparison, which: int, untouched: int, guard_intact:
     if comparison.dtype.special in (Special.FINITE, Special.UNSIGNED_ZERO):
         right = comparison.outside == 0 and untouched <= comparison.overflowed + comparison.nans
         untouched = 0 if right else untouched
-    zeros, reference_zeros = comparison.zeros[which], comparison.zeros[2]
+    zeros = comparison.zeros[which]
     if untouched:
         found.append(f"{untouched} of {size} elements were never written")
     if not guard_intact:
         found.append("something was written behind its end")
-    if size >= 8 and zeros > 0.9 * size and zeros > reference_zeros + 0.1 * size:
+    if _too_many(comparison, which, zeros - comparison.rounded[which]):
         found.append(f"{zeros} of {size} elements are zero")
     low = comparison.lows[which]
     constant = low == comparison.highs[which] and np.isfinite(low)
     if size > 1 and zeros < size and constant and not comparison.is_constant:
         found.append(f"all elements are {low:g}")
     return found
+
+
+def mostly(elements: NDArray[np.bool_]) -> bool:
+    """Whether so many elements are zero that a kernel may not have written them."""
+    return bool(np.count_nonzero(elements) > MOSTLY * elements.size)
+
+
+def _too_many(comparison: Comparison, which: int, unexplained: int) -> bool:
+    """Whether most elements of a tensor are zero, and `unexplained` ones are too many."""
+    size = comparison.elements - comparison.free
+    more = unexplained > comparison.zeros[2] + (1 - MOSTLY) * size
+    return size >= 8 and comparison.zeros[which] > MOSTLY * size and more
 
 
 def proves_nothing(comparison: Comparison) -> str:
@@ -369,11 +408,20 @@ def proves_nothing(comparison: Comparison) -> str:
         whole = prod(comparison.shape)
         return "none of its elements was computed" if whole else "it has no elements"
     if not comparison.finite:
-        return f"every element of the reference overflows {comparison.dtype.numpy} or is NaN"
+        most = comparison.max_reference
+        size = f", up to {most:.4g} in size," if most else ""
+        return f"every element of the reference{size} overflows {comparison.dtype.numpy} or is NaN"
     if comparison.zeros[2] == comparison.finite:
+        most = comparison.max_reference
+        if most and np.isfinite(most):
+            kind = comparison.dtype.numpy
+            return f"every element of the reference, up to {most:.4g} in size, underflows {kind}"
         return "every element of the reference is 0"
     if comparison.elements > 1 and comparison.is_constant:
         return f"every element of the reference is {comparison.lows[2]:.6g}"
+    for side, zeros in enumerate(comparison.zeros[:2]):
+        if not zero_passes and _too_many(comparison, side, zeros):
+            return f"{zeros} of {comparison.elements} elements are zero, and their bounds allow it"
     if zero_passes or (comparison.elements > 1 and low <= high):
         return f"{0.0 if zero_passes else (low + high) / 2:.6g} in every element would pass too"
     return ""

@@ -29,7 +29,7 @@ import numpy as np
 
 from simgen.bundle import results, sampled
 from simgen.check import shares
-from simgen.check.compare import NEAR, Beyond, Comparison, suspicions
+from simgen.check.compare import Beyond, Comparison, suspicions
 from simgen.check.verdict import REFERENCE, Diff, Verdict
 from simgen.dtypes import FLUSHED, DType
 from simgen.errors import UsageError
@@ -85,17 +85,32 @@ class _Range:
     direction: Pass
     _log: dict[str, str] = field(default_factory=dict)
 
-    def beyond(self, port: str, reference: NDArray[np.float64], part: slice) -> Beyond | None:
+    def beyond(
+        self, port: str, reference: NDArray[np.float64], bound: NDArray[np.float64], part: slice
+    ) -> Beyond | None:
         values = self._found.get(port)
         if values is None or values.size != reference.size:
             return None
-        values, reference = values.reshape(-1)[part], reference[part]
+        values, reference, bound = values.reshape(-1)[part], reference[part], bound[part]
+        sizes = self._sizes[port].reshape(-1)[part]
         with np.errstate(all="ignore"):
-            near = np.abs(values - reference) <= NEAR * np.abs(reference) + FLUSHED
+            large = sizes - np.abs(reference) >= DType.F32.overflow  # without the result itself
+            near = np.abs(values - reference) <= bound
             infinite = np.isinf(values) & (np.abs(reference) >= DType.F32.overflow)
             same_sign = np.sign(values) == np.sign(reference)
-        mask = ~(near | (values == reference) | np.isnan(reference) | (infinite & same_sign))
-        return Beyond(mask, ranged.cause(self._log), values) if mask.any() else None
+        right = near | (values == reference) | np.isnan(reference) | (infinite & same_sign)
+        lost = (values == 0) & (np.abs(reference) >= FLUSHED)
+        mask = ~right | lost
+        if not mask.any() and not large.any():
+            return None
+        return Beyond(mask, self._cause(sizes[large]), values, large)
+
+    def _cause(self, large: NDArray[np.float64]) -> str:
+        if self._log or not large.size:
+            return ranged.cause(self._log)
+        finite = large[np.isfinite(large)]
+        size = f" of up to {np.max(finite):.3g}" if finite.size else ""
+        return f"sums{size} on the way may overflow float32"
 
     @cached_property
     def _found(self) -> Arrays:
@@ -103,6 +118,13 @@ class _Range:
             given = {p: ranged.ranged(v, self._log) for p, v in self.tensors.items()}
             made = self.layer.as_computed(given, self.direction)
         return {port: np.asarray(values) for port, values in made.items()}
+
+    @cached_property
+    def _sizes(self) -> Arrays:
+        """The sum of all numbers that are rounded for an element, or more, since its bound allows
+        for each of their roundings."""
+        with np.errstate(all="ignore"):
+            return ranged.sizes(self.layer.tolerance(self.tensors, self.direction))
 
 
 def diff(
@@ -339,14 +361,15 @@ def _beyond(
 ) -> Beyond | None:
     """What is out of range in one result, or in one of two."""
     found = [
-        around.beyond(port, reference, part)
+        around.beyond(port, reference, each[port][1].reshape(-1), part)
         for each, reference in zip(expected, references, strict=True)
         if (around := each[port][3])
     ]
     made = [each for each in found if each]
     if len(expected) == 1 or not made:
         return next(iter(made), None)
-    return Beyond(np.any([each.mask for each in made], axis=0), made[0].cause)
+    masks = [each.mask if each.large is None else each.mask | each.large for each in made]
+    return Beyond(np.any(masks, axis=0), made[0].cause)
 
 
 def _part(spread: Spread | None, part: slice) -> Spread | None:

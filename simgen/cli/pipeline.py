@@ -262,8 +262,9 @@ def run(
     Each point of a sweep has a result of its own, TARGET@OPTION=VALUE,..., in a bundle of its own,
     BUNDLE@SETTING=VALUE,..., for settings of the build. Points that have one are not run again, so
     the same command continues after an interruption. The result of --layers is TARGET@LAYERS, of
-    --representatives TARGET@representatives, of --sample TARGET@sampled, of --scale-model
-    TARGET@scaled, of --jobs alone TARGET@pieces; these go on where they were interrupted, too.
+    --representatives TARGET@representatives, of --sample TARGET@sample=0.05,sampled, of
+    --scale-model TARGET@scale_model=8,scaled, of --jobs alone TARGET@pieces, with --warm none
+    TARGET@warm=none,...; these go on where they were interrupted, too.
 
     Exit code 5: the run failed, or points of the sweep did.
     """

@@ -31,7 +31,7 @@ from simgen.frontend.own_launches import SHARED_KEYS, Launches
 from simgen.ir import Language, Node, to_json
 from simgen.layers.own import Definition, OwnKernel, OwnTensor, expression
 from simgen.layers.own.expression import ExpressionError
-from simgen.storage.files import NotRegularError, leads_out, open_regular
+from simgen.storage.files import NotRegularError, leads_out, open_regular, read_regular
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -109,6 +109,23 @@ def read(path: Path, settings: Sequence[tuple[str, str]]) -> KernelFile:
         return _content(beside, path)
 
     return _made(str(path), toml, settings, find)
+
+
+def changed(text: str, folder: Path) -> str:
+    """The first file beside the description that is not what the bundle keeps; "" if none is."""
+    try:
+        files: dict[str, str] = json.loads(text)["files"]
+        kept = Files.kept(files)
+        for name in files:
+            try:
+                same = read_regular(folder / name) == kept(name)
+            except OSError:
+                same = False
+            if not same:
+                return name
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
+        return "what it names"
+    return ""
 
 
 def again(text: str, source: str, settings: Sequence[tuple[str, str]]) -> KernelFile:

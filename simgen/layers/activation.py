@@ -204,6 +204,8 @@ class Activation(Layer):
             return {"dx": np.zeros_like(dy)}  # dy or zero: nothing is rounded
         # The slope's own error, and U of its product with dy. A slope or a product may be flushed.
         bound = np.abs(dy) * (self._slope_bound(kept) + U * np.abs(slope) + TINY) + TINY
+        if self.mode is ActivationMode.SOFT_RELU:  # no y is negative; the kernel has no case for it
+            bound = np.where(kept < 0, np.inf, bound)
         return {"dx": bound * SECOND_ORDER}
 
     def sums(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> Sums | None:

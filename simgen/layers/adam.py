@@ -139,8 +139,9 @@ class Adam(Optimiser):
             np.array([float32(b) for b in each]) for each in (betas, [1 - b for b in betas])
         )
         c = kept * tensors["c"] + rest
-        root = np.sqrt(v / c[1]) + float32(self.epsilon)
-        y = self._kept * tensors["x"] - float32(self.rate) * (m / c[0]) / root
+        # In the kernel's order, which says what may overflow on the way.
+        root = np.sqrt(v) * np.sqrt(1 / c[1]) + float32(self.epsilon)
+        y = self._kept * tensors["x"] - float32(self.rate) * (m * (1 / c[0]) * (1 / root))
         made = {"y": y, "new_m": m, "new_v": v, "new_c": c}
         return {**made, **({"copy": y} if self.copies else {})}
 
@@ -156,8 +157,8 @@ class Adam(Optimiser):
         # Of g^2 twice its error, and the square and its share are rounded; the rest as of m.
         square = r2 * g**2
         of_v = 2 * r2 * np.abs(g) * error + 2 * U * square
-        of_v = of_v + U * (np.abs(v - square) + v) + 4 * TINY
-        of_c = U * (3 * c) + TINY
+        of_v = of_v + U * (np.abs(v - square) + np.abs(v)) + 4 * TINY
+        of_c = U * (3 * np.abs(c)) + TINY
         # m' and v' by their corrections: reciprocals of rounded c, a root, products.
         relative = 3 * U + RCP
         numerator = np.abs(m) / c[0]

@@ -212,7 +212,7 @@ class AttentionSum(Layer):
 
     def _gradient(self, tensors: Tensors) -> Array:
         dy: Array = tensors["dy"]
-        return dy / tensors["total"] if self.log else dy
+        return dy * (1 / tensors["total"]) if self.log else dy
 
     def reference(self, tensors: Tensors, direction: Pass) -> Tensors:
         if direction is F:

@@ -242,9 +242,7 @@ class Embedding(Layer):
             return {port: Spread(bound) for port, bound in tolerance.items()}
         rows, starts, words = self._segments(tensors)
         lengths = np.diff(np.append(starts, len(rows)))
-        whole = np.cumsum(rows, axis=0)
-        before = np.vstack([np.zeros((1, self.features)), whole])[starts]
-        partial = whole - np.repeat(before, lengths, axis=0)
+        partial = np.vstack([np.cumsum(part, axis=0) for part in np.split(rows, starts[1:])])
         partial[starts] = 0.0  # a first term is not rounded
         root = np.sqrt(np.add.reduceat(np.square(partial), starts))
         squares = np.add.reduceat(np.square(rows), starts)

@@ -26,6 +26,7 @@ from simgen.layers.epilogue import PORTS, Epilogue
 from simgen.layers.layout import LAST
 from simgen.layers.norm.batch_norm import BatchNorm, BatchNormMode, Statistics
 from simgen.layers.product.fully_connected import FullyConnected
+from simgen.numerics import ranged
 from simgen.numerics.rounding import SECOND_ORDER, TINY, float32
 from simgen.numerics.spread import Spread
 
@@ -165,6 +166,19 @@ class Fused(Layer):
         if self.batch_norm:
             y = self._normalise.reference(_around(tensors, y), direction)["y"]
         return self._activate.reference({"x": y}, direction) if self.activation else {"y": y}
+
+    def as_computed(self, tensors: Tensors, direction: Pass) -> Tensors:
+        """Sums that may overflow are anything."""
+        y = self._sums.as_computed(tensors, direction)["y"]
+        plain = {port: np.asarray(values) for port, values in tensors.items()}
+        sizes = ranged.sizes(self._sums.tolerance(plain, direction))["y"]
+        y = ranged.without(y, sizes, tensors)
+        lost = np.isnan(y)
+        if self.batch_norm:
+            y = self._normalise.as_computed(_around(tensors, y), direction)["y"]
+            lost |= np.isnan(y)
+        y = self._activate.as_computed({"x": y}, direction)["y"] if self.activation else y
+        return {"y": np.where(lost, np.nan, y)}
 
     def tolerance(self, tensors: Tensors, direction: Pass) -> Tensors:
         """Each operation's own bound, and what it makes of the error of its input.

@@ -14,7 +14,7 @@ import numpy as np
 from simgen.dtypes import FLUSHED, DType
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from numpy.typing import NDArray
 
@@ -135,6 +135,24 @@ def _cause(name: str, method: str, given: list[Any], over: Any, is_sum: bool) ->
     at = np.unravel_index(int(np.argmax(over)), over.shape) if over.ndim else ()
     operands = [np.broadcast_to(each, over.shape)[at] for each in given]
     return text.format(*map(float, operands))
+
+
+def sizes(bounds: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[np.float64]]:
+    """The sum of the numbers whose roundings have these bounds; none is larger."""
+    u = DType.F32.roundoff
+    return {port: np.asarray(bound, np.float64) / u for port, bound in bounds.items()}
+
+
+def without(
+    values: NDArray[Any], sums: NDArray[Any], given: Mapping[str, NDArray[Any]]
+) -> NDArray[Any]:
+    """The values, NaN where sums on the way, so large at most, overflow; `given` keeps why."""
+    size = np.abs(_plain(np.asarray(sums)))
+    lost = ~(size < DType.F32.overflow)
+    for each in given.values():
+        if isinstance(each, Ranged) and lost.any():
+            each.log.setdefault(OVER, f"a sum of up to {np.fmax.reduce(size[lost]):.3g}{OVER}")
+    return np.where(lost, np.nan, values)
 
 
 def cause(log: dict[str, str]) -> str:

@@ -65,6 +65,15 @@ class Cutting:
         return ",".join(words) or result_names.PIECES
 
     @property
+    def names(self) -> list[str]:
+        """What the name of a result says of it: the options that change figures, and `word`."""
+        given = {"sample": f"{self.sample:g}", "scale_model": str(self.part), "warm": self.warm}
+        usual = {"sample": "0", "scale_model": "0", "warm": Warm.PREVIOUS}
+        if self.part:  # which fills caches by itself
+            usual["warm"] = self.warm
+        return [*(f"{k}={v}" for k, v in given.items() if v != usual[k]), self.word]
+
+    @property
     def option(self) -> str:
         """The first of those that made it."""
         if self.representatives:

@@ -204,7 +204,7 @@ def name_of(target: Target, options: Options, wish: Wish) -> str:
     An option counts that a variable of the environment gives, too.
     """
     given = {target.run_options[name].variable: str(value) for name, value in options.items()}
-    words = [*selection.words(wish.layers), *([wish.cutting.word] if wish.cutting else [])]
+    words = [*selection.words(wish.layers), *(wish.cutting.names if wish.cutting else [])]
     unusual = commands.unusual(target, {**os.environ, **given})
     return result_names.of_run(target.name, unusual, words)
 

@@ -167,7 +167,7 @@ def _cut(wish: Wish) -> str:
     """What the names of results say of how the points run."""
     if not wish.cutting:
         return ""
-    return ",".join([*selection.words(wish.layers), wish.cutting.word])
+    return ",".join([*selection.words(wish.layers), *wish.cutting.names])
 
 
 def _homes(

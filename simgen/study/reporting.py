@@ -151,7 +151,9 @@ def _part(bundle: Bundle, result: Result) -> list[str]:
     words = ["--layers", layers] if layers else []
     how = word.split(",")
     words += ["--representatives"] if result_names.REPRESENTATIVES in how else []
-    words += ["--sample", _rate(bundle, result)] if result_names.SAMPLED in how else []
+    if result_names.SAMPLED in how:
+        named = result_names.options_of(result.name).get("sample")
+        words += ["--sample", f"{float(named):g}" if named else _rate(bundle, result)]
     if result_names.SCALED in how:
         words += ["--scale-model", str(next(iter(results.samples(result).values())).part)]
     made = [Piece(tuple(each["warm"]), tuple(each["steps"])) for each in cuts]

@@ -207,7 +207,7 @@ def _options(spec: SweepSpec, target: Target) -> dict[str, object]:
 
 
 def _cut(cutting: Cutting | None, layers: str | None) -> list[str]:
-    return [*selection.words(layers), cutting.word] if cutting else []
+    return [*selection.words(layers), *cutting.names] if cutting else []
 
 
 def _how(cutting: Cutting | None, layers: str | None) -> list[str]:

@@ -355,6 +355,15 @@ def test_zeros_are_distrusted_even_within_tolerance():
     assert suspected(mostly, RAMP) == ["95 of 100 elements are zero"]
 
 
+def test_zeros_that_rounding_explains_prove_nothing():
+    """log(1 + 1e-9) is 0 in float32; a dead kernel leaves that too."""
+    reference = np.where(np.arange(100) < 95, 1e-9, RAMP)
+    found = np.where(np.arange(100) < 95, 0.0, RAMP)
+    made = compare(found, reference, 1e-7, reference)
+    assert suspicions(made, 0, 0, True) == []
+    assert proves_nothing(made) == "95 of 100 elements are zero, and their bounds allow it"
+
+
 def test_zeros_that_belong_there_are_trusted():
     sparse = np.where(np.arange(100) < 95, 0.0, RAMP)
     assert suspected(sparse, sparse) == []
@@ -400,12 +409,20 @@ def test_each_side_is_judged_by_itself():
         (RAMP, 0.01, ""),
         (np.where(np.arange(100) < 99, 0.0, 1.0), 0.01, ""),
         (np.zeros(100), 0.0, "every element of the reference is 0"),
-        (np.full(100, 1e-40), 0.0, "every element of the reference is 0"),
+        (
+            np.full(100, 1e-40),
+            0.0,
+            "every element of the reference, up to 1e-40 in size, underflows float32",
+        ),
         (np.full(100, 0.25), 0.0, "every element of the reference is 0.25"),
         (RAMP, 1.0, "0 in every element would pass too"),
         (RAMP, 0.5, "0.55 in every element would pass too"),
         (np.full(100, NAN), 0.0, "every element of the reference overflows float32 or is NaN"),
-        (np.full(100, 1e39), 0.0, "every element of the reference overflows float32 or is NaN"),
+        (
+            np.full(100, 1e39),
+            0.0,
+            "every element of the reference, up to 1e+39 in size, overflows float32 or is NaN",
+        ),
         (np.where(np.arange(100) < 50, NAN, RAMP), 0.0, ""),
         ([0.5], 0.1, ""),
         ([0.5], 0.5, "0 in every element would pass too"),

@@ -163,6 +163,18 @@ def test_stored_tensors_are_trained_where_they_are_parameters_of_layers(tmp_path
     np.testing.assert_allclose(found, by_evaluator(model, inputs)["y"], rtol=1e-4, atol=1e-5)
 
 
+def test_what_a_factor_scales_is_not_drawn(tmp_path: Path) -> None:
+    """Gemm's alpha and beta; ONNX's evaluator says what they make."""
+    node = helper.make_node("Gemm", ["x", "w", "c"], ["y"], "p", alpha=0.125, beta=3.0)
+    tensors = {"w": some(4, 5), "c": some(5)}
+    model = saved(tmp_path / "m.onnx", [node], {"x": some(3, 4)}, tensors)
+    assert drawn_of(tmp_path / "m.onnx") == {"x.y"}
+    plan = Plan(str(tmp_path / "m.onnx"), Choices())
+    inputs = {"x": some(3, 4)}
+    made = inputs["x"] @ plan.constants["p.w"].T + plan.constants["p.b"]
+    np.testing.assert_allclose(made, by_evaluator(model, inputs)["y"], rtol=1e-5, atol=1e-6)
+
+
 def test_rows_of_a_table_that_multiply_are_no_words(tmp_path: Path) -> None:
     """Cosines and sines of places, which an input chooses; a table of words is trained."""
     node = helper.make_node

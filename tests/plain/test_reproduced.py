@@ -14,6 +14,7 @@ import pytest
 from command_line import Done, fails
 
 from simgen.bundle import commands, folder
+from simgen.errors import UsageError
 
 ROOT = Path(__file__).parents[2]
 DATA = ROOT / "tests" / "data"
@@ -158,6 +159,35 @@ def test_a_file_that_has_changed_is_said(here, simgen):
     assert simgen("run b --on null --replace -q").code == 0
     assert simgen("report b -o page -q").code == 0
     assert "is not any more what it was built from" in Path("page/report.html").read_text()
+
+
+def test_a_source_beside_a_description_that_has_changed_is_said(here, simgen):
+    assert simgen("build 'in files/kernels/reduce.toml' --target cuda -o b -q").code == 0
+    made = folder.load(Path("b"))
+    assert commands.build(made)
+    with Path("in files/kernels/reduce.hip").open("a") as file:
+        file.write("// more\n")
+    with pytest.raises(UsageError, match=r"kernels/reduce.hip' is not any more what it was built"):
+        commands.build(made)
+
+
+def test_weights_beside_a_model_that_have_changed_are_said(here, simgen):
+    onnx = pytest.importorskip("onnx")
+    weights = onnx.numpy_helper.from_array(np.ones((3, 2), np.float32), "w")
+    types = {name: [2, extent] for name, extent in (("x", 3), ("y", 2))}
+    ports = [onnx.helper.make_tensor_value_info(name, 1, shape) for name, shape in types.items()]
+    node = onnx.helper.make_node("MatMul", ["x", "w"], ["y"])
+    graph = onnx.helper.make_graph([node], "g", ports[:1], ports[1:], [weights])
+    model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 17)])
+    onnx.save_model(
+        model, "in files/m.onnx", save_as_external_data=True, location="m.data", size_threshold=0
+    )
+    assert simgen("build 'in files/m.onnx' --target null -o b -q").code == 0
+    made = folder.load(Path("b"))
+    assert commands.build(made)
+    Path("in files/m.data").write_bytes(bytes(24))
+    with pytest.raises(UsageError, match=r"m.onnx' is not any more what it was built"):
+        commands.build(made)
 
 
 def test_targets_and_their_settings_are_in_the_commands(here, simgen):

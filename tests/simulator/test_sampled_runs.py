@@ -47,7 +47,7 @@ def built(tmp_path_factory):
 def test_a_sample_is_extrapolated_and_judged(bundle):
     whole = bundle.run("mgpusim", options=TIMED)
     part = bundle.run("mgpusim", sample=0.05, options=TIMED)
-    assert part.name == "mgpusim@mode=timing,num_compute_units=1,wfs_per_simd=1,sampled"
+    assert part.name == "mgpusim@mode=timing,num_compute_units=1,wfs_per_simd=1,sample=0.05,sampled"
     first, second = part.provenance["samples"]
     assert first["ranges"] == [[0, 2], [8, 4], [19, 1]]
     for truth, found in zip(whole.launches, part.launches, strict=True):
@@ -70,7 +70,10 @@ def test_a_part_of_the_machine_runs_a_part_of_each_launch(bundle):
     hardware = {"mode": "timing", "num_compute_units": 4, "num_tccs": 4, "cu_per_sa": 2}
     whole = bundle.run("mgpusim", options=hardware)
     part = bundle.run("mgpusim", scale_model=2, options=hardware)
-    assert part.name == "mgpusim@mode=timing,num_compute_units=4,cu_per_sa=2,num_tccs=4,scaled"
+    assert (
+        part.name
+        == "mgpusim@mode=timing,num_compute_units=4,cu_per_sa=2,num_tccs=4,scale_model=2,scaled"
+    )
     assert [each["ranges"] for each in part.provenance["samples"]] == [[[10, 10]]] * 2
     for truth, found in zip(whole.launches, part.launches, strict=True):
         for metric in ("instructions", "f32_fma_operations", "vector_memory_reads", "wavefronts"):

@@ -81,10 +81,10 @@ def test_equal_launches_run_once_and_count_as_often_as_they_are(bundle):
 
 def test_all_layers_side_by_side_leave_all_tensors(bundle):
     found = bundle.run("host", jobs=3, warm="none", replace=True)
-    assert found.name == "host@pieces"
+    assert found.name == "host@warm=none,pieces"
     assert found.outputs.keys() == bundle.run("host", replace=True).outputs.keys()
     assert right(bundle, found.name)
-    file = bundle.path / "results/host@pieces/results.h5"
+    file = bundle.path / "results/host@warm=none,pieces/results.h5"
     assert right(bundle, str(file))  # what steps read travels with the file
     opened = bundles.load(bundle.path)
     assert reporting._part(opened, found) == ["--jobs", "3", "--warm", "none"]
@@ -125,14 +125,14 @@ def test_finished_pieces_are_kept_until_all_have_ended(bundle, monkeypatch):
     monkeypatch.setattr(running, "_once", fail)
     with pytest.raises(RunError, match=r"1 of .* pieces failed: a simulator that died"):
         bundle.run("host", representatives=True, jobs=4, warm="none", replace=True)
-    home = bundle.path / "results/stopped-host@representatives"
+    home = bundle.path / "results/stopped-host@warm=none,representatives"
     kept = sorted((home / "pieces").glob("*.h5"))
     assert len(kept) > 1
     kept[0].write_bytes(kept[0].read_bytes()[:-100])  # damaged meanwhile: it runs again
     stopped = [each for each in status.of_bundle(bundles.load(bundle.path)) if each.steps]
     assert "the command that began it goes on" in [each.fact for each in stopped]
     with pytest.raises(UsageError, match=r"pieces? of another cut .* use the same --jobs"):
-        bundle.run("host", representatives=True, replace=True)
+        bundle.run("host", representatives=True, warm="none", replace=True)
     assert sorted((home / "pieces").glob("*.h5")) == kept
     told = []
     again = {"representatives": True, "jobs": 4, "warm": "none"}
@@ -145,7 +145,7 @@ def test_finished_pieces_are_kept_until_all_have_ended(bundle, monkeypatch):
 
 def test_pieces_of_different_simulators_are_no_result(bundle):
     bundle.run("host", jobs=2, warm="none", replace=True)
-    folder = bundle.path / "results/host@pieces"
+    folder = bundle.path / "results/host@warm=none,pieces"
     opened = bundles.load(bundle.path)
     file = sorted((folder / "pieces").glob("*.h5"))[0]
     part = results.load(file, opened.workload)
@@ -154,7 +154,7 @@ def test_pieces_of_different_simulators_are_no_result(bundle):
     results.save(replace(part, provenance=told), opened.workload, file)
     seal.write(folder, opened.digest)
     with pytest.raises(DamagedError, match="different versions or settings"):
-        bundle.diff("host@pieces")
+        bundle.diff("host@warm=none,pieces")
 
 
 def test_a_piece_that_was_changed_is_damage(bundle):

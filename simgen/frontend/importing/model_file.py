@@ -154,6 +154,18 @@ def _check_functions(model: onnx.ModelProto, where: str) -> None:
         )
 
 
+def outside(path: Path) -> list[Path]:
+    """The files beside a model that have some of its tensors.
+
+    Raises:
+        ConfigError, MissingError: as `load`.
+    """
+    tensors = load(path).graph.initializer
+    named = {e.value for t in tensors for e in t.external_data if e.key == "location"}
+    files = [path.parent / name for name in sorted(named)]
+    return [each for each in files if not leads_out(each, path.parent)]
+
+
 def _outside(tensor: onnx.TensorProto, folder: Path) -> onnx.TensorProto:
     """A tensor that is kept outside of the file, with its bytes.
 

@@ -39,14 +39,15 @@ def gemm(site: NodeSite) -> None:
         values = weights.array() if turned_b else weights.array().T
         return values if alpha == 1 else values * np.float32(alpha)
 
-    site.parameter(made, "w", (n, site.shape()[1]), w, weights)
+    # What a factor scales is a value of the model: drawn, it would be without the factor.
+    site.parameter(made, "w", (n, site.shape()[1]), w, *([weights] if alpha == 1 else []))
     if site.has(2):
         c = site.value(2)
 
         def b() -> NDArray[Any]:
             return np.broadcast_to(c.array() * np.float32(beta), (1, n)).reshape(n)
 
-        site.parameter(made, "b", (n,), b, c)
+        site.parameter(made, "b", (n,), b, *([c] if beta == 1 else []))
     site.give(made)
 
 

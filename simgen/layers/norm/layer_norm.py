@@ -279,7 +279,7 @@ class LayerNorm(Layer):
             return self._shaped({"y": y, "mean": mean, "invstd": r}, tensors)
         d, r, dy = x - flat["mean"], flat["invstd"], flat["dy"]
         if direction is BW:
-            sums = {"dgamma": (dy * d * r).sum(axis=0), "dbeta": dy.sum(axis=0)}
+            sums = {"dgamma": (dy * (d * r)).sum(axis=0), "dbeta": dy.sum(axis=0)}
             return self._shaped(sums, tensors)
         g = dy * flat["gamma"]
         slope = np.square(r) * (g * d).sum(axis=1, keepdims=True) / length

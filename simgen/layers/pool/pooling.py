@@ -44,7 +44,7 @@ from simgen.layers.contract import Contract
 from simgen.layers.pool import along_axis, gradient_tile
 from simgen.layers.pool import written as written
 from simgen.layers.requantisation import check_zero_point, zero_key
-from simgen.numerics import exactness
+from simgen.numerics import exactness, ranged
 from simgen.numerics.powers import power_of_two
 from simgen.numerics.rounding import RCP, SECOND_ORDER, TINY, U, float32
 from simgen.numerics.spread import Spread, repeats, stages
@@ -377,6 +377,18 @@ class Pooling(Layer):
                 return {"y": np.rint(self._mean(x - self.zero_point)) + self.zero_point}
             return {"y": self._mean(x)}
         return {"dx": self._gradient(tensors, tensors["dy"])}
+
+    def as_computed(self, tensors: Tensors, direction: Pass) -> Tensors:
+        """A mean whose sum may overflow is anything."""
+        made = self.reference(tensors, direction)
+        if self.mode is PoolingMode.MAX or self._whole:
+            return made
+        if direction is Pass.FORWARD:
+            sums = {"y": self._windows(np.abs(tensors["x"]))}
+        else:
+            most = np.max(self._counted(tensors["dx"].shape))
+            sums = {"dx": self._gradient(tensors, np.abs(tensors["dy"])) * most}
+        return {port: ranged.without(y, sums[port], tensors) for port, y in made.items()}
 
     def tolerance(self, tensors: Tensors, direction: Pass) -> Tensors:
         if self.mode is PoolingMode.MAX:
