@@ -31,6 +31,13 @@ template <class T> static inline __device__ T simgen_elementwise_fma(T a, T b, T
 #define __builtin_fma fma
 #endif
 
+#define SIMGEN_NUMBER static inline __device__
+#define SIMGEN_BITS(x) __builtin_bit_cast(unsigned, x)
+#define SIMGEN_FLOAT(x) __builtin_bit_cast(float, x)
+#define SIMGEN_LONG_BITS(x) __builtin_bit_cast(unsigned long, x)
+#define SIMGEN_DOUBLE(x) __builtin_bit_cast(double, x)
+#include "numbers.h"
+
 /* ---- Signs and whole numbers ---- */
 static inline __device__ int abs(int x) { return x < 0 ? -x : x; }
 static inline __device__ long abs(long x) { return x < 0 ? -x : x; }
@@ -95,34 +102,34 @@ SIMGEN_FUNCTION2(fmax, fmaxf, simgen_larger<double>) SIMGEN_FUNCTION2(fmin, fmin
 static inline __device__ float fdimf(float a, float b) { return a <= b ? 0.0f : a - b; }
 static inline __device__ float fdividef(float a, float b) { return a / b; }
 /* The remainder is exact: by steps of at most so many bits as a quotient has. */
-template <class T, int bits> static inline __device__ T simgen_modulo(T a, T b)
+static inline __device__ double simgen_modulo(double a, double b)
 {
-    T left = fabs(a);
-    const T by = fabs(b);
-    if (!(by > 0) || !(left < T(__builtin_inff())))
-        return T(__builtin_nanf(""));
+    double left = fabs(a);
+    const double by = fabs(b);
+    if (!(by > 0) || !(left < __builtin_inf()))
+        return __builtin_nan("");
     while (left >= by) {
-        T step = by;
-        while (left / step >= T(1ul << bits))
-            step *= T(1ul << bits);
-        T times = trunc(left / step);
-        left = simgen_fma(-times, step, left);
+        double step = by;
+        while (left / step >= 0x1p50)
+            step *= 0x1p50;
+        left = simgen_fma(-trunc(left / step), step, left);
         if (left < 0)
             left += step;
     }
     return copysign(left, a);
 }
-static inline __device__ float fmodf(float a, float b) { return simgen_modulo<float, 22>(a, b); }
-static inline __device__ double simgen_modulo_double(double a, double b) { return simgen_modulo<double, 50>(a, b); }
-SIMGEN_FUNCTION2(fmod, fmodf, simgen_modulo_double)
+static inline __device__ float fmodf(float a, float b) { return simgen_f_fmod(a, b); }
+SIMGEN_FUNCTION2(fmod, fmodf, simgen_modulo)
+static inline __device__ float remainderf(float a, float b) { return simgen_f_remainder(a, b); }
+static inline __device__ float remainder(float a, float b) { return simgen_f_remainder(a, b); }
+static inline __device__ float remquof(float a, float b, int *quotient) { return simgen_nearest_rest(a, b, quotient); }
+static inline __device__ float remquo(float a, float b, int *quotient) { return simgen_nearest_rest(a, b, quotient); }
 
 /* ---- Roots ---- */
 static inline __device__ float sqrtf(float x) { return __builtin_elementwise_sqrt(x); }
 static inline __device__ float sqrt(float x) { return __builtin_elementwise_sqrt(x); }
 static inline __device__ double sqrt(double x) { return __builtin_elementwise_sqrt(x); }
 SIMGEN_WHOLE1(sqrt)
-static inline __device__ float rsqrtf(float x) { return 1.0f / __builtin_elementwise_sqrt(x); }
-static inline __device__ float rsqrt(float x) { return rsqrtf(x); }
 static inline __device__ double rsqrt(double x) { return 1.0 / __builtin_elementwise_sqrt(x); }
 /* Of numbers whose squares are none, after a step by a power of two. */
 template <class T> static inline __device__ T simgen_norm(T by, T low, T high, T a, T b, T c = 0, T d = 0)
@@ -133,16 +140,16 @@ template <class T> static inline __device__ T simgen_norm(T by, T low, T high, T
     const T length = up * sqrt(simgen_fma(a, a, simgen_fma(b, b, simgen_fma(c, c, d * d))));
     return isinf(largest) ? largest : length;
 }
-static inline __device__ float norm4df(float a, float b, float c, float d) { return simgen_norm(0x1p70f, 0x1p-50f, 0x1p60f, a, b, c, d); }
+static inline __device__ float norm4df(float a, float b, float c, float d) { return simgen_f_length(a, b, c, d); }
 static inline __device__ double norm4d(double a, double b, double c, double d) { return simgen_norm(0x1p600, 0x1p-450, 0x1p500, a, b, c, d); }
 static inline __device__ float norm3df(float a, float b, float c) { return norm4df(a, b, c, 0.0f); }
 static inline __device__ double norm3d(double a, double b, double c) { return norm4d(a, b, c, 0.0); }
-static inline __device__ float hypotf(float a, float b) { return norm4df(a, b, 0.0f, 0.0f); }
+static inline __device__ float hypotf(float a, float b) { return simgen_f_length(a, b, 0.0f, 0.0f); }
 static inline __device__ double simgen_hypot(double a, double b) { return norm4d(a, b, 0.0, 0.0); }
 SIMGEN_FUNCTION2(hypot, hypotf, simgen_hypot)
-static inline __device__ float rhypotf(float a, float b) { return 1.0f / hypotf(a, b); }
-static inline __device__ float rnorm3df(float a, float b, float c) { return 1.0f / norm3df(a, b, c); }
-static inline __device__ float rnorm4df(float a, float b, float c, float d) { return 1.0f / norm4df(a, b, c, d); }
+static inline __device__ float rhypotf(float a, float b) { return simgen_f_length_inverse(a, b, 0.0f, 0.0f); }
+static inline __device__ float rnorm3df(float a, float b, float c) { return simgen_f_length_inverse(a, b, c, 0.0f); }
+static inline __device__ float rnorm4df(float a, float b, float c, float d) { return simgen_f_length_inverse(a, b, c, d); }
 
 /* ---- Powers of two ---- */
 static inline __device__ double simgen_scaled(double x, int by) /* by -1022 to 1023 */
@@ -369,137 +376,21 @@ static inline __device__ double erfc(double x)
 }
 
 /* ---- float32 ---- */
-/* base^x 2^more, by the rest of x beside multiples of log 2 to this base; products of these are exact. */
-static inline __device__ float simgen_power_of(float x, float bits, float high, float low, int more)
-{
-    const float k = __builtin_rintf(x * bits), r = (x - k * high) - k * low;
-    const int by = static_cast<int>(k) + more, half = by >> 1;
-    return simgen_exp2(r * bits) * __builtin_bit_cast(float, half + 127 << 23) * __builtin_bit_cast(float, by - half + 127 << 23);
-}
-template <class T> static inline __device__ T simgen_limited(T x, T low, T high) { return x < low ? low : x > high ? high : x; }
-static inline __device__ float simgen_exp(float x, int more) { return simgen_power_of(simgen_limited(x, -105.0f, 90.0f), 1.44269504f, 0x1.62e400p-1f, 0x1.7f7d1cp-20f, more); }
-static inline __device__ float expf(float x) { return simgen_exp(x, 0); }
-static inline __device__ float exp(float x) { return expf(x); }
-static inline __device__ float exp2f(float x) { return simgen_exp2(x); }
-static inline __device__ float exp2(float x) { return simgen_exp2(x); }
-static inline __device__ float exp10f(float x) { return simgen_power_of(simgen_limited(x, -46.0f, 39.0f), 3.32192809f, 0x1.344000p-2f, 0x1.3509f8p-18f, 0); }
-static inline __device__ float logf(float x) { return simgen_log2(x) * 0.693147181f; }
-static inline __device__ float log(float x) { return logf(x); }
-static inline __device__ float log2f(float x) { return simgen_log2(x); }
-static inline __device__ float log2(float x) { return simgen_log2(x); }
-static inline __device__ float log10f(float x) { return simgen_log2(x) * 0.301029996f; }
-static inline __device__ float log10(float x) { return log10f(x); }
-/* An angle within pi / 4 in two parts, and how many quarters of a turn are before it. */
-struct simgen_rest_of_turn {
-    float high, low;
-    unsigned quarters;
-};
-/* Numbers below 2^8 less k pi / 2, whose parts of 16 bits have exact products. */
-static inline __device__ simgen_rest_of_turn simgen_within_turns(float x)
-{
-    const float k = __builtin_rintf(x * 0.636619772f), a = x - k * 0x1.921e00p+0f, p = k * 0x1.b54400p-16f;
-    const float r = a - p, b = r - a;
-    return { r, ((a - (r - b)) - (p + b)) - k * 0x1.0b4612p-34f, static_cast<unsigned>(static_cast<int>(k)) };
-}
-/* Others: the 24 bits of x by those of 1 / (2 pi) whose product is no whole number of turns. */
-static inline __device__ simgen_rest_of_turn simgen_beyond_turns(float x)
-{
-    const unsigned bits = __builtin_bit_cast(unsigned, x), from = (bits >> 23) - 134, word = from >> 5;
-    const unsigned long m = (bits & 0x7fffff) | 0x800000;
-    const unsigned a = word == 0 ? 0x000028beu : word == 1 ? 0x60db9391u : word == 2 ? 0x054a7f09u : 0xd5f47d4du;
-    const unsigned b = word == 0 ? 0x60db9391u : word == 1 ? 0x054a7f09u : word == 2 ? 0xd5f47d4du : 0x377036d8u;
-    const unsigned c = word == 0 ? 0x054a7f09u : word == 1 ? 0xd5f47d4du : word == 2 ? 0x377036d8u : 0xa5664f10u;
-    const unsigned d = word == 0 ? 0xd5f47d4du : word == 1 ? 0x377036d8u : word == 2 ? 0xa5664f10u : 0xe4107f94u;
-    const unsigned by = from & 31;
-    const unsigned long first = ((static_cast<unsigned long>(a) << 32 | b) << by) >> 32, second = ((static_cast<unsigned long>(b) << 32 | c) << by) >> 32;
-    const unsigned long third = ((static_cast<unsigned long>(c) << 32 | d) << by) >> 32;
-    const unsigned long low = m * second + (m * third >> 32), part = (m * first << 32) + low; /* of a turn, in 2^-64 */
-    const unsigned quarters = static_cast<unsigned>((part + (1ul << 61)) >> 62);
-    const long left = static_cast<long>(part - (static_cast<unsigned long>(quarters) << 62));
-    const unsigned upper = static_cast<unsigned>(left >> 32), lower = static_cast<unsigned>(left);
-    const float p = static_cast<float>(static_cast<int>(upper) >> 8) * 0x1p-24f;
-    const float q = static_cast<float>((upper & 0xff) << 16 | lower >> 16) * 0x1p-48f, t = p + q;
-    const float rest = (q - (t - p)) + static_cast<float>(lower & 0xffff) * 0x1p-64f;
-    const float r = t * 0x1.921fb6p+2f;
-    return { r, simgen_fma(t, 0x1.921fb6p+2f, -r) + simgen_fma(t, -0x1.777a5cp-23f, rest * 6.28318531f), quarters };
-}
-static inline __device__ float simgen_sine_of(simgen_rest_of_turn at)
-{
-    const float z = at.high * at.high;
-    float p = 1.0f / 362880;
-    p = simgen_fma(p, z, -1.0f / 5040);
-    p = simgen_fma(p, z, 1.0f / 120);
-    p = simgen_fma(p, z, -1.0f / 6);
-    return at.high + simgen_fma(at.high * z, p, simgen_fma(-0.5f * z, at.low, at.low));
-}
-static inline __device__ float simgen_cosine_of(simgen_rest_of_turn at)
-{
-    const float z = at.high * at.high, half = 0.5f * z, w = 1.0f - half;
-    float p = -1.0f / 3628800;
-    p = simgen_fma(p, z, 1.0f / 40320);
-    p = simgen_fma(p, z, -1.0f / 720);
-    p = simgen_fma(p, z, 1.0f / 24);
-    return w + (((1.0f - w) - half) + simgen_fma(z * z, p, -at.high * at.low));
-}
-static inline __device__ void simgen_both_of(simgen_rest_of_turn at, float *s, float *c)
-{
-    const float a = simgen_sine_of(at), b = simgen_cosine_of(at);
-    const float sine = at.quarters & 1 ? b : a, cosine = at.quarters & 1 ? a : b;
-    *s = at.quarters & 2 ? -sine : sine;
-    *c = (at.quarters + 1) & 2 ? -cosine : cosine;
-}
-static inline __device__ void sincosf(float x, float *s, float *c)
-{
-    const float a = __builtin_fabsf(x);
-    simgen_both_of(a < 0x1p8f ? simgen_within_turns(a) : simgen_beyond_turns(a), s, c);
-    *s = a < __builtin_inff() ? copysignf(1.0f, x) * *s : __builtin_nanf("");
-    *c = a < __builtin_inff() ? *c : __builtin_nanf("");
-}
+#define SIMGEN_SINGLE(name)                                                                                          \
+    static inline __device__ float name##f(float x) { return simgen_f_##name(x); }                                   \
+    static inline __device__ float name(float x) { return simgen_f_##name(x); }
+SIMGEN_SINGLE(exp) SIMGEN_SINGLE(exp2) SIMGEN_SINGLE(exp10) SIMGEN_SINGLE(expm1) SIMGEN_SINGLE(cosh) SIMGEN_SINGLE(sinh) SIMGEN_SINGLE(tanh)
+SIMGEN_SINGLE(log) SIMGEN_SINGLE(log2) SIMGEN_SINGLE(log10) SIMGEN_SINGLE(log1p) SIMGEN_SINGLE(asinh) SIMGEN_SINGLE(acosh) SIMGEN_SINGLE(atanh)
+SIMGEN_SINGLE(sin) SIMGEN_SINGLE(cos) SIMGEN_SINGLE(tan) SIMGEN_SINGLE(sinpi) SIMGEN_SINGLE(cospi)
+SIMGEN_SINGLE(asin) SIMGEN_SINGLE(acos) SIMGEN_SINGLE(atan)
+SIMGEN_SINGLE(rsqrt) SIMGEN_SINGLE(cbrt) SIMGEN_SINGLE(rcbrt)
+SIMGEN_SINGLE(erf) SIMGEN_SINGLE(erfc) SIMGEN_SINGLE(erfcx) SIMGEN_SINGLE(normcdf) SIMGEN_SINGLE(lgamma) SIMGEN_SINGLE(tgamma)
+static inline __device__ void sincosf(float x, float *s, float *c) { *s = sinf(x), *c = cosf(x); }
 static inline __device__ void sincos(float x, float *s, float *c) { sincosf(x, s, c); }
-static inline __device__ float sinf(float x) { float s, c; sincosf(x, &s, &c); return s; }
-static inline __device__ float sin(float x) { return sinf(x); }
-static inline __device__ float cosf(float x) { float s, c; sincosf(x, &s, &c); return c; }
-static inline __device__ float cos(float x) { return cosf(x); }
-static inline __device__ float tanf(float x) { float s, c; sincosf(x, &s, &c); return s / c; }
-static inline __device__ float tan(float x) { return tanf(x); }
-static inline __device__ void sincospif(float x, float *s, float *c)
-{
-    x = __builtin_fabsf(x) < 0x1p24f ? x : x - x; /* whole turns */
-    const float k = __builtin_rintf(2.0f * x), left = simgen_fma(k, -0.5f, x), r = left * 0x1.921fb6p+1f;
-    const float quarters = k - 4.0f * __builtin_floorf(0.25f * k);
-    simgen_both_of({ r, simgen_fma(left, -0x1.777a5cp-24f, simgen_fma(left, 0x1.921fb6p+1f, -r)), static_cast<unsigned>(static_cast<int>(quarters)) }, s, c);
-    *s = k == 2.0f * x && !(static_cast<int>(quarters) & 1) ? copysignf(0.0f, x) : *s;
-}
-static inline __device__ float sinpif(float x) { float s, c; sincospif(x, &s, &c); return s; }
-static inline __device__ float cospif(float x) { float s, c; sincospif(x, &s, &c); return c; }
-/* 2^k (1 + p) - 1 of the part of x that is no multiple k of ln 2; p by its Taylor series. */
-static inline __device__ float expm1f(float x)
-{
-    const float limited = simgen_limited(x, -18.0f, 89.0f), k = __builtin_rintf(limited * 1.44269504f);
-    const float r = (limited - k * 0x1.62e400p-1f) - k * 0x1.7f7d1cp-20f;
-    float p = 1.0f;
-    for (int n = 8; n > 1; n--)
-        p = simgen_fma(r * (1.0f / static_cast<float>(n)), p, 1.0f);
-    const float half = __builtin_bit_cast(float, static_cast<int>(k) + 126 << 23);
-    const float y = 2.0f * simgen_fma(half, r * p, half - 0.5f);
-    return x == 0.0f ? x : y;
-}
-static inline __device__ float tanhf(float x)
-{
-    const float a = __builtin_fabsf(x), e = expm1f(a < 10.0f ? 2.0f * a : 20.0f);
-    const float q = (a < 0.6f ? e : 2.0f) / (e + 2.0f);
-    return copysignf(x != x || a < 0x1p-9f ? a - a * a * a * 0.333333333f : a < 0.6f ? q : 1.0f - q, x);
-}
-static inline __device__ float tanh(float x) { return tanhf(x); }
-static inline __device__ float powf(float x, float y)
-{
-    if (y == 0.0f)
-        return 1.0f;
-    const float r = simgen_exp2(y * simgen_log2(__builtin_fabsf(x)));
-    if (x >= 0.0f)
-        return r;
-    return y != __builtin_floorf(y) ? __builtin_nanf("") : y * 0.5f != __builtin_floorf(y * 0.5f) ? -r : r;
-}
+static inline __device__ void sincospif(float x, float *s, float *c) { *s = sinpif(x), *c = cospif(x); }
+static inline __device__ float atan2f(float y, float x) { return simgen_f_atan2(y, x); }
+static inline __device__ float powf(float x, float y) { return simgen_f_pow(x, y); }
+static inline __device__ float powif(float x, int y) { return simgen_f_pow(x, static_cast<float>(y)); }
 static inline __device__ float pow(float x, float y) { return powf(x, y); }
 template <simgen_whole T> static inline __device__ float pow(float x, T y) { return powf(x, static_cast<float>(y)); }
 static inline __device__ double pow(double x, double y) { return simgen_power(x, y); }
@@ -507,93 +398,17 @@ static inline __device__ double pow(double x, float y) { return simgen_power(x, 
 static inline __device__ double pow(float x, double y) { return simgen_power(x, y); }
 template <simgen_whole T> static inline __device__ double pow(double x, T y) { return simgen_power(x, static_cast<double>(y)); }
 template <simgen_whole S, class T> static inline __device__ double pow(S x, T y) { return simgen_power(static_cast<double>(x), static_cast<double>(y)); }
-/* What has no instruction is computed in float64. */
-#define SIMGEN_BY_DOUBLE(name)                                                                                       \
-    static inline __device__ float name##f(float x) { return static_cast<float>(name(static_cast<double>(x))); }     \
-    static inline __device__ float name(float x) { return name##f(x); }
-SIMGEN_BY_DOUBLE(erfc)
-static inline __device__ float log1pf(float x)
-{
-    const float u = 1.0f + x;
-    return u == 1.0f ? x : u == __builtin_inff() ? u : logf(u) * (x / (u - 1.0f));
-}
-/* Half of e^|x|, which is a number where e^|x| is none. */
-static inline __device__ float simgen_half_exp(float x) { return simgen_exp(__builtin_fabsf(x), -1); }
-static inline __device__ float coshf(float x) { const float a = simgen_half_exp(x); return a + 0.25f / a; }
-static inline __device__ float sinhf(float x)
-{
-    const float a = simgen_half_exp(x), z = x * x;
-    float p = 1.0f / 39916800;
-    p = simgen_fma(p, z, 1.0f / 362880);
-    p = simgen_fma(p, z, 1.0f / 5040);
-    p = simgen_fma(p, z, 1.0f / 120);
-    p = simgen_fma(p, z, 1.0f / 6);
-    return x != x ? x : __builtin_fabsf(x) < 1.0f ? simgen_fma(p * z, x, x) : copysignf(a - 0.25f / a, x);
-}
-/* As in float64, halved twice. */
-static inline __device__ float atanf(float x)
-{
-    const bool large = __builtin_fabsf(x) > 1.0f;
-    float t = large ? 1.0f / __builtin_fabsf(x) : __builtin_fabsf(x);
-    for (int i = 0; i < 2; i++)
-        t = t / (1.0f + sqrtf(simgen_fma(t, t, 1.0f)));
-    const float z = t * t;
-    float p = 1.0f / 9;
-    p = simgen_fma(p, -z, 1.0f / 7);
-    p = simgen_fma(p, -z, 1.0f / 5);
-    p = simgen_fma(p, -z, 1.0f / 3);
-    const float y = 4.0f * simgen_fma(p * -z, t, t);
-    return x != x ? x : copysignf(large ? 1.57079633f - y : y, x);
-}
-static inline __device__ float atan2f(float y, float x)
-{
-    if (x == 0.0f && y == 0.0f)
-        return copysignf(signbit(x) ? 3.14159265f : 0.0f, y);
-    const float a = atanf(__builtin_fabsf(y) / __builtin_fabsf(x));
-    return copysignf(signbit(x) ? 3.14159265f - a : a, y);
-}
-static inline __device__ float asinf(float x) { return atan2f(x, sqrtf((1.0f - x) * (1.0f + x))); }
-static inline __device__ float acosf(float x) { return atan2f(sqrtf((1.0f - x) * (1.0f + x)), x); }
-/* A Taylor series within 1/2; beyond it Abramowitz and Stegun 7.1.26, which is within 1.5e-7. */
-static inline __device__ float erff(float x)
-{
-    const float a = __builtin_fabsf(x), z = x * x;
-    float p = 1.0f / 9360;
-    p = simgen_fma(p, -z, 1.0f / 1320);
-    p = simgen_fma(p, -z, 1.0f / 216);
-    p = simgen_fma(p, -z, 1.0f / 42);
-    p = simgen_fma(p, -z, 0.1f);
-    p = simgen_fma(p, -z, 1.0f / 3);
-    const float near = 1.12837917f * simgen_fma(p * -z, x, x);
-    const float t = 1.0f / simgen_fma(0.3275911f, a, 1.0f);
-    float q = 1.061405429f;
-    q = simgen_fma(q, t, -1.453152027f);
-    q = simgen_fma(q, t, 1.421413741f);
-    q = simgen_fma(q, t, -0.284496736f);
-    q = simgen_fma(q, t, 0.254829592f);
-    return a < 0.5f ? near : copysignf(1.0f - q * t * expf(-z), x);
-}
-#define SIMGEN_SINGLE(name) static inline __device__ float name(float x) { return name##f(x); }
-SIMGEN_SINGLE(expm1) SIMGEN_SINGLE(log1p) SIMGEN_SINGLE(cosh) SIMGEN_SINGLE(sinh) SIMGEN_SINGLE(atan)
-SIMGEN_SINGLE(asin) SIMGEN_SINGLE(acos) SIMGEN_SINGLE(erf)
 static inline __device__ double cbrt(double x) { return x == 0.0 ? x : copysign(exp(log(__builtin_fabs(x)) / 3.0), x); }
-static inline __device__ float cbrtf(float x)
-{
-    const float a = __builtin_fabsf(x), y = simgen_exp2(simgen_log2(a) * 0.333333333f);
-    return a > 0.0f && a < __builtin_inff() ? copysignf(y - (y * y * y - a) / (3.0f * y * y), x) : x;
-}
-SIMGEN_SINGLE(cbrt)
 SIMGEN_WHOLE1(exp) SIMGEN_WHOLE1(log) SIMGEN_WHOLE1(log2) SIMGEN_WHOLE1(log10) SIMGEN_WHOLE1(sin) SIMGEN_WHOLE1(cos)
 SIMGEN_WHOLE1(tan) SIMGEN_WHOLE1(atan) SIMGEN_WHOLE1(tanh)
 SIMGEN_FUNCTION2(atan2, atan2f, simgen_angle)
-static inline __device__ float normcdff(float x) { return static_cast<float>(0.5 * erfc(-0.70710678118654752 * x)); }
 static inline __device__ float __saturatef(float x) { return x > 0.0f ? x < 1.0f ? x : 1.0f : 0.0f; }
 
 static inline __device__ float __expf(float x) { return simgen_exp2(x * 1.44269504f); }
 static inline __device__ float __exp10f(float x) { return simgen_exp2(x * 3.32192809f); }
-#define __logf logf
-#define __log2f log2f
-#define __log10f log10f
+static inline __device__ float __logf(float x) { return simgen_log2(x) * 0.693147181f; }
+static inline __device__ float __log2f(float x) { return simgen_log2(x); }
+static inline __device__ float __log10f(float x) { return simgen_log2(x) * 0.301029996f; }
 #ifdef SIMGEN_HOST /* which has no such instructions */
 #define __sinf sinf
 #define __cosf cosf
@@ -603,7 +418,7 @@ static inline __device__ float __exp10f(float x) { return simgen_exp2(x * 3.3219
 #endif
 static inline __device__ float __tanf(float x) { return __sinf(x) / __cosf(x); }
 static inline __device__ void __sincosf(float x, float *s, float *c) { *s = __sinf(x), *c = __cosf(x); }
-#define __powf powf
+static inline __device__ float __powf(float x, float y) { return simgen_exp2(y * simgen_log2(x)); }
 #define __fsqrt_rn sqrtf
 #define __dsqrt_rn sqrt
 #define __frsqrt_rn rsqrtf
