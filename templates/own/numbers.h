@@ -231,12 +231,12 @@ SIMGEN_NUMBER float simgen_f_expm1(float x)
 }
 SIMGEN_NUMBER float simgen_f_cosh(float x)
 {
-    const double a = __builtin_fabsf(x), e = simgen_exp_of(a < 95.0 ? a : 95.0);
+    const double a = simgen_limited(__builtin_fabsf(x), 0.0f, 95.0f), e = simgen_exp_of(a);
     return x != x ? x : (float)(0.5 * (e + simgen_inverse(e)));
 }
 SIMGEN_NUMBER float simgen_f_sinh(float x)
 {
-    const double a = __builtin_fabsf(x), e = simgen_exp_of(a < 95.0 ? a : 95.0), z = a * a;
+    const double a = simgen_limited(__builtin_fabsf(x), 0.0f, 95.0f), e = simgen_exp_of(a), z = a * a;
     double p = 1.0 / 39916800;
     p = simgen_step(p, z, 1.0 / 362880);
     p = simgen_step(p, z, 1.0 / 5040);
@@ -464,10 +464,11 @@ SIMGEN_NUMBER float simgen_f_erfc(float x)
 }
 SIMGEN_NUMBER float simgen_f_erfcx(float x)
 {
-    const double a = __builtin_fabsf(x), s = a * a, w = simgen_inverse(a > 28.0 && a < 1e39 ? a : 29.0), z = w * w;
+    const double a = __builtin_fabsf(x), near = simgen_limited(-x, -1.0f, 10.0f), s = near * near;
+    const double w = simgen_inverse(a > 28.0 && a < 1e39 ? a : 29.0), z = w * w;
     const double far = a < 1e39 ? 0.56418958354775629 * simgen_step(simgen_step(0.75, z, -0.5) * z, w, w) : 0.0;
     const double y = a > 28.0 ? far : simgen_erfcx_of(a);
-    return x != x ? x : (float)(x < 0.0f ? 2.0 * simgen_exp_of(s < 100.0 ? s : 100.0) - y : y);
+    return x != x ? x : (float)(x < 0.0f ? 2.0 * simgen_exp_of(s) - y : y);
 }
 SIMGEN_NUMBER float simgen_f_normcdf(float x)
 {
