@@ -32,7 +32,7 @@ template <class T> static inline __device__ T simgen_elementwise_fma(T a, T b, T
 #endif
 
 #define SIMGEN_NUMBER static inline __device__
-#define SIMGEN_BITS(x) __builtin_bit_cast(unsigned, x)
+#define SIMGEN_WORD(x) __builtin_bit_cast(unsigned, x)
 #define SIMGEN_FLOAT(x) __builtin_bit_cast(float, x)
 #define SIMGEN_LONG_BITS(x) __builtin_bit_cast(unsigned long, x)
 #define SIMGEN_DOUBLE(x) __builtin_bit_cast(double, x)

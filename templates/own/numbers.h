@@ -38,7 +38,7 @@ SIMGEN_NUMBER double simgen_exp_of(double x)
     p = simgen_step(p, r, 0.5);
     p = simgen_step(p, r, 1.0);
     p = simgen_step(p, r, 1.0);
-    return p * SIMGEN_DOUBLE(SIMGEN_LONG_BITS(shifted) + 1023 << 52);
+    return p * SIMGEN_DOUBLE((SIMGEN_LONG_BITS(shifted) + 1023) << 52);
 }
 /* Of a normal number: x = m 2^e with m from sqrt(1/2) to sqrt(2), and ln m = 2 artanh((m - 1) / (m + 1)). */
 SIMGEN_NUMBER double simgen_log_of(double x)
@@ -205,8 +205,8 @@ SIMGEN_NUMBER simgen_gamma simgen_gamma_of(double x)
 SIMGEN_NUMBER float simgen_power_of(float x, float bits, float high, float low, int more)
 {
     const float k = __builtin_rintf(x * bits), r = (x - k * high) - k * low;
-    const int by = (int)k + more, half = by >> 1;
-    return simgen_exp2(r * bits) * SIMGEN_FLOAT(half + 127 << 23) * SIMGEN_FLOAT(by - half + 127 << 23);
+    const int by = (int)k + more, part = by >> 1;
+    return simgen_exp2(r * bits) * SIMGEN_FLOAT(part + 127 << 23) * SIMGEN_FLOAT(by - part + 127 << 23);
 }
 SIMGEN_NUMBER float simgen_limited(float x, float low, float high) { return x < low ? low : x > high ? high : x; }
 SIMGEN_NUMBER float simgen_f_exp(float x) { return simgen_power_of(simgen_limited(x, -105.0f, 90.0f), 1.44269504f, 0x1.62e400p-1f, 0x1.7f7d1cp-20f, 0); }
@@ -225,8 +225,8 @@ SIMGEN_NUMBER float simgen_f_expm1(float x)
     float p = 1.0f;
     for (int n = 8; n > 1; n--)
         p = simgen_f_fma(r * (1.0f / (float)n), p, 1.0f);
-    const float half = SIMGEN_FLOAT((int)k + 126 << 23);
-    const float y = 2.0f * simgen_f_fma(half, r * p, half - 0.5f);
+    const float part = SIMGEN_FLOAT((int)k + 126 << 23);
+    const float y = 2.0f * simgen_f_fma(part, r * p, part - 0.5f);
     return x == 0.0f ? x : y;
 }
 SIMGEN_NUMBER float simgen_f_cosh(float x)
@@ -318,7 +318,7 @@ SIMGEN_NUMBER simgen_rest_of_turn simgen_within_turns(float x)
 /* Others: the 24 bits of x by those of 1 / (2 pi) whose product is no whole number of turns. */
 SIMGEN_NUMBER simgen_rest_of_turn simgen_beyond_turns(float x)
 {
-    const unsigned bits = SIMGEN_BITS(x), from = (bits >> 23) - 134, word = from >> 5;
+    const unsigned bits = SIMGEN_WORD(x), from = (bits >> 23) - 134, word = from >> 5;
     const unsigned long m = (bits & 0x7fffff) | 0x800000;
     const unsigned a = word == 0 ? 0x000028beu : word == 1 ? 0x60db9391u : word == 2 ? 0x054a7f09u : 0xd5f47d4du;
     const unsigned b = word == 0 ? 0x60db9391u : word == 1 ? 0x054a7f09u : word == 2 ? 0xd5f47d4du : 0x377036d8u;
@@ -349,12 +349,12 @@ SIMGEN_NUMBER float simgen_sine_beside(simgen_rest_of_turn at)
 }
 SIMGEN_NUMBER float simgen_cosine_beside(simgen_rest_of_turn at)
 {
-    const float z = at.high * at.high, half = 0.5f * z, w = 1.0f - half;
+    const float z = at.high * at.high, part = 0.5f * z, w = 1.0f - part;
     float p = -1.0f / 3628800;
     p = simgen_f_fma(p, z, 1.0f / 40320);
     p = simgen_f_fma(p, z, -1.0f / 720);
     p = simgen_f_fma(p, z, 1.0f / 24);
-    return w + (((1.0f - w) - half) + simgen_f_fma(z * z, p, -at.high * at.low));
+    return w + (((1.0f - w) - part) + simgen_f_fma(z * z, p, -at.high * at.low));
 }
 SIMGEN_NUMBER simgen_rest_of_turn simgen_rest_of(float a) { return a < 0x1p8f ? simgen_within_turns(a) : simgen_beyond_turns(a); }
 SIMGEN_NUMBER float simgen_f_sin(float x)
@@ -393,7 +393,7 @@ SIMGEN_NUMBER float simgen_f_atan2(float y, float x)
 {
     const double p = __builtin_fabsf(y), q = __builtin_fabsf(x);
     const double a = p + q == 0.0 ? 0.0 : simgen_angle_of(p, q);
-    const int back = (int)SIMGEN_BITS(x) < 0;
+    const int back = (int)SIMGEN_WORD(x) < 0;
     return x != x || y != y ? x + y : __builtin_copysignf((float)(back ? 3.1415926535897931 - a : a), y);
 }
 SIMGEN_NUMBER float simgen_f_atan(float x) { return x != x ? x : __builtin_copysignf((float)simgen_angle_of(__builtin_fabsf(x), 1.0), x); }
@@ -541,9 +541,9 @@ SIMGEN_NUMBER float simgen_nearest_rest(float x, float y, int *quotient)
     const double left = found.rest, twice = 2.0 * left;
     const int up = twice > b || (twice == b && found.quotient & 1);
     const int bits = (int)(found.quotient + (unsigned)up) & 0x7fffffff;
-    *quotient = (int)(SIMGEN_BITS(x) ^ SIMGEN_BITS(y)) < 0 ? -bits : bits;
+    *quotient = (int)(SIMGEN_WORD(x) ^ SIMGEN_WORD(y)) < 0 ? -bits : bits;
     const float rest = (float)(up ? left - b : left);
-    return (int)SIMGEN_BITS(x) < 0 ? -rest : rest;
+    return (int)SIMGEN_WORD(x) < 0 ? -rest : rest;
 }
 SIMGEN_NUMBER float simgen_f_remainder(float x, float y) { int q; return simgen_nearest_rest(x, y, &q); }
 /* The length of a vector, whose squares may be no numbers: so many times as large. */

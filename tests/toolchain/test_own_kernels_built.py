@@ -283,10 +283,10 @@ def test_pointers_to_lds_or_memory_are_refused_on_gfx803() -> None:
 @pytest.mark.parametrize(
     ("suffix", "call", "words"),
     [
-        ("hip", "y[0] = lgammaf(x[0]);", "HIP's and CUDA's `lgammaf` is not here; write it with"),
+        ("hip", "y[0] = erfinvf(x[0]);", "HIP's and CUDA's `erfinvf` is not here; write it with"),
         ("hip", "__hip_fp8_e4m3 v;", "HIP's `__hip_fp8_e4m3` is not here"),
-        ("cu", "y[0] = __vadd4(1, 2);", "HIP's and CUDA's `__vadd4` is not here"),
-        ("cl", "y[0] = atan2(x[0], 1.0f);", "OpenCL's `atan2` is not here"),
+        ("cu", "y[0] = __vadd4(1, 2);", "CUDA's `__vadd4` is not here"),
+        ("cl", "y[0] = rootn(x[0], 3);", "OpenCL's `rootn` is not here"),
         ("hip", "y[0] = nothing(x[0]);", "'nothing'; correct it"),
     ],
 )
