@@ -51,8 +51,9 @@ def rows() -> list[dict[str, str]]:
 
 
 def bound(row: dict[str, str]) -> int:
-    """HIP's number, or CUDA's where HIP has none."""
-    return int(row["hip"] or row["cuda"])
+    """HIP's number, or CUDA's where HIP has none; of float64, HIP's are those of a short range."""
+    found = [int(row[key]) for key in ("hip", "cuda") if row[key]]
+    return max(found) if row["of"] == "double" else found[0]
 
 
 def compiled(folder: Path, *, off: bool) -> Path:
@@ -155,6 +156,7 @@ def main() -> None:
             off = "wrong" if found[0] >= 2**40 else str(int(found[0]))
             where = [argument(found[1], row["of"])]
             where += [argument(found[2], row["of"])] * (row["of"] == "pair")
+            where += [argument(found[4], row["of"])] * (row["of"] == "double")
             signs = f"  {int(found[6])} zeros of the other sign" if found[6] else ""
             exceeds = found[0] > bound(row)
             print(

@@ -149,25 +149,30 @@ SIMGEN_NUMBER double simgen_erfc_of(double a, double square)
 {
     return a > 28.0 ? 0.0 : simgen_exp_of(-square) * simgen_erfcx_of(a);
 }
-/* ln Gamma(2 + z) within 1/2. */
+/* ln Gamma(2 + z) from -0.8 to 1/2. */
 SIMGEN_NUMBER double simgen_log_gamma_beside_2(double z)
 {
-    double p = 0x1.2703c6effc4ebp-22;
-    p = simgen_step(p, z, -0x1.37fd97eeee99dp-21);
-    p = simgen_step(p, z, 0x1.f038cb2f6a913p-21);
-    p = simgen_step(p, z, -0x1.08fccc794a9c7p-19);
-    p = simgen_step(p, z, 0x1.2620de1c78d97p-18);
-    p = simgen_step(p, z, -0x1.3d4ce65b1d70bp-17);
-    p = simgen_step(p, z, 0x1.5808af19fa483p-16);
-    p = simgen_step(p, z, -0x1.78d8f868f383fp-15);
-    p = simgen_step(p, z, 0x1.a127cd91ac95bp-14);
-    p = simgen_step(p, z, -0x1.d3fd6a9087d23p-13);
-    p = simgen_step(p, z, 0x1.0b36af5972ed1p-11);
-    p = simgen_step(p, z, -0x1.38ac5bfce42c1p-10);
-    p = simgen_step(p, z, 0x1.7add6eadfcc7bp-9);
-    p = simgen_step(p, z, -0x1.e404fc21d8fe7p-8);
-    p = simgen_step(p, z, 0x1.51322ac7d8333p-6);
-    p = simgen_step(p, z, -0x1.13e001a557555p-4);
+    double p = -0x1.ec19cae92253bp-25;
+    p = simgen_step(p, z, -0x1.512e306f652c2p-24);
+    p = simgen_step(p, z, -0x1.9da1d88568b13p-26);
+    p = simgen_step(p, z, 0x1.3a6ca27378b8fp-23);
+    p = simgen_step(p, z, -0x1.bc4a9c292006fp-25);
+    p = simgen_step(p, z, 0x1.6dcb85bf85423p-23);
+    p = simgen_step(p, z, -0x1.03be3af6e7401p-21);
+    p = simgen_step(p, z, 0x1.027a308fd4606p-20);
+    p = simgen_step(p, z, -0x1.10241caf76035p-19);
+    p = simgen_step(p, z, 0x1.2593ee8d99b12p-18);
+    p = simgen_step(p, z, -0x1.3ccffeace3453p-17);
+    p = simgen_step(p, z, 0x1.580d16334d989p-16);
+    p = simgen_step(p, z, -0x1.78ddc77c80985p-15);
+    p = simgen_step(p, z, 0x1.a127b99205afcp-14);
+    p = simgen_step(p, z, -0x1.d3fd4f2ea8d96p-13);
+    p = simgen_step(p, z, 0x1.0b36af702bb44p-11);
+    p = simgen_step(p, z, -0x1.38ac5c283d349p-10);
+    p = simgen_step(p, z, 0x1.7add6eaded323p-9);
+    p = simgen_step(p, z, -0x1.e404fc2194ba4p-8);
+    p = simgen_step(p, z, 0x1.51322ac7d82b9p-6);
+    p = simgen_step(p, z, -0x1.13e001a5575fap-4);
     p = simgen_step(p, z, 0x1.4a34cc4a60fa6p-2);
     p = simgen_step(p, z, 0x1.b0ee6072093cep-2);
     return p * z;
@@ -179,7 +184,7 @@ typedef struct {
 } simgen_gamma;
 SIMGEN_NUMBER simgen_gamma simgen_gamma_of(double x)
 {
-    simgen_gamma g = { 0.0, 1.0, x < 1.5 };
+    simgen_gamma g = { 0.0, 1.0, x < 1.2 };
     if (x >= 8.0) {
         const double w = simgen_inverse(x), z = w * w;
         double p = 1.0 / 156;
@@ -189,14 +194,15 @@ SIMGEN_NUMBER simgen_gamma simgen_gamma_of(double x)
         p = simgen_step(p, z, 1.0 / 1260);
         p = simgen_step(p, z, -1.0 / 360);
         p = simgen_step(p, z, 1.0 / 12);
-        g.log = simgen_step(x - 0.5, simgen_log_of(x), -x) + simgen_step(p, w, 0.91893853320467274);
+        g.log = simgen_step(x - 0.5, simgen_log_of(x) - 1.0, simgen_step(p, w, 0.41893853320467274));
         return g;
     }
-    for (; x < 1.5; x += 1.0)
-        g.by *= x;
-    for (; x > 2.5; g.by *= x)
-        x -= 1.0;
-    g.log = simgen_log_gamma_beside_2(x - 2.0);
+    const int near_0 = x < 0.5;
+    g.by = near_0 ? x * (x + 1.0) : g.up ? x : 1.0;
+    double z = near_0 ? x : g.up ? x - 1.0 : x - 2.0;
+    for (; z > 0.5; z -= 1.0)
+        g.by *= z + 1.0;
+    g.log = simgen_log_gamma_beside_2(z);
     return g;
 }
 
