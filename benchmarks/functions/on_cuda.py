@@ -78,7 +78,7 @@ def found(rows: list[dict[str, str]], folder: Path, singles: int, pairs: int) ->
     )
     (folder / "f.toml").write_text(
         f'source = "f.cu"\noutputs = {{ most = "u64[{n}] zeros" }}\n'
-        f'[reference]\nmost = "most"\n{launches}'
+        f'[reference]\nmost = "np.zeros({n})"\n{launches}'
     )
     bundle = simgen.plan(str(folder / "f.toml")).build(str(folder / "made"), "cuda")
     bundle.run(timeout=540.0)

@@ -5,6 +5,12 @@ template <class T> concept simgen_whole = requires(T x) { x % x; };
     template <simgen_whole T> static inline __device__ double name(T x) { return name(static_cast<double>(x)); }
 static inline __device__ float simgen_fma(float a, float b, float c) { return __builtin_elementwise_fma(a, b, c); }
 static inline __device__ double simgen_fma(double a, double b, double c) { return __builtin_elementwise_fma(a, b, c); }
+#define SIMGEN_NUMBER static inline __device__
+#define SIMGEN_WORD(x) __builtin_bit_cast(unsigned, x)
+#define SIMGEN_FLOAT(x) __builtin_bit_cast(float, x)
+#define SIMGEN_LONG_BITS(x) __builtin_bit_cast(unsigned long, x)
+#define SIMGEN_DOUBLE(x) __builtin_bit_cast(double, x)
+#include "numbers.h"
 /* Those that a source demands. */
 #if SIMGEN_ROUNDED
 #define SIMGEN_HERE static inline __device__
@@ -30,13 +36,6 @@ template <class T> static inline __device__ T simgen_elementwise_fma(T a, T b, T
 #define __builtin_fmaf fmaf
 #define __builtin_fma fma
 #endif
-
-#define SIMGEN_NUMBER static inline __device__
-#define SIMGEN_WORD(x) __builtin_bit_cast(unsigned, x)
-#define SIMGEN_FLOAT(x) __builtin_bit_cast(float, x)
-#define SIMGEN_LONG_BITS(x) __builtin_bit_cast(unsigned long, x)
-#define SIMGEN_DOUBLE(x) __builtin_bit_cast(double, x)
-#include "numbers.h"
 
 /* ---- Signs and whole numbers ---- */
 static inline __device__ int abs(int x) { return x < 0 ? -x : x; }
@@ -121,9 +120,15 @@ static inline __device__ double simgen_modulo(double a, double b)
 static inline __device__ float fmodf(float a, float b) { return simgen_f_fmod(a, b); }
 SIMGEN_FUNCTION2(fmod, fmodf, simgen_modulo)
 static inline __device__ float remainderf(float a, float b) { return simgen_f_remainder(a, b); }
-static inline __device__ float remainder(float a, float b) { return simgen_f_remainder(a, b); }
+static inline __device__ double simgen_remainder(double a, double b)
+{
+    const double by = fabs(b), left = simgen_modulo(fabs(a), 2.0 * by), less = left - by; /* exact where it is taken */
+    const double r = left + left <= by ? left : less + less < by ? less : less - by;
+    return by == by ? signbit(a) ? -r : r : by;
+}
+SIMGEN_FUNCTION2(remainder, remainderf, simgen_remainder)
 static inline __device__ float remquof(float a, float b, int *quotient) { return simgen_nearest_rest(a, b, quotient); }
-static inline __device__ float remquo(float a, float b, int *quotient) { return simgen_nearest_rest(a, b, quotient); }
+template <simgen_single T> static inline __device__ float remquo(T a, T b, int *quotient) { return simgen_nearest_rest(a, b, quotient); }
 
 /* ---- Roots ---- */
 static inline __device__ float sqrtf(float x) { return __builtin_elementwise_sqrt(x); }
@@ -138,7 +143,7 @@ template <class T> static inline __device__ T simgen_norm(T by, T low, T high, T
     const T down = largest >= high ? 1 / by : largest < low ? by : T(1), up = largest >= high ? by : largest < low ? 1 / by : T(1);
     a *= down, b *= down, c *= down, d *= down;
     const T length = up * sqrt(simgen_fma(a, a, simgen_fma(b, b, simgen_fma(c, c, d * d))));
-    return isinf(largest) ? largest : length;
+    return isinf(a) || isinf(b) || isinf(c) || isinf(d) ? T(__builtin_inf()) : length;
 }
 static inline __device__ float norm4df(float a, float b, float c, float d) { return simgen_f_length(a, b, c, d); }
 static inline __device__ double norm4d(double a, double b, double c, double d) { return simgen_norm(0x1p600, 0x1p-450, 0x1p500, a, b, c, d); }
@@ -197,9 +202,9 @@ static inline __device__ void sincos(float x, float *s, float *c) { sincosf(x, s
 static inline __device__ void sincospif(float x, float *s, float *c) { *s = sinpif(x), *c = cospif(x); }
 static inline __device__ float atan2f(float y, float x) { return simgen_f_atan2(y, x); }
 static inline __device__ float powf(float x, float y) { return simgen_f_pow(x, y); }
-static inline __device__ float powif(float x, int y) { return simgen_f_pow(x, static_cast<float>(y)); }
+static inline __device__ float powif(float x, int y) { return simgen_whole_power(x, y); }
 static inline __device__ float pow(float x, float y) { return powf(x, y); }
-template <simgen_whole T> static inline __device__ float pow(float x, T y) { return powf(x, static_cast<float>(y)); }
+template <simgen_whole T> static inline __device__ float pow(float x, T y) { return simgen_whole_power(x, static_cast<int>(y)); }
 static inline __device__ double pow(double x, double y) { return simgen_power(x, y); }
 static inline __device__ double pow(double x, float y) { return simgen_power(x, y); }
 static inline __device__ double pow(float x, double y) { return simgen_power(x, y); }
@@ -228,14 +233,12 @@ static inline __device__ float __powf(float x, float y) { return simgen_exp2(y *
 #define __fsqrt_rn sqrtf
 #define __dsqrt_rn sqrt
 #define __frsqrt_rn rsqrtf
-#define __frcp_rn(a) (1.0f / (a))
-#define __fmaf_rn fmaf
-#define __fma_rn fma
-#define __fdividef(a, b) ((a) / (b))
-#define __fdiv_rn(a, b) ((a) / (b))
-#define __ddiv_rn(a, b) ((a) / (b))
+static inline __device__ float __frcp_rn(float x) { return 1.0f / x; }
 /* As CUDA has them: no sum is fused with such a product. */
 #define SIMGEN_OPERATION_RN(name, op)                                                                                \
     static inline __device__ float __f##name##_rn(float a, float b) { return a op b; }                               \
     static inline __device__ double __d##name##_rn(double a, double b) { return a op b; }
-SIMGEN_OPERATION_RN(add, +) SIMGEN_OPERATION_RN(sub, -) SIMGEN_OPERATION_RN(mul, *)
+SIMGEN_OPERATION_RN(add, +) SIMGEN_OPERATION_RN(sub, -) SIMGEN_OPERATION_RN(mul, *) SIMGEN_OPERATION_RN(div, /)
+static inline __device__ float __fdividef(float a, float b) { return a / b; }
+#define __fmaf_rn fmaf
+#define __fma_rn fma

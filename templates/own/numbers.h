@@ -425,6 +425,13 @@ SIMGEN_NUMBER float simgen_f_pow(float x, float y)
     return y == 0.0f || x == 1.0f ? 1.0f : x != x || y != y ? x + y : x < 0.0f && a < endless && !whole ? __builtin_nanf("")
          : odd ? __builtin_copysignf(r, x) : r;
 }
+SIMGEN_NUMBER float simgen_whole_power(float x, int y)
+{
+    const float a = __builtin_fabsf(x);
+    const double log = a == 0.0f ? -__builtin_inf() : a < __builtin_inff() ? simgen_log_of(a) : a, t = y * log;
+    const float r = a == 1.0f ? 1.0f : (float)simgen_exp_of(t > 200.0 ? 200.0 : t < -200.0 ? -200.0 : t);
+    return y == 0 ? 1.0f : x != x ? x : y & 1 ? __builtin_copysignf(r, x) : r;
+}
 SIMGEN_NUMBER float simgen_f_rsqrt(float x)
 {
     const int small = x < 0x1p-126f;
@@ -560,7 +567,8 @@ SIMGEN_NUMBER double simgen_length_of(float x, float y, float z, float w, double
     const double a = x, b = y, c = z, d = w;
     *times = most > 0x1p40f ? 0x1p-70 : most < 0x1p-40f ? 0x1p90 : 1.0;
     const double s = *times * *times, squares = simgen_step(a, a, b * b) + simgen_step(c, c, d * d);
-    return most > 3.4028235e38f ? __builtin_inf() : simgen_root(squares * s);
+    const float sum = (__builtin_fabsf(x) == __builtin_inff()) + (__builtin_fabsf(y) == __builtin_inff()) + (__builtin_fabsf(z) == __builtin_inff()) + (__builtin_fabsf(w) == __builtin_inff());
+    return sum > 0.0f ? __builtin_inf() : simgen_root(squares * s);
 }
 SIMGEN_NUMBER float simgen_f_length(float x, float y, float z, float w)
 {

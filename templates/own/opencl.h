@@ -158,7 +158,7 @@ SIMGEN_FLOAT2(pow, simgen_f_pow(x, y)) SIMGEN_FLOAT2(powr, x < 0.0f ? NAN : simg
 SIMGEN_FLOAT2(remainder, simgen_f_remainder(x, y)) SIMGEN_FLOAT2(atan2, simgen_f_atan2(x, y)) SIMGEN_FLOAT2(hypot, simgen_f_length(x, y, 0.0f, 0.0f))
 SIMGEN_FLOAT2(copysign, __builtin_copysignf(x, y)) SIMGEN_FLOAT2(fdim, x <= y ? 0.0f : x - y)
 SIMGEN_FLOAT1(radians, x * 0.0174532925f) SIMGEN_FLOAT1(degrees, x * 57.2957795f)
-OVERLOADED float pown(float x, int y) { return simgen_f_pow(x, (float)y); }
+OVERLOADED float pown(float x, int y) { return simgen_whole_power(x, y); }
 /* The instructions. */
 #define SIMGEN_FAST(name, value) SIMGEN_FLOAT1(native_##name, value) SIMGEN_FLOAT1(half_##name, value)
 SIMGEN_FAST(exp, simgen_exp2(x * 1.44269504f)) SIMGEN_FAST(exp2, simgen_exp2(x)) SIMGEN_FAST(exp10, simgen_exp2(x * 3.32192809f))
