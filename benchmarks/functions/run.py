@@ -7,8 +7,8 @@
 Prints a row for each function: how many numbers its worst result is from the nearest one, with the
 argument, its largest error in units in the last place, and what HIP, CUDA and OpenCL document.
 Exits with 1 where a function of float32 exceeds that. `--write` puts the two numbers into
-functions.csv. On this CPU, instructions of AMD GPUs are rounded right; `--off 1` moves results of
-those that the manuals allow a unit to by one, up and down.
+functions.csv, `--table` prints them for the docs. On this CPU, instructions of AMD GPUs are rounded
+right; `--off 1` moves results of those that the manuals allow a unit to by one, up and down.
 """
 
 from __future__ import annotations
@@ -106,6 +106,17 @@ def argument(bits: float, kind: str) -> str:
     return str(np.array(int(bits) & 0xFFFFFFFF, np.uint32).view(np.float32))
 
 
+def page() -> str:
+    """What docs/own-kernels.md says of them: functions with the same numbers in a row."""
+    groups: dict[tuple[str, ...], list[str]] = {}
+    for row in rows():
+        key = tuple(row[name] or "-" for name in ("most", "hip", "cuda", "opencl"))
+        groups.setdefault(key, []).append(f"`{row['name']}`")
+    lines = [f"| {' '.join(names)} | {' | '.join(key)} |" for key, names in groups.items()]
+    head = ["| functions | off by | HIP | CUDA | OpenCL |", "| --- | --- | --- | --- | --- |"]
+    return "\n".join([*head, *lines])
+
+
 def on_gpu(chosen: set[str], sample: int) -> None:
     import on_cuda
 
@@ -126,9 +137,13 @@ def main() -> None:
     parser.add_argument("--on", default="host", choices=("host", "cuda"))
     parser.add_argument("--only", default="", help="names, with commas between")
     parser.add_argument("--off", type=int, default=0, choices=(0, 1))
+    parser.add_argument("--table", action="store_true")
     parser.add_argument("--write", action="store_true", help="keep what was found in the table")
     given = parser.parse_args()
     chosen = set(filter(None, given.only.split(",")))
+    if given.table:
+        print(page())
+        return
     if given.on == "cuda":
         on_gpu(chosen, given.sample)
         return

@@ -19,9 +19,11 @@ _UNKNOWN = re.compile(
 )
 # Types and families that the languages have: names of functions stand in data/own_functions.txt.
 _FAMILIES = (
-    ("CUDA's", r"__nv_\w+|cu[A-Z]\w+|__pipeline_\w+|memcpy_async|__grid_constant__|__cluster_dims__"),
+    ("CUDA's",
+     r"__nv_\w+|cu[A-Z]\w+|__pipeline_\w+|memcpy_async|__grid_constant__|__cluster_dims__"),
     ("HIP's", r"__hip_\w+|hip[A-Z]\w+|__ockl_\w+|__ocml_\w+|__llvm_\w+|__builtin_\w+"),
-    ("HIP's and CUDA's", r"atomic\w+|(?:u?char|u?short|u?int|u?long|u?longlong|float|double)[1-4]_?\w*|make_\w+"
+    ("HIP's and CUDA's",
+     r"atomic\w+|(?:u?char|u?short|u?int|u?long|u?longlong|float|double)[1-4]_?\w*|make_\w+"
      r"|\w+_scan\w*|(?:labeled|binary)_partition|invoke_one\w*"),
 )  # fmt: skip
 _OF_OPENCL = re.compile(

@@ -66,6 +66,7 @@ static inline __device__ float roundf(float x) { return simgen_round(x); }
 static inline __device__ float round(float x) { return simgen_round(x); }
 static inline __device__ double round(double x) { return simgen_round(x); }
 static inline __device__ long lroundf(float x) { return static_cast<long>(simgen_round(x)); }
+static inline __device__ long lround(float x) { return lroundf(x); }
 static inline __device__ long lround(double x) { return static_cast<long>(simgen_round(x)); }
 static inline __device__ long lrintf(float x) { return static_cast<long>(__builtin_rintf(x)); }
 static inline __device__ bool signbit(float x) { return __builtin_bit_cast(int, x) < 0; }

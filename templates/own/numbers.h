@@ -223,16 +223,10 @@ SIMGEN_NUMBER float simgen_f_exp2(float x)
     const int small = x < -126.0f;
     return simgen_exp2(x + (small ? 64.0f : 0.0f)) * (small ? 0x1p-64f : 1.0f);
 }
-/* 2^k (1 + p) - 1 of the part of x that is no multiple k of ln 2; p by its Taylor series. */
 SIMGEN_NUMBER float simgen_f_expm1(float x)
 {
-    const float limited = simgen_limited(x, -18.0f, 89.0f), k = __builtin_rintf(limited * 1.44269504f);
-    const float r = (limited - k * 0x1.62e400p-1f) - k * 0x1.7f7d1cp-20f;
-    float p = 1.0f;
-    for (int n = 8; n > 1; n--)
-        p = simgen_f_fma(r * (1.0f / (float)n), p, 1.0f);
-    const float part = SIMGEN_FLOAT((int)k + 126 << 23);
-    const float y = 2.0f * simgen_f_fma(part, r * p, part - 0.5f);
+    const double d = simgen_limited(x, -20.0f, 90.0f);
+    const float y = (float)(__builtin_fabsf(x) < 0x1p-10f ? simgen_step(d * d, simgen_step(d, 1.0 / 6, 0.5), d) : simgen_exp_of(d) - 1.0);
     return x == 0.0f ? x : y;
 }
 SIMGEN_NUMBER float simgen_f_cosh(float x)
