@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+from functools import cache
 
+from simgen import resources
 from simgen.ir import NOT_THERE
 
 _NAMED = re.compile(
@@ -15,33 +17,18 @@ _UNKNOWN = re.compile(
     r"(?:use of undeclared identifier|unknown type name|no template named|undeclared function"
     r"|no member named) ?'?(\w*)'?(?! in 'struct)"
 )
-# What the languages have: a name of these that is not known is not here.
-_LANGUAGES = (
-    ("CUDA's", r"__nv_\w+|cu[A-Z]\w+|__pipeline_\w+|memcpy_async|__nanosleep|__isGlobal|__isShared"
-     r"|__dp[24]a_\w+|__cvta_\w+|__trap|__brkpt|__prof_trigger|__grid_constant__|__cluster_dims__"),
-    ("HIP's", r"__hip_\w+|hip[A-Z]\w+|__ockl_\w+|__ocml_\w+|__llvm_\w+|__builtin_\w+"
-     r"|__bitinsert_\w+|__lastbit_\w+|safeAtomic\w+"),
+# Types and families that the languages have: names of functions stand in data/own_functions.txt.
+_FAMILIES = (
+    ("CUDA's",
+     r"__nv_\w+|cu[A-Z]\w+|__pipeline_\w+|memcpy_async|__grid_constant__|__cluster_dims__"),
+    ("HIP's", r"__hip_\w+|hip[A-Z]\w+|__ockl_\w+|__ocml_\w+|__llvm_\w+|__builtin_\w+"),
     ("HIP's and CUDA's",
-     r"(?:acosh|asinh|atanh|(?:a?(?:sin|cos|tan))pi|sincospi|cyl_bessel_i[01]|erfc?|erfcinv|erfcx"
-     r"|erfinv|exp10|fdim|j[01n]|y[01n]|lgamma|tgamma|log[b12]?\w*|ilogb|ll?rint|ll?round|nan"
-     r"|nextafter|r?norm(?:[34]d)?|normcdf(?:inv)?|r?cbrt|remainder|remquo|rhypot|scalbl?n"
-     r"|ldexp|frexp|modf|sinh|cosh|tanh?|a(?:sin|cos|tan)2?|exp(?:2|m1)?|pow[i]?|fmod|f?divide"
-     r"|saturate|isnormal|fpclassify)f?"
-     r"|h2?(?:exp|log|sin|cos|tan|sqrt|rsqrt|rcp|ceil|floor|rint|trunc)\w*|__h\w+|__half\w*|__bfl\w+"
-     r"|__\w+2\w+_r[nudz]|__[fd]\w+_r[nudz]|__\w+2(?:half|bfloat16|float|double|int|uint|ll|ull)\w*"
-     r"|__v(?:abs|add|sub|avg|cmp|max|min|neg|sad|set|i[bm]|hadd)\w*[24s]?|__\w+_sync"
-     r"|atomic\w+|__(?:ld|st)\w+|__\w*(?:mul|sad|add|perm|popc|clz|ffs|fns|brev)\w*"
-     r"|(?:u?char|u?short|u?int|u?long|u?longlong|float|double|half)[1-4]_?\w*|make_\w+"
-     r"|(?:inclusive|exclusive)_scan\w*|labeled_partition|binary_partition|invoke_one\w*"),
+     r"atomic\w+|(?:u?char|u?short|u?int|u?long|u?longlong|float|double)[1-4]_?\w*|make_\w+"
+     r"|\w+_scan\w*|(?:labeled|binary)_partition|invoke_one\w*"),
 )  # fmt: skip
 _OF_OPENCL = re.compile(
-    r"(?:a?(?:sin|cos|tan)(?:h|pi)?|atan2(?:pi)?|cbrt|copysign|erfc?|exp(?:m1|10)?|fdim|fract|frexp"
-    r"|hypot|ilogb|ldexp|lgamma(?:_r)?|log(?:1p|b|10)?|maxmag|minmag|modf|nan|nextafter|pown|powr"
-    r"|remainder|remquo|rootn|round|sincos|tgamma|half_\w+|native_\w+|degrees|radians|smoothstep"
-    r"|cross|distance|length|normalize|fast_\w+|bitselect|select|is[a-z]+|signbit|any|all"
-    r"|shuffle2?|convert_\w+|as_\w+|v(?:load|store)\w*|atom(?:ic)?_\w+|read_\w+|write_\w+"
-    r"|get_\w+|work_group_\w+|sub_group_\w+|prefetch|vec_step|pipe\w*|enqueue_\w+|async_\w+"
-    r"|image\w*|sampler_t|CLK_\w+|M_\w+|FLT_\w+|DBL_\w+|HUGE_\w+)"
+    r"convert_\w+|as_\w+|v(?:load|store)\w*|atom(?:ic)?_\w+|\w*image\w*|sampler_t|\w*pipe\w*"
+    r"|sub_group_\w+|work_group_\w+|(?:CLK|M|FLT|DBL|HUGE)_\w+"
 )
 _ABSENT = re.compile("^'[^']*' file not found")
 # By the name that is not known: what it is of, and what is here instead.
@@ -84,17 +71,29 @@ def message(said: str, source: str, cure: str = "correct it") -> str:
     return f"{fact}; {cure}"
 
 
+@cache
+def documented() -> dict[str, str]:
+    """The languages of each function that HIP (H), CUDA (C) or OpenCL C (O) document."""
+    made: dict[str, str] = {}
+    text = (resources.folder("data") / "own_functions.txt").read_text().replace("\n  ", " ")
+    for line in text.splitlines():
+        languages, _, *names = line.split()
+        if languages != "#":
+            made |= {name: made.get(name, "") + languages for name in names}
+    return made
+
+
 def _has(said: str, source: str) -> str | None:
     """The name that is not known, as a language's that has it."""
     named = _UNKNOWN.search(said)
     if not named:
         return None
-    name = named[1]
+    name, languages = named[1], documented().get(named[1], "")
     if '"source.cl"' in source:
-        return f"OpenCL's `{name}`" if _OF_OPENCL.fullmatch(name) else None
-    of = (whose for whose, pattern in _LANGUAGES if re.fullmatch(pattern, name))
-    whose = next(of, None)
-    return f"{whose} `{name}`" if whose else None
+        return f"OpenCL's `{name}`" if "O" in languages or _OF_OPENCL.fullmatch(name) else None
+    whose = [word for key, word in (("H", "HIP's"), ("C", "CUDA's")) if key in languages]
+    whose = whose or [word for word, pattern in _FAMILIES if re.fullmatch(pattern, name)][:1]
+    return f"{' and '.join(whose)} `{name}`" if whose else None
 
 
 def _cure(said: str) -> str | None:

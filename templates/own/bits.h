@@ -20,7 +20,7 @@ static inline __device__ int __mulhi(int a, int b) { return static_cast<int>(sta
 static inline __device__ unsigned __umulhi(unsigned a, unsigned b) { return static_cast<unsigned>(static_cast<unsigned long>(a) * b >> 32); }
 static inline __device__ unsigned long __umul64hi(unsigned long a, unsigned long b) { return static_cast<unsigned long>(static_cast<unsigned __int128>(a) * b >> 64); }
 static inline __device__ long __mul64hi(long a, long b) { return static_cast<long>(static_cast<__int128>(a) * b >> 64); }
-static inline __device__ unsigned __sad(int a, int b, unsigned c) { return c + static_cast<unsigned>(a > b ? a - b : b - a); }
+static inline __device__ unsigned __sad(int a, int b, unsigned c) { return c + (a > b ? static_cast<unsigned>(a) - static_cast<unsigned>(b) : static_cast<unsigned>(b) - static_cast<unsigned>(a)); }
 static inline __device__ unsigned __usad(unsigned a, unsigned b, unsigned c) { return c + (a > b ? a - b : b - a); }
 static inline __device__ int __hadd(int a, int b) { return static_cast<int>((static_cast<long>(a) + b) >> 1); }
 static inline __device__ int __rhadd(int a, int b) { return static_cast<int>((static_cast<long>(a) + b + 1) >> 1); }

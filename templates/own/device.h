@@ -55,6 +55,8 @@ static __device__ __forceinline__ void __syncwarp(unsigned long = 0) { __builtin
 
 static __device__ __forceinline__ float simgen_exp2(float x) { return __builtin_amdgcn_exp2f(x); }
 static __device__ __forceinline__ float simgen_log2(float x) { return __builtin_amdgcn_logf(x); }
+static __device__ __forceinline__ double simgen_rcp(double x) { return __builtin_amdgcn_rcp(x); }
+static __device__ __forceinline__ float simgen_rsq(float x) { return __builtin_amdgcn_rsqf(x); }
 /* The instructions count in turns. */
 static __device__ __forceinline__ float simgen_sin(float x) { return __builtin_amdgcn_sinf(__builtin_amdgcn_fractf(x * 0.159154943f)); }
 static __device__ __forceinline__ float simgen_cos(float x) { return __builtin_amdgcn_cosf(__builtin_amdgcn_fractf(x * 0.159154943f)); }

@@ -114,7 +114,7 @@ static inline __device__ simgen_bfloat16 simgen_fused(simgen_bfloat16 a, simgen_
     static inline __device__ V __habs2(V a) { return V{ __habs(a.x), __habs(a.y) }; }                                            \
     static inline __device__ bool __hisnan(H a) { return a != a; }                                                               \
     static inline __device__ V __hisnan2(V a) { return V{ static_cast<H>((a.x != a.x) * 1.0f), static_cast<H>((a.y != a.y) * 1.0f) }; } \
-    static inline __device__ int __hisinf(H h) { const float a = static_cast<float>(h); return isinf(a) ? a > 0 ? 1 : -1 : 0; }  \
+    static inline __device__ int __hisinf(H h) { const float a = static_cast<float>(h); return a == __builtin_inff() ? 1 : a == -__builtin_inff() ? -1 : 0; } \
     static inline __device__ H __hfma(H a, H b, H c) { return simgen_fused(a, b, c); }                                           \
     static inline __device__ H __hfma_sat(H a, H b, H c) { const H r = simgen_fused(a, b, c); return SIMGEN_WITHIN_1(H, r); }    \
     static inline __device__ H __hfma_relu(H a, H b, H c) { const H r = simgen_fused(a, b, c); return r < static_cast<H>(0.0f) ? static_cast<H>(0.0f) : r; } \

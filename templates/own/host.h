@@ -28,6 +28,8 @@ extern "C" __attribute__((weak, used)) _Float16 __truncdfhf2(double x)
 
 static inline float simgen_exp2(float x) { return fast_exp2(x); }
 static inline float simgen_log2(float x) { return fast_log2(x); }
+static inline double simgen_rcp(double x) { return 1.0 / x; }
+static inline float simgen_rsq(float x) { return static_cast<float>(1.0 / __builtin_elementwise_sqrt(static_cast<double>(x))); }
 /* Work-groups are in several processes, which share the arena. */
 template <class T>
 static inline bool simgen_compare_swap(T *p, T &old, T wanted)

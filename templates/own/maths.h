@@ -5,6 +5,12 @@ template <class T> concept simgen_whole = requires(T x) { x % x; };
     template <simgen_whole T> static inline __device__ double name(T x) { return name(static_cast<double>(x)); }
 static inline __device__ float simgen_fma(float a, float b, float c) { return __builtin_elementwise_fma(a, b, c); }
 static inline __device__ double simgen_fma(double a, double b, double c) { return __builtin_elementwise_fma(a, b, c); }
+#define SIMGEN_NUMBER static inline __device__
+#define SIMGEN_WORD(x) __builtin_bit_cast(unsigned, x)
+#define SIMGEN_FLOAT(x) __builtin_bit_cast(float, x)
+#define SIMGEN_LONG_BITS(x) __builtin_bit_cast(unsigned long, x)
+#define SIMGEN_DOUBLE(x) __builtin_bit_cast(double, x)
+#include "numbers.h"
 /* Those that a source demands. */
 #if SIMGEN_ROUNDED
 #define SIMGEN_HERE static inline __device__
@@ -60,6 +66,7 @@ static inline __device__ float roundf(float x) { return simgen_round(x); }
 static inline __device__ float round(float x) { return simgen_round(x); }
 static inline __device__ double round(double x) { return simgen_round(x); }
 static inline __device__ long lroundf(float x) { return static_cast<long>(simgen_round(x)); }
+static inline __device__ long lround(float x) { return lroundf(x); }
 static inline __device__ long lround(double x) { return static_cast<long>(simgen_round(x)); }
 static inline __device__ long lrintf(float x) { return static_cast<long>(__builtin_rintf(x)); }
 static inline __device__ bool signbit(float x) { return __builtin_bit_cast(int, x) < 0; }
@@ -95,34 +102,40 @@ SIMGEN_FUNCTION2(fmax, fmaxf, simgen_larger<double>) SIMGEN_FUNCTION2(fmin, fmin
 static inline __device__ float fdimf(float a, float b) { return a <= b ? 0.0f : a - b; }
 static inline __device__ float fdividef(float a, float b) { return a / b; }
 /* The remainder is exact: by steps of at most so many bits as a quotient has. */
-template <class T, int bits> static inline __device__ T simgen_modulo(T a, T b)
+static inline __device__ double simgen_modulo(double a, double b)
 {
-    T left = fabs(a);
-    const T by = fabs(b);
-    if (!(by > 0) || !(left < T(__builtin_inff())))
-        return T(__builtin_nanf(""));
+    double left = fabs(a);
+    const double by = fabs(b);
+    if (!(by > 0) || !(left < __builtin_inf()))
+        return __builtin_nan("");
     while (left >= by) {
-        T step = by;
-        while (left / step >= T(1ul << bits))
-            step *= T(1ul << bits);
-        T times = trunc(left / step);
-        left = simgen_fma(-times, step, left);
+        double step = by;
+        while (left / step >= 0x1p50)
+            step *= 0x1p50;
+        left = simgen_fma(-trunc(left / step), step, left);
         if (left < 0)
             left += step;
     }
     return copysign(left, a);
 }
-static inline __device__ float fmodf(float a, float b) { return simgen_modulo<float, 22>(a, b); }
-static inline __device__ double simgen_modulo_double(double a, double b) { return simgen_modulo<double, 50>(a, b); }
-SIMGEN_FUNCTION2(fmod, fmodf, simgen_modulo_double)
+static inline __device__ float fmodf(float a, float b) { return simgen_f_fmod(a, b); }
+SIMGEN_FUNCTION2(fmod, fmodf, simgen_modulo)
+static inline __device__ float remainderf(float a, float b) { return simgen_f_remainder(a, b); }
+static inline __device__ double simgen_remainder(double a, double b)
+{
+    const double by = fabs(b), left = simgen_modulo(fabs(a), 2.0 * by), less = left - by; /* exact where it is taken */
+    const double r = left + left <= by ? left : less + less < by ? less : less - by;
+    return by == by ? signbit(a) ? -r : r : by;
+}
+SIMGEN_FUNCTION2(remainder, remainderf, simgen_remainder)
+static inline __device__ float remquof(float a, float b, int *quotient) { return simgen_nearest_rest(a, b, quotient); }
+template <simgen_single T> static inline __device__ float remquo(T a, T b, int *quotient) { return simgen_nearest_rest(a, b, quotient); }
 
 /* ---- Roots ---- */
 static inline __device__ float sqrtf(float x) { return __builtin_elementwise_sqrt(x); }
 static inline __device__ float sqrt(float x) { return __builtin_elementwise_sqrt(x); }
 static inline __device__ double sqrt(double x) { return __builtin_elementwise_sqrt(x); }
 SIMGEN_WHOLE1(sqrt)
-static inline __device__ float rsqrtf(float x) { return 1.0f / __builtin_elementwise_sqrt(x); }
-static inline __device__ float rsqrt(float x) { return rsqrtf(x); }
 static inline __device__ double rsqrt(double x) { return 1.0 / __builtin_elementwise_sqrt(x); }
 /* Of numbers whose squares are none, after a step by a power of two. */
 template <class T> static inline __device__ T simgen_norm(T by, T low, T high, T a, T b, T c = 0, T d = 0)
@@ -131,18 +144,18 @@ template <class T> static inline __device__ T simgen_norm(T by, T low, T high, T
     const T down = largest >= high ? 1 / by : largest < low ? by : T(1), up = largest >= high ? by : largest < low ? 1 / by : T(1);
     a *= down, b *= down, c *= down, d *= down;
     const T length = up * sqrt(simgen_fma(a, a, simgen_fma(b, b, simgen_fma(c, c, d * d))));
-    return isinf(largest) ? largest : length;
+    return isinf(a) || isinf(b) || isinf(c) || isinf(d) ? T(__builtin_inf()) : length;
 }
-static inline __device__ float norm4df(float a, float b, float c, float d) { return simgen_norm(0x1p70f, 0x1p-50f, 0x1p60f, a, b, c, d); }
+static inline __device__ float norm4df(float a, float b, float c, float d) { return simgen_f_length(a, b, c, d); }
 static inline __device__ double norm4d(double a, double b, double c, double d) { return simgen_norm(0x1p600, 0x1p-450, 0x1p500, a, b, c, d); }
 static inline __device__ float norm3df(float a, float b, float c) { return norm4df(a, b, c, 0.0f); }
 static inline __device__ double norm3d(double a, double b, double c) { return norm4d(a, b, c, 0.0); }
-static inline __device__ float hypotf(float a, float b) { return norm4df(a, b, 0.0f, 0.0f); }
+static inline __device__ float hypotf(float a, float b) { return simgen_f_length(a, b, 0.0f, 0.0f); }
 static inline __device__ double simgen_hypot(double a, double b) { return norm4d(a, b, 0.0, 0.0); }
 SIMGEN_FUNCTION2(hypot, hypotf, simgen_hypot)
-static inline __device__ float rhypotf(float a, float b) { return 1.0f / hypotf(a, b); }
-static inline __device__ float rnorm3df(float a, float b, float c) { return 1.0f / norm3df(a, b, c); }
-static inline __device__ float rnorm4df(float a, float b, float c, float d) { return 1.0f / norm4df(a, b, c, d); }
+static inline __device__ float rhypotf(float a, float b) { return simgen_f_length_inverse(a, b, 0.0f, 0.0f); }
+static inline __device__ float rnorm3df(float a, float b, float c) { return simgen_f_length_inverse(a, b, c, 0.0f); }
+static inline __device__ float rnorm4df(float a, float b, float c, float d) { return simgen_f_length_inverse(a, b, c, d); }
 
 /* ---- Powers of two ---- */
 static inline __device__ double simgen_scaled(double x, int by) /* by -1022 to 1023 */
@@ -174,426 +187,40 @@ static inline __device__ int ilogbf(float x) { int e; frexpf(x, &e); return e - 
 static inline __device__ float modff(float x, float *whole) { *whole = __builtin_truncf(x); return copysignf(x - *whole, x); }
 static inline __device__ double modf(double x, double *whole) { *whole = __builtin_trunc(x); return copysign(x - *whole, x); }
 
-/* ---- Exponentials and logarithms in float64 ---- */
-/* x = k ln 2 + r with |r| <= ln 2 / 2: the Taylor series of r to r^13 leaves out 4e-18. */
-static inline __device__ double exp(double x)
-{
-    const double limited = x > 710.0 ? 710.0 : x < -746.0 ? -746.0 : x;
-    const double k = __builtin_rint(limited * 1.4426950408889634);
-    const double r = simgen_fma(k, -1.9082149292705877e-10, simgen_fma(k, -0.69314718036912382, limited));
-    double p = 1.6059043836821613e-10;
-    p = simgen_fma(p, r, 2.08767569878681e-09);
-    p = simgen_fma(p, r, 2.505210838544172e-08);
-    p = simgen_fma(p, r, 2.7557319223985893e-07);
-    p = simgen_fma(p, r, 2.7557319223985893e-06);
-    p = simgen_fma(p, r, 2.48015873015873e-05);
-    p = simgen_fma(p, r, 0.0001984126984126984);
-    p = simgen_fma(p, r, 0.001388888888888889);
-    p = simgen_fma(p, r, 0.008333333333333333);
-    p = simgen_fma(p, r, 0.041666666666666664);
-    p = simgen_fma(p, r, 0.16666666666666666);
-    p = simgen_fma(p, r, 0.5);
-    p = simgen_fma(p, r, 1.0);
-    p = simgen_fma(p, r, 1.0);
-    const double y = ldexp(p, static_cast<int>(k));
-    return x != x ? x : x > 709.79 ? __builtin_inf() : y;
-}
-/* x = m 2^e with m from sqrt(1/2) to sqrt(2), and ln m = 2 artanh((m - 1) / (m + 1)). */
-static inline __device__ double log(double x)
-{
-    if (!(x > 0.0))
-        return x == 0.0 ? -__builtin_inf() : __builtin_nan("");
-    if (x == __builtin_inf())
-        return x;
-    int e;
-    double m = frexp(x, &e);
-    if (m < 0.70710678118654752) {
-        m *= 2;
-        e--;
-    }
-    const double s = (m - 1.0) / (m + 1.0), z = s * s;
-    double p = 2.0 / 23;
-    p = simgen_fma(p, z, 2.0 / 21);
-    p = simgen_fma(p, z, 2.0 / 19);
-    p = simgen_fma(p, z, 2.0 / 17);
-    p = simgen_fma(p, z, 2.0 / 15);
-    p = simgen_fma(p, z, 2.0 / 13);
-    p = simgen_fma(p, z, 2.0 / 11);
-    p = simgen_fma(p, z, 2.0 / 9);
-    p = simgen_fma(p, z, 2.0 / 7);
-    p = simgen_fma(p, z, 2.0 / 5);
-    p = simgen_fma(p, z, 2.0 / 3);
-    const double low = simgen_fma(static_cast<double>(e), 1.9082149292705877e-10, s * z * p);
-    return simgen_fma(static_cast<double>(e), 0.69314718036912382, low + 2.0 * s);
-}
-static inline __device__ double log2(double x) { return log(x) * 1.4426950408889634; }
-static inline __device__ double log10(double x) { return log(x) * 0.43429448190325183; }
-static inline __device__ double exp2(double x) { return exp(x * 0.69314718055994531); }
-static inline __device__ double expm1(double x)
-{
-    if (__builtin_fabs(x) > 0.3)
-        return exp(x) - 1.0;
-    double p = 1.0, n = 18.0; /* x (1 + x/2 (1 + x/3 (...))) */
-    for (; n > 1.0; n -= 1.0)
-        p = 1.0 + x / n * p;
-    return x * p;
-}
-/* Of (1 + x) rounded, its logarithm; what rounding took is put right. */
-static inline __device__ double log1p(double x)
-{
-    const double u = 1.0 + x;
-    return u == 1.0 ? x : log(u) - ((u - 1.0) - x) / u;
-}
-static inline __device__ double sinh(double x) { const double e = expm1(__builtin_fabs(x)); return copysign(0.5 * (e + e / (e + 1.0)), x); }
-static inline __device__ double cosh(double x) { const double e = exp(__builtin_fabs(x)); return 0.5 * e + 0.5 / e; }
-static inline __device__ double tanh(double x)
-{
-    if (__builtin_fabs(x) > 22.0)
-        return copysign(1.0, x);
-    const double e = expm1(-2.0 * __builtin_fabs(x));
-    return copysign(-e / (e + 2.0), x);
-}
-/* Of a negative base, whole exponents alone have a power. */
-static inline __device__ double simgen_power(double x, double y)
-{
-    if (y == 0.0 || x == 1.0)
-        return 1.0;
-    if (x == 0.0)
-        return y > 0.0 ? 0.0 : __builtin_inf();
-    const double r = exp(y * log(__builtin_fabs(x)));
-    if (x > 0.0)
-        return r;
-    return y != __builtin_floor(y) ? __builtin_nan("") : y * 0.5 != __builtin_floor(y * 0.5) ? -r : r;
-}
-
-/* ---- Angles in float64: the argument less a multiple of pi / 2, and Taylor series within pi / 4 ---- */
-static inline __device__ double simgen_rest(double x, unsigned &quarter)
-{
-    const double k = __builtin_rint(x * 0.63661977236758134);
-    quarter = static_cast<unsigned>(static_cast<int>(k - 4.0 * __builtin_floor(k * 0.25))); /* 0 to 3 */
-    return simgen_fma(k, -6.123233995736766e-17, simgen_fma(k, -1.5707963267948966, x));
-}
-static inline __device__ double simgen_sine_series(double r)
-{
-    const double z = r * r;
-    double p = -1.0 / 1307674368000.0;
-    p = simgen_fma(p, z, 1.0 / 6227020800.0);
-    p = simgen_fma(p, z, -1.0 / 39916800.0);
-    p = simgen_fma(p, z, 1.0 / 362880.0);
-    p = simgen_fma(p, z, -1.0 / 5040.0);
-    p = simgen_fma(p, z, 1.0 / 120.0);
-    p = simgen_fma(p, z, -1.0 / 6.0);
-    return simgen_fma(p * z, r, r);
-}
-static inline __device__ double simgen_cosine_series(double r)
-{
-    const double z = r * r;
-    double p = 1.0 / 20922789888000.0;
-    p = simgen_fma(p, z, -1.0 / 87178291200.0);
-    p = simgen_fma(p, z, 1.0 / 479001600.0);
-    p = simgen_fma(p, z, -1.0 / 3628800.0);
-    p = simgen_fma(p, z, 1.0 / 40320.0);
-    p = simgen_fma(p, z, -1.0 / 720.0);
-    p = simgen_fma(p, z, 1.0 / 24.0);
-    return simgen_fma(p * z, z, simgen_fma(-0.5, z, 1.0));
-}
-static inline __device__ double simgen_sine_at(double x, unsigned more)
-{
-    unsigned quarter;
-    const double r = simgen_rest(x, quarter);
-    quarter = (quarter + more) & 3;
-    const double y = quarter & 1 ? simgen_cosine_series(r) : simgen_sine_series(r);
-    return quarter & 2 ? -y : y;
-}
-static inline __device__ double sin(double x) { return simgen_sine_at(x, 0); }
-static inline __device__ double cos(double x) { return simgen_sine_at(x, 1); }
-static inline __device__ double tan(double x) { return sin(x) / cos(x); }
-static inline __device__ void sincos(double x, double *s, double *c) { *s = sin(x), *c = cos(x); }
-/* Halved three times by atan x = 2 atan(x / (1 + sqrt(1 + x x))), then a series. */
-static inline __device__ double atan(double x)
-{
-    const bool large = __builtin_fabs(x) > 1.0;
-    double t = large ? 1.0 / __builtin_fabs(x) : __builtin_fabs(x);
-    for (int i = 0; i < 3; i++)
-        t = t / (1.0 + sqrt(simgen_fma(t, t, 1.0)));
-    const double z = t * t;
-    double p = 1.0 / 17;
-    p = simgen_fma(p, -z, 1.0 / 15);
-    p = simgen_fma(p, -z, 1.0 / 13);
-    p = simgen_fma(p, -z, 1.0 / 11);
-    p = simgen_fma(p, -z, 1.0 / 9);
-    p = simgen_fma(p, -z, 1.0 / 7);
-    p = simgen_fma(p, -z, 1.0 / 5);
-    p = simgen_fma(p, -z, 1.0 / 3);
-    const double y = 8.0 * simgen_fma(p * -z, t, t);
-    return x != x ? x : copysign(large ? 1.5707963267948966 - y : y, x);
-}
-static inline __device__ double simgen_angle(double y, double x)
-{
-    if (x == 0.0 && y == 0.0)
-        return copysign(signbit(x) ? 3.1415926535897931 : 0.0, y);
-    const double a = atan(__builtin_fabs(y) / __builtin_fabs(x));
-    return copysign(signbit(x) ? 3.1415926535897931 - a : a, y);
-}
-static inline __device__ double asin(double x) { return simgen_angle(x, sqrt((1.0 - x) * (1.0 + x))); }
-static inline __device__ double acos(double x) { return simgen_angle(sqrt((1.0 - x) * (1.0 + x)), x); }
-/* Abramowitz and Stegun, "Handbook of Mathematical Functions": 7.1.6 near 0, beyond it the
- * continued fraction 7.1.14, from its 80th term up. */
-static inline __device__ double simgen_erf_within(double x)
-{
-    double term = x, sum = x;
-    for (int n = 1; n < 60; n++) {
-        term *= 2.0 * x * x / (2.0 * n + 1.0);
-        sum += term;
-    }
-    return 1.1283791670955126 * exp(-x * x) * sum;
-}
-static inline __device__ double simgen_erfc_beyond(double x)
-{
-    double f = x;
-    for (int n = 80; n > 0; n--)
-        f = x + 0.5 * n / f;
-    return 0.56418958354775629 * exp(-x * x) / f;
-}
-static inline __device__ double erf(double x)
-{
-    const double a = __builtin_fabs(x);
-    return a < 2.5 ? simgen_erf_within(x) : copysign(1.0 - simgen_erfc_beyond(a), x);
-}
-static inline __device__ double erfc(double x)
-{
-    const double a = __builtin_fabs(x);
-    if (a < 1.5)
-        return 1.0 - simgen_erf_within(x);
-    return x > 0.0 ? simgen_erfc_beyond(a) : 2.0 - simgen_erfc_beyond(a);
-}
-
+#include "doubles.h"
 /* ---- float32 ---- */
-/* base^x 2^more, by the rest of x beside multiples of log 2 to this base; products of these are exact. */
-static inline __device__ float simgen_power_of(float x, float bits, float high, float low, int more)
-{
-    const float k = __builtin_rintf(x * bits), r = (x - k * high) - k * low;
-    const int by = static_cast<int>(k) + more, half = by >> 1;
-    return simgen_exp2(r * bits) * __builtin_bit_cast(float, half + 127 << 23) * __builtin_bit_cast(float, by - half + 127 << 23);
-}
-template <class T> static inline __device__ T simgen_limited(T x, T low, T high) { return x < low ? low : x > high ? high : x; }
-static inline __device__ float simgen_exp(float x, int more) { return simgen_power_of(simgen_limited(x, -105.0f, 90.0f), 1.44269504f, 0x1.62e400p-1f, 0x1.7f7d1cp-20f, more); }
-static inline __device__ float expf(float x) { return simgen_exp(x, 0); }
-static inline __device__ float exp(float x) { return expf(x); }
-static inline __device__ float exp2f(float x) { return simgen_exp2(x); }
-static inline __device__ float exp2(float x) { return simgen_exp2(x); }
-static inline __device__ float exp10f(float x) { return simgen_power_of(simgen_limited(x, -46.0f, 39.0f), 3.32192809f, 0x1.344000p-2f, 0x1.3509f8p-18f, 0); }
-static inline __device__ float logf(float x) { return simgen_log2(x) * 0.693147181f; }
-static inline __device__ float log(float x) { return logf(x); }
-static inline __device__ float log2f(float x) { return simgen_log2(x); }
-static inline __device__ float log2(float x) { return simgen_log2(x); }
-static inline __device__ float log10f(float x) { return simgen_log2(x) * 0.301029996f; }
-static inline __device__ float log10(float x) { return log10f(x); }
-/* An angle within pi / 4 in two parts, and how many quarters of a turn are before it. */
-struct simgen_rest_of_turn {
-    float high, low;
-    unsigned quarters;
-};
-/* Numbers below 2^8 less k pi / 2, whose parts of 16 bits have exact products. */
-static inline __device__ simgen_rest_of_turn simgen_within_turns(float x)
-{
-    const float k = __builtin_rintf(x * 0.636619772f), a = x - k * 0x1.921e00p+0f, p = k * 0x1.b54400p-16f;
-    const float r = a - p, b = r - a;
-    return { r, ((a - (r - b)) - (p + b)) - k * 0x1.0b4612p-34f, static_cast<unsigned>(static_cast<int>(k)) };
-}
-/* Others: the 24 bits of x by those of 1 / (2 pi) whose product is no whole number of turns. */
-static inline __device__ simgen_rest_of_turn simgen_beyond_turns(float x)
-{
-    const unsigned bits = __builtin_bit_cast(unsigned, x), from = (bits >> 23) - 134, word = from >> 5;
-    const unsigned long m = (bits & 0x7fffff) | 0x800000;
-    const unsigned a = word == 0 ? 0x000028beu : word == 1 ? 0x60db9391u : word == 2 ? 0x054a7f09u : 0xd5f47d4du;
-    const unsigned b = word == 0 ? 0x60db9391u : word == 1 ? 0x054a7f09u : word == 2 ? 0xd5f47d4du : 0x377036d8u;
-    const unsigned c = word == 0 ? 0x054a7f09u : word == 1 ? 0xd5f47d4du : word == 2 ? 0x377036d8u : 0xa5664f10u;
-    const unsigned d = word == 0 ? 0xd5f47d4du : word == 1 ? 0x377036d8u : word == 2 ? 0xa5664f10u : 0xe4107f94u;
-    const unsigned by = from & 31;
-    const unsigned long first = ((static_cast<unsigned long>(a) << 32 | b) << by) >> 32, second = ((static_cast<unsigned long>(b) << 32 | c) << by) >> 32;
-    const unsigned long third = ((static_cast<unsigned long>(c) << 32 | d) << by) >> 32;
-    const unsigned long low = m * second + (m * third >> 32), part = (m * first << 32) + low; /* of a turn, in 2^-64 */
-    const unsigned quarters = static_cast<unsigned>((part + (1ul << 61)) >> 62);
-    const long left = static_cast<long>(part - (static_cast<unsigned long>(quarters) << 62));
-    const unsigned upper = static_cast<unsigned>(left >> 32), lower = static_cast<unsigned>(left);
-    const float p = static_cast<float>(static_cast<int>(upper) >> 8) * 0x1p-24f;
-    const float q = static_cast<float>((upper & 0xff) << 16 | lower >> 16) * 0x1p-48f, t = p + q;
-    const float rest = (q - (t - p)) + static_cast<float>(lower & 0xffff) * 0x1p-64f;
-    const float r = t * 0x1.921fb6p+2f;
-    return { r, simgen_fma(t, 0x1.921fb6p+2f, -r) + simgen_fma(t, -0x1.777a5cp-23f, rest * 6.28318531f), quarters };
-}
-static inline __device__ float simgen_sine_of(simgen_rest_of_turn at)
-{
-    const float z = at.high * at.high;
-    float p = 1.0f / 362880;
-    p = simgen_fma(p, z, -1.0f / 5040);
-    p = simgen_fma(p, z, 1.0f / 120);
-    p = simgen_fma(p, z, -1.0f / 6);
-    return at.high + simgen_fma(at.high * z, p, simgen_fma(-0.5f * z, at.low, at.low));
-}
-static inline __device__ float simgen_cosine_of(simgen_rest_of_turn at)
-{
-    const float z = at.high * at.high, half = 0.5f * z, w = 1.0f - half;
-    float p = -1.0f / 3628800;
-    p = simgen_fma(p, z, 1.0f / 40320);
-    p = simgen_fma(p, z, -1.0f / 720);
-    p = simgen_fma(p, z, 1.0f / 24);
-    return w + (((1.0f - w) - half) + simgen_fma(z * z, p, -at.high * at.low));
-}
-static inline __device__ void simgen_both_of(simgen_rest_of_turn at, float *s, float *c)
-{
-    const float a = simgen_sine_of(at), b = simgen_cosine_of(at);
-    const float sine = at.quarters & 1 ? b : a, cosine = at.quarters & 1 ? a : b;
-    *s = at.quarters & 2 ? -sine : sine;
-    *c = (at.quarters + 1) & 2 ? -cosine : cosine;
-}
-static inline __device__ void sincosf(float x, float *s, float *c)
-{
-    const float a = __builtin_fabsf(x);
-    simgen_both_of(a < 0x1p8f ? simgen_within_turns(a) : simgen_beyond_turns(a), s, c);
-    *s = a < __builtin_inff() ? copysignf(1.0f, x) * *s : __builtin_nanf("");
-    *c = a < __builtin_inff() ? *c : __builtin_nanf("");
-}
+#define SIMGEN_SINGLE(name)                                                                                          \
+    static inline __device__ float name##f(float x) { return simgen_f_##name(x); }                                   \
+    template <simgen_single T> static inline __device__ float name(T x) { return simgen_f_##name(x); }
+SIMGEN_SINGLE(exp) SIMGEN_SINGLE(exp2) SIMGEN_SINGLE(exp10) SIMGEN_SINGLE(expm1) SIMGEN_SINGLE(cosh) SIMGEN_SINGLE(sinh) SIMGEN_SINGLE(tanh)
+SIMGEN_SINGLE(log) SIMGEN_SINGLE(log2) SIMGEN_SINGLE(log10) SIMGEN_SINGLE(log1p) SIMGEN_SINGLE(asinh) SIMGEN_SINGLE(acosh) SIMGEN_SINGLE(atanh)
+SIMGEN_SINGLE(sin) SIMGEN_SINGLE(cos) SIMGEN_SINGLE(tan) SIMGEN_SINGLE(sinpi) SIMGEN_SINGLE(cospi)
+SIMGEN_SINGLE(asin) SIMGEN_SINGLE(acos) SIMGEN_SINGLE(atan)
+SIMGEN_SINGLE(rsqrt) SIMGEN_SINGLE(cbrt) SIMGEN_SINGLE(rcbrt)
+SIMGEN_SINGLE(erf) SIMGEN_SINGLE(erfc) SIMGEN_SINGLE(erfcx) SIMGEN_SINGLE(normcdf) SIMGEN_SINGLE(lgamma) SIMGEN_SINGLE(tgamma)
+static inline __device__ void sincosf(float x, float *s, float *c) { *s = sinf(x), *c = cosf(x); }
 static inline __device__ void sincos(float x, float *s, float *c) { sincosf(x, s, c); }
-static inline __device__ float sinf(float x) { float s, c; sincosf(x, &s, &c); return s; }
-static inline __device__ float sin(float x) { return sinf(x); }
-static inline __device__ float cosf(float x) { float s, c; sincosf(x, &s, &c); return c; }
-static inline __device__ float cos(float x) { return cosf(x); }
-static inline __device__ float tanf(float x) { float s, c; sincosf(x, &s, &c); return s / c; }
-static inline __device__ float tan(float x) { return tanf(x); }
-static inline __device__ void sincospif(float x, float *s, float *c)
-{
-    x = __builtin_fabsf(x) < 0x1p24f ? x : x - x; /* whole turns */
-    const float k = __builtin_rintf(2.0f * x), left = simgen_fma(k, -0.5f, x), r = left * 0x1.921fb6p+1f;
-    const float quarters = k - 4.0f * __builtin_floorf(0.25f * k);
-    simgen_both_of({ r, simgen_fma(left, -0x1.777a5cp-24f, simgen_fma(left, 0x1.921fb6p+1f, -r)), static_cast<unsigned>(static_cast<int>(quarters)) }, s, c);
-    *s = k == 2.0f * x && !(static_cast<int>(quarters) & 1) ? copysignf(0.0f, x) : *s;
-}
-static inline __device__ float sinpif(float x) { float s, c; sincospif(x, &s, &c); return s; }
-static inline __device__ float cospif(float x) { float s, c; sincospif(x, &s, &c); return c; }
-/* 2^k (1 + p) - 1 of the part of x that is no multiple k of ln 2; p by its Taylor series. */
-static inline __device__ float expm1f(float x)
-{
-    const float limited = simgen_limited(x, -18.0f, 89.0f), k = __builtin_rintf(limited * 1.44269504f);
-    const float r = (limited - k * 0x1.62e400p-1f) - k * 0x1.7f7d1cp-20f;
-    float p = 1.0f;
-    for (int n = 8; n > 1; n--)
-        p = simgen_fma(r * (1.0f / static_cast<float>(n)), p, 1.0f);
-    const float half = __builtin_bit_cast(float, static_cast<int>(k) + 126 << 23);
-    const float y = 2.0f * simgen_fma(half, r * p, half - 0.5f);
-    return x == 0.0f ? x : y;
-}
-static inline __device__ float tanhf(float x)
-{
-    const float a = __builtin_fabsf(x), e = expm1f(a < 10.0f ? 2.0f * a : 20.0f);
-    const float q = (a < 0.6f ? e : 2.0f) / (e + 2.0f);
-    return copysignf(x != x || a < 0x1p-9f ? a - a * a * a * 0.333333333f : a < 0.6f ? q : 1.0f - q, x);
-}
-static inline __device__ float tanh(float x) { return tanhf(x); }
-static inline __device__ float powf(float x, float y)
-{
-    if (y == 0.0f)
-        return 1.0f;
-    const float r = simgen_exp2(y * simgen_log2(__builtin_fabsf(x)));
-    if (x >= 0.0f)
-        return r;
-    return y != __builtin_floorf(y) ? __builtin_nanf("") : y * 0.5f != __builtin_floorf(y * 0.5f) ? -r : r;
-}
+static inline __device__ void sincospif(float x, float *s, float *c) { *s = sinpif(x), *c = cospif(x); }
+static inline __device__ float atan2f(float y, float x) { return simgen_f_atan2(y, x); }
+static inline __device__ float powf(float x, float y) { return simgen_f_pow(x, y); }
+static inline __device__ float powif(float x, int y) { return simgen_whole_power(x, y); }
 static inline __device__ float pow(float x, float y) { return powf(x, y); }
-template <simgen_whole T> static inline __device__ float pow(float x, T y) { return powf(x, static_cast<float>(y)); }
+template <simgen_whole T> static inline __device__ float pow(float x, T y) { return simgen_whole_power(x, static_cast<int>(y)); }
 static inline __device__ double pow(double x, double y) { return simgen_power(x, y); }
 static inline __device__ double pow(double x, float y) { return simgen_power(x, y); }
 static inline __device__ double pow(float x, double y) { return simgen_power(x, y); }
 template <simgen_whole T> static inline __device__ double pow(double x, T y) { return simgen_power(x, static_cast<double>(y)); }
 template <simgen_whole S, class T> static inline __device__ double pow(S x, T y) { return simgen_power(static_cast<double>(x), static_cast<double>(y)); }
-/* What has no instruction is computed in float64. */
-#define SIMGEN_BY_DOUBLE(name)                                                                                       \
-    static inline __device__ float name##f(float x) { return static_cast<float>(name(static_cast<double>(x))); }     \
-    static inline __device__ float name(float x) { return name##f(x); }
-SIMGEN_BY_DOUBLE(erfc)
-static inline __device__ float log1pf(float x)
-{
-    const float u = 1.0f + x;
-    return u == 1.0f ? x : u == __builtin_inff() ? u : logf(u) * (x / (u - 1.0f));
-}
-/* Half of e^|x|, which is a number where e^|x| is none. */
-static inline __device__ float simgen_half_exp(float x) { return simgen_exp(__builtin_fabsf(x), -1); }
-static inline __device__ float coshf(float x) { const float a = simgen_half_exp(x); return a + 0.25f / a; }
-static inline __device__ float sinhf(float x)
-{
-    const float a = simgen_half_exp(x), z = x * x;
-    float p = 1.0f / 39916800;
-    p = simgen_fma(p, z, 1.0f / 362880);
-    p = simgen_fma(p, z, 1.0f / 5040);
-    p = simgen_fma(p, z, 1.0f / 120);
-    p = simgen_fma(p, z, 1.0f / 6);
-    return x != x ? x : __builtin_fabsf(x) < 1.0f ? simgen_fma(p * z, x, x) : copysignf(a - 0.25f / a, x);
-}
-/* As in float64, halved twice. */
-static inline __device__ float atanf(float x)
-{
-    const bool large = __builtin_fabsf(x) > 1.0f;
-    float t = large ? 1.0f / __builtin_fabsf(x) : __builtin_fabsf(x);
-    for (int i = 0; i < 2; i++)
-        t = t / (1.0f + sqrtf(simgen_fma(t, t, 1.0f)));
-    const float z = t * t;
-    float p = 1.0f / 9;
-    p = simgen_fma(p, -z, 1.0f / 7);
-    p = simgen_fma(p, -z, 1.0f / 5);
-    p = simgen_fma(p, -z, 1.0f / 3);
-    const float y = 4.0f * simgen_fma(p * -z, t, t);
-    return x != x ? x : copysignf(large ? 1.57079633f - y : y, x);
-}
-static inline __device__ float atan2f(float y, float x)
-{
-    if (x == 0.0f && y == 0.0f)
-        return copysignf(signbit(x) ? 3.14159265f : 0.0f, y);
-    const float a = atanf(__builtin_fabsf(y) / __builtin_fabsf(x));
-    return copysignf(signbit(x) ? 3.14159265f - a : a, y);
-}
-static inline __device__ float asinf(float x) { return atan2f(x, sqrtf((1.0f - x) * (1.0f + x))); }
-static inline __device__ float acosf(float x) { return atan2f(sqrtf((1.0f - x) * (1.0f + x)), x); }
-/* A Taylor series within 1/2; beyond it Abramowitz and Stegun 7.1.26, which is within 1.5e-7. */
-static inline __device__ float erff(float x)
-{
-    const float a = __builtin_fabsf(x), z = x * x;
-    float p = 1.0f / 9360;
-    p = simgen_fma(p, -z, 1.0f / 1320);
-    p = simgen_fma(p, -z, 1.0f / 216);
-    p = simgen_fma(p, -z, 1.0f / 42);
-    p = simgen_fma(p, -z, 0.1f);
-    p = simgen_fma(p, -z, 1.0f / 3);
-    const float near = 1.12837917f * simgen_fma(p * -z, x, x);
-    const float t = 1.0f / simgen_fma(0.3275911f, a, 1.0f);
-    float q = 1.061405429f;
-    q = simgen_fma(q, t, -1.453152027f);
-    q = simgen_fma(q, t, 1.421413741f);
-    q = simgen_fma(q, t, -0.284496736f);
-    q = simgen_fma(q, t, 0.254829592f);
-    return a < 0.5f ? near : copysignf(1.0f - q * t * expf(-z), x);
-}
-#define SIMGEN_SINGLE(name) static inline __device__ float name(float x) { return name##f(x); }
-SIMGEN_SINGLE(expm1) SIMGEN_SINGLE(log1p) SIMGEN_SINGLE(cosh) SIMGEN_SINGLE(sinh) SIMGEN_SINGLE(atan)
-SIMGEN_SINGLE(asin) SIMGEN_SINGLE(acos) SIMGEN_SINGLE(erf)
-static inline __device__ double cbrt(double x) { return x == 0.0 ? x : copysign(exp(log(__builtin_fabs(x)) / 3.0), x); }
-static inline __device__ float cbrtf(float x)
-{
-    const float a = __builtin_fabsf(x), y = simgen_exp2(simgen_log2(a) * 0.333333333f);
-    return a > 0.0f && a < __builtin_inff() ? copysignf(y - (y * y * y - a) / (3.0f * y * y), x) : x;
-}
-SIMGEN_SINGLE(cbrt)
 SIMGEN_WHOLE1(exp) SIMGEN_WHOLE1(log) SIMGEN_WHOLE1(log2) SIMGEN_WHOLE1(log10) SIMGEN_WHOLE1(sin) SIMGEN_WHOLE1(cos)
 SIMGEN_WHOLE1(tan) SIMGEN_WHOLE1(atan) SIMGEN_WHOLE1(tanh)
 SIMGEN_FUNCTION2(atan2, atan2f, simgen_angle)
-static inline __device__ float normcdff(float x) { return static_cast<float>(0.5 * erfc(-0.70710678118654752 * x)); }
 static inline __device__ float __saturatef(float x) { return x > 0.0f ? x < 1.0f ? x : 1.0f : 0.0f; }
 
 static inline __device__ float __expf(float x) { return simgen_exp2(x * 1.44269504f); }
 static inline __device__ float __exp10f(float x) { return simgen_exp2(x * 3.32192809f); }
-#define __logf logf
-#define __log2f log2f
-#define __log10f log10f
+static inline __device__ float __logf(float x) { return simgen_log2(x) * 0.693147181f; }
+static inline __device__ float __log2f(float x) { return simgen_log2(x); }
+static inline __device__ float __log10f(float x) { return simgen_log2(x) * 0.301029996f; }
 #ifdef SIMGEN_HOST /* which has no such instructions */
 #define __sinf sinf
 #define __cosf cosf
@@ -603,18 +230,16 @@ static inline __device__ float __exp10f(float x) { return simgen_exp2(x * 3.3219
 #endif
 static inline __device__ float __tanf(float x) { return __sinf(x) / __cosf(x); }
 static inline __device__ void __sincosf(float x, float *s, float *c) { *s = __sinf(x), *c = __cosf(x); }
-#define __powf powf
+static inline __device__ float __powf(float x, float y) { return simgen_exp2(y * simgen_log2(x)); }
 #define __fsqrt_rn sqrtf
 #define __dsqrt_rn sqrt
 #define __frsqrt_rn rsqrtf
-#define __frcp_rn(a) (1.0f / (a))
-#define __fmaf_rn fmaf
-#define __fma_rn fma
-#define __fdividef(a, b) ((a) / (b))
-#define __fdiv_rn(a, b) ((a) / (b))
-#define __ddiv_rn(a, b) ((a) / (b))
+static inline __device__ float __frcp_rn(float x) { return 1.0f / x; }
 /* As CUDA has them: no sum is fused with such a product. */
 #define SIMGEN_OPERATION_RN(name, op)                                                                                \
     static inline __device__ float __f##name##_rn(float a, float b) { return a op b; }                               \
     static inline __device__ double __d##name##_rn(double a, double b) { return a op b; }
-SIMGEN_OPERATION_RN(add, +) SIMGEN_OPERATION_RN(sub, -) SIMGEN_OPERATION_RN(mul, *)
+SIMGEN_OPERATION_RN(add, +) SIMGEN_OPERATION_RN(sub, -) SIMGEN_OPERATION_RN(mul, *) SIMGEN_OPERATION_RN(div, /)
+static inline __device__ float __fdividef(float a, float b) { return a / b; }
+#define __fmaf_rn fmaf
+#define __fma_rn fma

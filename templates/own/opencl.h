@@ -97,13 +97,6 @@ INLINED void barrier(uint flags)
     OVERLOADED T max(T a, T b) { return __builtin_elementwise_max(a, b); }                              \
     OVERLOADED T min(T a, T b) { return __builtin_elementwise_min(a, b); }                              \
     OVERLOADED T clamp(T x, T low, T high) { return min(max(x, low), high); }
-#define SIMGEN_OF_SINGLES(T)                                                                            \
-    OVERLOADED T exp2(T x) { return __builtin_elementwise_exp2(x); }                                    \
-    OVERLOADED T log2(T x) { return __builtin_elementwise_log2(x); }                                    \
-    OVERLOADED T exp(T x) { return __builtin_elementwise_exp(x); }                                      \
-    OVERLOADED T log(T x) { return __builtin_elementwise_log(x); }                                      \
-    OVERLOADED T sin(T x) { return __builtin_elementwise_sin(x); }                                      \
-    OVERLOADED T cos(T x) { return __builtin_elementwise_cos(x); }
 /* mad, mix and dot may round once or twice: as the source's own products and sums do. */
 SIMGEN_FUSING(SIMGEN_CONTRACT)
 SIMGEN_FLOATS(SIMGEN_OF_FLOATS)
@@ -134,24 +127,46 @@ SIMGEN_FLOATS(SIMGEN_FMA)
 #endif
 SIMGEN_FLOATS(SIMGEN_OF_ALL)
 SIMGEN_INTEGERS(SIMGEN_OF_ALL)
-SIMGEN_OF_SINGLES(float) SIMGEN_OF_SINGLES(float2) SIMGEN_OF_SINGLES(float4)
-OVERLOADED float tanh(float x)
-{
-    const float e = exp2(-2.88539008f * fabs(x));
-    return __builtin_copysignf((1.0f - e) / (1.0f + e), x);
-}
-OVERLOADED float pow(float x, float y)
-{
-    if (y == 0.0f)
-        return 1.0f;
-    const float r = exp2(y * log2(fabs(x)));
-    return x >= 0.0f ? r : y != floor(y) ? NAN : (long)y & 1 ? -r : r;
-}
 OVERLOADED float sign(float x) { return x != x ? 0.0f : x == 0.0f ? x : __builtin_copysignf(1.0f, x); }
 OVERLOADED float step(float edge, float x) { return x < edge ? 0.0f : 1.0f; }
-OVERLOADED float exp10(float x) { return exp2(x * 3.32192809f); }
-OVERLOADED float log10(float x) { return log2(x) * 0.301029996f; }
-OVERLOADED float fmod(float a, float b) { return __builtin_fmodf(a, b); }
+#define SIMGEN_NUMBER INLINED
+#define SIMGEN_WORD(x) __builtin_astype(x, uint)
+#define SIMGEN_FLOAT(x) __builtin_astype(x, float)
+#define SIMGEN_LONG_BITS(x) __builtin_astype(x, ulong)
+#define SIMGEN_DOUBLE(x) __builtin_astype(x, double)
+INLINED float simgen_exp2(float x) { return __builtin_amdgcn_exp2f(x); }
+INLINED float simgen_log2(float x) { return __builtin_amdgcn_logf(x); }
+INLINED double simgen_rcp(double x) { return __builtin_amdgcn_rcp(x); }
+INLINED float simgen_rsq(float x) { return __builtin_amdgcn_rsqf(x); }
+INLINED float simgen_turns(float x) { return __builtin_amdgcn_fractf(x * 0.159154943f); }
+#include "numbers.h"
+#define SIMGEN_EACH1(R, T, n, name)                                                                     \
+    OVERLOADED R##n name(T##n x) { R##n r; for (int i = 0; i < n; i++) r[i] = name((T)x[i]); return r; }
+#define SIMGEN_EACH2(R, T, n, name)                                                                     \
+    OVERLOADED R##n name(T##n a, T##n b) { R##n r; for (int i = 0; i < n; i++) r[i] = name((T)a[i], (T)b[i]); return r; }
+#define SIMGEN_SIZES(DO, ...) DO(__VA_ARGS__, 2) DO(__VA_ARGS__, 3) DO(__VA_ARGS__, 4) DO(__VA_ARGS__, 8) DO(__VA_ARGS__, 16)
+#define SIMGEN_EACH_FLOAT(name, n) SIMGEN_EACH1(float, float, n, name)
+#define SIMGEN_EACH_PAIR(name, n) SIMGEN_EACH2(float, float, n, name)
+#define SIMGEN_FLOAT1(name, value) OVERLOADED float name(float x) { return value; } SIMGEN_SIZES(SIMGEN_EACH_FLOAT, name)
+#define SIMGEN_FLOAT2(name, value) OVERLOADED float name(float x, float y) { return value; } SIMGEN_SIZES(SIMGEN_EACH_PAIR, name)
+#define SIMGEN_SINGLE(name) SIMGEN_FLOAT1(name, simgen_f_##name(x))
+SIMGEN_SINGLE(exp) SIMGEN_SINGLE(exp2) SIMGEN_SINGLE(exp10) SIMGEN_SINGLE(expm1) SIMGEN_SINGLE(cosh) SIMGEN_SINGLE(sinh) SIMGEN_SINGLE(tanh)
+SIMGEN_SINGLE(log) SIMGEN_SINGLE(log2) SIMGEN_SINGLE(log10) SIMGEN_SINGLE(log1p) SIMGEN_SINGLE(asinh) SIMGEN_SINGLE(acosh) SIMGEN_SINGLE(atanh)
+SIMGEN_SINGLE(sin) SIMGEN_SINGLE(cos) SIMGEN_SINGLE(tan) SIMGEN_SINGLE(sinpi) SIMGEN_SINGLE(cospi) SIMGEN_SINGLE(asin) SIMGEN_SINGLE(acos)
+SIMGEN_SINGLE(atan) SIMGEN_SINGLE(cbrt) SIMGEN_SINGLE(erf) SIMGEN_SINGLE(erfc) SIMGEN_SINGLE(lgamma) SIMGEN_SINGLE(tgamma)
+SIMGEN_FLOAT2(pow, simgen_f_pow(x, y)) SIMGEN_FLOAT2(powr, x < 0.0f ? NAN : simgen_f_pow(x, y)) SIMGEN_FLOAT2(fmod, simgen_f_fmod(x, y))
+SIMGEN_FLOAT2(remainder, simgen_f_remainder(x, y)) SIMGEN_FLOAT2(atan2, simgen_f_atan2(x, y)) SIMGEN_FLOAT2(hypot, simgen_f_length(x, y, 0.0f, 0.0f))
+SIMGEN_FLOAT2(copysign, __builtin_copysignf(x, y)) SIMGEN_FLOAT2(fdim, x <= y ? 0.0f : x - y)
+SIMGEN_FLOAT1(radians, x * 0.0174532925f) SIMGEN_FLOAT1(degrees, x * 57.2957795f)
+OVERLOADED float pown(float x, int y) { return simgen_whole_power(x, y); }
+/* The instructions. */
+#define SIMGEN_FAST(name, value) SIMGEN_FLOAT1(native_##name, value) SIMGEN_FLOAT1(half_##name, value)
+SIMGEN_FAST(exp, simgen_exp2(x * 1.44269504f)) SIMGEN_FAST(exp2, simgen_exp2(x)) SIMGEN_FAST(exp10, simgen_exp2(x * 3.32192809f))
+SIMGEN_FAST(log, simgen_log2(x) * 0.693147181f) SIMGEN_FAST(log2, simgen_log2(x)) SIMGEN_FAST(log10, simgen_log2(x) * 0.301029996f)
+SIMGEN_FAST(sqrt, __builtin_elementwise_sqrt(x)) SIMGEN_FAST(rsqrt, simgen_rsq(x)) SIMGEN_FAST(recip, 1.0f / x)
+SIMGEN_FAST(sin, __builtin_amdgcn_sinf(simgen_turns(x))) SIMGEN_FAST(cos, __builtin_amdgcn_cosf(simgen_turns(x)))
+SIMGEN_FAST(tan, __builtin_amdgcn_sinf(simgen_turns(x)) / __builtin_amdgcn_cosf(simgen_turns(x)))
+SIMGEN_FLOAT2(native_divide, x / y) SIMGEN_FLOAT2(native_powr, simgen_exp2(y * simgen_log2(x)))
 
 /* Whole numbers of all sizes: of one, and each element of a vector by itself. */
 #define SIMGEN_BITS(T) (8 * (int)sizeof(T))
@@ -194,10 +209,6 @@ OVERLOADED ulong mul_hi(ulong a, ulong b)
 OVERLOADED long mul_hi(long a, long b) { return (long)mul_hi((ulong)a, (ulong)b) - (a < 0 ? b : 0) - (b < 0 ? a : 0); }
 #define SIMGEN_MAD_HI(T, n)                                                                             \
     OVERLOADED T##n mad_hi(T##n a, T##n b, T##n c) { return mul_hi(a, b) + c; }
-#define SIMGEN_EACH1(R, T, n, name)                                                                     \
-    OVERLOADED R##n name(T##n x) { R##n r; for (int i = 0; i < n; i++) r[i] = name((T)x[i]); return r; }
-#define SIMGEN_EACH2(R, T, n, name)                                                                     \
-    OVERLOADED R##n name(T##n a, T##n b) { R##n r; for (int i = 0; i < n; i++) r[i] = name((T)a[i], (T)b[i]); return r; }
 #define SIMGEN_WHOLES(T, U, n)                                                                          \
     SIMGEN_EACH1(U, T, n, abs) SIMGEN_EACH2(U, T, n, abs_diff) SIMGEN_EACH2(T, T, n, add_sat)           \
     SIMGEN_EACH2(T, T, n, sub_sat) SIMGEN_EACH2(T, T, n, hadd) SIMGEN_EACH2(T, T, n, rhadd)             \
@@ -210,7 +221,6 @@ OVERLOADED long mul_hi(long a, long b) { return (long)mul_hi((ulong)a, (ulong)b)
 #define SIMGEN_MOVED(T, n)                                                                              \
     SIMGEN_LOAD(__global, T, n) SIMGEN_LOAD(__local, T, n) SIMGEN_LOAD(__private, T, n) SIMGEN_LOAD(__constant, T, n) SIMGEN_LOAD(, T, n) \
     SIMGEN_STORE(__global, T, n) SIMGEN_STORE(__local, T, n) SIMGEN_STORE(__private, T, n) SIMGEN_STORE(, T, n)
-#define SIMGEN_SIZES(DO, ...) DO(__VA_ARGS__, 2) DO(__VA_ARGS__, 3) DO(__VA_ARGS__, 4) DO(__VA_ARGS__, 8) DO(__VA_ARGS__, 16)
 #define SIMGEN_VECTOR_TYPES(T, U) SIMGEN_MAD_HI(T, ) SIMGEN_SIZES(SIMGEN_WHOLES, T, U) SIMGEN_SIZES(SIMGEN_MOVED, T)
 SIMGEN_VECTOR_TYPES(char, uchar) SIMGEN_VECTOR_TYPES(uchar, uchar) SIMGEN_VECTOR_TYPES(short, ushort)
 SIMGEN_VECTOR_TYPES(ushort, ushort) SIMGEN_VECTOR_TYPES(int, uint) SIMGEN_VECTOR_TYPES(uint, uint)
@@ -250,18 +260,6 @@ SIMGEN_COPIES(float2) SIMGEN_COPIES(float4) SIMGEN_COPIES(int2) SIMGEN_COPIES(in
 OVERLOADED int isnan(float x) { return x != x; }
 OVERLOADED float select(float a, float b, int c) { return c ? b : a; }
 OVERLOADED int select(int a, int b, int c) { return c ? b : a; }
-#define native_exp exp
-#define native_exp2 exp2
-#define native_log log
-#define native_log2 log2
-#define native_sqrt sqrt
-#define native_rsqrt rsqrt
-#define native_sin sin
-#define native_cos cos
-#define native_divide(a, b) ((a) / (b))
-#define native_recip(a) (1.0f / (a))
-#define native_powr pow
-#define powr pow
 
 #define SIMGEN_ATOMICS(space, T)                                                                        \
     OVERLOADED T atomic_add(volatile space T *p, T v) { return __scoped_atomic_fetch_add(p, v, __ATOMIC_RELAXED, __MEMORY_SCOPE_DEVICE); } \

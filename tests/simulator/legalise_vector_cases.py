@@ -237,6 +237,8 @@ def _wide() -> list[Row]:
             CDNA3),
         Row("w_mov64_2", "v_mov_b32_e32 v11, 7; v_mov_b64_e32 v[10:11], 0x3e8",
             lambda w: pair(np.full(w.items, 0x3E8, np.int64)), CDNA3),
+        Row("w_mov64_3", "v_mov_b64_e32 v[10:11], -4.0",
+            lambda w: pair(np.full(w.items, -4.0).view(np.int64)), CDNA3),
         Row("w_shl", "v_lshlrev_b64 v[10:11], 7, v[4:5]",
             lambda w: pair(w.u64(2) << np.uint64(7))),
         Row("w_shl_var", "v_lshlrev_b64 v[10:11], v2, v[4:5]",

@@ -20,15 +20,26 @@ if TYPE_CHECKING:
 ONE_OVER_TWO_PI = 0x3FC45F306DC9C882  # what "0.15915494" stands for in 64 bits
 
 
-def constant(site: Site, value: float) -> str:
+def words(constant: str) -> tuple[str, str]:
+    """The low and the high one of a 64-bit float that is written in decimals."""
+    bits = int.from_bytes(struct.pack("<d", float(constant)), "little")
+    bits = ONE_OVER_TWO_PI if constant == "0.15915494" else bits
+    return hex(bits & 0xFFFFFFFF), hex(bits >> 32)
+
+
+def constant(site: Site, value: str | float) -> str:
     """A pair of vector registers with a 64-bit float."""
-    return _bits(site, int.from_bytes(struct.pack("<d", value), "little"))
+    return _moved(site, *words(str(value)))
 
 
 def _bits(site: Site, bits: int) -> str:
-    pair, low, high = site.vgpr_pair()
-    site.put("v_mov_b32_e32", low, hex(bits & 0xFFFFFFFF))
-    site.put("v_mov_b32_e32", high, hex(bits >> 32))
+    return _moved(site, hex(bits & 0xFFFFFFFF), hex(bits >> 32))
+
+
+def _moved(site: Site, *of_halves: str) -> str:
+    pair, *halves = site.vgpr_pair()
+    for register, word in zip(halves, of_halves, strict=True):
+        site.put("v_mov_b32_e32", register, word)
     return pair
 
 
@@ -64,10 +75,8 @@ def _source(site: Site, operand: str) -> str:
         body = _bits(site, value << 32 & 0xFFFFFFFF00000000)  # a literal is the upper half
     elif value is not None:
         body = _bits(site, value & 0xFFFFFFFFFFFFFFFF)
-    elif body == "0.15915494":
-        body = _bits(site, ONE_OVER_TWO_PI)
     else:
-        body = constant(site, float(body))
+        body = constant(site, body)
     body = f"|{body}|" if absolute else body
     return f"-{body}" if neg else body
 

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import re
 import struct
+from functools import partial
 from typing import TYPE_CHECKING
 
 from simgen.compile.legalise import vector_float
 from simgen.compile.legalise.assembly import integer, is_constant, source_modifiers
-from simgen.compile.legalise.table import RULES, rule
+from simgen.compile.legalise.table import GFX942, RULES, rule
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -54,8 +55,9 @@ def widened(site: Site, operand: str, convert: Callable[[Site, str, str], None])
     return held
 
 
-def _widen_bits(site: Site, result: str, x: str) -> None:
-    """The bits in their new place, times 2^112: exact, and subnormals become normal.
+def _widen_bits(site: Site, result: str, x: str, *, scaled: bool = True) -> None:
+    """The bits in their new place, times 2^112: exact, and subnormals become normal, unless they
+    are not `scaled`.
 
     Infinity and NaNs get the largest exponent.
     """
@@ -66,7 +68,8 @@ def _widen_bits(site: Site, result: str, x: str) -> None:
     site.put("v_cmp_ge_u32_e64", mask, bits, special)
     site.put("v_lshlrev_b32_e32", bits, "13", bits)
     site.put("v_or_b32_e32", special, "0x7f800000", bits)
-    site.put("v_mul_f32_e32", bits, TWO_TO_112, bits)
+    if scaled:
+        site.put("v_mul_f32_e32", bits, TWO_TO_112, bits)
     site.select(bits, bits, special, mask)
     site.put("v_and_b32_e32", sign, SIGN_16, x)
     site.put("v_lshlrev_b32_e32", sign, "16", sign)
@@ -126,6 +129,32 @@ def arithmetic(site: Site) -> None:
     as_half(site, result, held)
 
 
+@rule("v_ceil_f16* v_floor_f16* v_trunc_f16* v_rndne_f16* v_rcp_f16* v_sqrt_f16* v_rsq_f16*")
+@rule("v_div_fixup_f16")
+def by_float(site: Site) -> None:
+    """As 32-bit floats: whole numbers are the same, and others are rounded once more."""
+    result, *sources = site.item.operands
+    held = site.vgpr()
+    short = "" if "fixup" in site.item.mnemonic else "_e32"
+    name = re.sub(r"_f16.*", f"_f32{short}", site.item.mnemonic)
+    site.become(name, held, *(as_float(site, x) for x in sources))
+    if name in RULES[site.arch]:
+        RULES[site.arch][name](site)
+    else:
+        site.out.append(site.item)
+    as_half(site, result, held)
+
+
+@rule("v_cvt_f16_i16* v_cvt_f16_u16*")
+def of_whole(site: Site) -> None:
+    """By a 32-bit float, which has all numbers of 16 bits."""
+    result, x = site.item.operands
+    held, letter = site.vgpr(), "i" if "_i16" in site.item.mnemonic else "u"
+    site.put(f"v_bfe_{letter}32", held, site.in_vgpr(x), "0", "16")
+    site.put(f"v_cvt_f32_{letter}32_e32", held, held)
+    as_half(site, result, held)
+
+
 @rule("v_max_f16* v_min_f16*")
 def extreme(site: Site) -> None:
     """A NaN loses against a number. What comes out was a 16-bit float before."""
@@ -155,3 +184,11 @@ def compare(site: Site) -> None:
         RULES[site.arch][name](site)
     else:
         site.out.append(site.item)
+
+
+@rule("v_cmp_class_f16*", GFX942)
+def classify(site: Site) -> None:
+    """A 32-bit float of the same class."""
+    result, x, mask = site.item.operands
+    held = widened(site, x, partial(_widen_bits, scaled=False))
+    site.put("v_cmp_class_f32_e64", result, held, mask)

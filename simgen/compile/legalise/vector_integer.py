@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from simgen.compile.legalise.assembly import integer, registers
+from simgen.compile.legalise import doubles
+from simgen.compile.legalise.assembly import integer, is_inline, registers
 from simgen.compile.legalise.table import GFX803, GFX942, rule
 
 if TYPE_CHECKING:
@@ -224,7 +225,10 @@ def move_64(site: Site) -> None:
     """MGPUSim copies one half."""
     result, source = site.item.operands
     low, high = registers(result)
-    from_low, from_high = site.halves(source)
+    if is_inline(source) and integer(source) is None:  # a float of 64 bits
+        from_low, from_high = doubles.words(source)
+    else:
+        from_low, from_high = site.halves(source)
     site.put("v_mov_b32_e32", low, from_low)
     site.put("v_mov_b32_e32", high, from_high)
 
