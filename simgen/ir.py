@@ -206,6 +206,11 @@ HIP_MACROS: tuple[tuple[str, str], ...] = (
     ("__HIP__", "1"), ("__HIPCC__", "1"), ("__HIP_PLATFORM_AMD__", "1"),
     ("__HIP_DEVICE_COMPILE__", "1"), ("USE_ROCM", "1"),
 )  # fmt: skip
+# What hipcc defines beside nvcc's macros for NVIDIA's GPUs, and lanes as sources may ask for them.
+NVIDIA_HIP_MACROS: tuple[tuple[str, str], ...] = (
+    ("__HIPCC__", "1"), ("__HIP_PLATFORM_NVIDIA__", "1"),
+    *((name, str(CUDA_WARP)) for name in ("__AMDGCN_WAVEFRONT_SIZE", "__AMDGCN_WAVEFRONT_SIZE__")),
+)  # fmt: skip
 OF_SYSTEM = "#pragma simgen_of_system "  # before the name of an include of the system
 NOT_THERE = "#pragma simgen_not_there "  # before the name of an include that is not beside a source
 MOST_STRUCTURE = 256  # bytes of an argument by value
@@ -227,6 +232,7 @@ class OwnSource:
     defines: tuple[tuple[str, str], ...] = ()  # macros that its build gives it
     warp: int = WAVEFRONT  # lanes that `warpSize` and functions of lanes are of
     contract: str = ""  # which multiply-adds become one (CONTRACTS); "": nobody compiles it here
+    headers: tuple[str, ...] = ()  # of the system, that a source in CUDA includes
 
 
 @dataclass(frozen=True)

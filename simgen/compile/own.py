@@ -13,7 +13,14 @@ from simgen import resources
 from simgen.compile import toolchain, triton
 from simgen.compile.legalise.assembly import CONTRACTED, DYNAMIC_LDS, readable
 from simgen.errors import RefusedError, UsageError, did_you_mean, printable
-from simgen.ir import CUDA_MACROS, CUDA_WARP, HIP_MACROS, VARIABLE_TYPE, Language
+from simgen.ir import (
+    CUDA_MACROS,
+    CUDA_WARP,
+    HIP_MACROS,
+    NVIDIA_HIP_MACROS,
+    VARIABLE_TYPE,
+    Language,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -36,6 +43,17 @@ _OPENCL_CASTS = "".join(
     for t in ("char", "uchar", "short", "ushort", "int", "uint", "long", "ulong", "float", "double")
     for n in ("", 2, 3, 4, 8, 16)
 )
+# What NVRTC takes of CUDA's headers, where it finds them.
+_OF_TOOLKIT = re.compile(
+    r"(?:cuda_(?:fp|bf)\d+|mma|cooperative_groups|cuda_pipeline(?:_primitives)?|cuComplex"
+    r"|cuda_awbarrier(?:_primitives)?|curand_kernel)\.h|(?:cooperative_groups|cuda|cub)/[\w./]+"
+)
+_GROUPS = tuple(f"cooperative_groups/{name}.h" for name in ("reduce", "scan"))
+# Of CUDA, which HIP has with operators.
+_VECTORS = (
+    "float", "double", "int", "uint", "char", "uchar", "short", "ushort", "long", "ulong",
+    "longlong", "ulonglong",
+)  # fmt: skip
 _OF_CLANG = ("__AMDGCN__", "__AMDGPU__", "__AMD__")  # that nvcc has not
 _C_LINKAGE = re.compile(r'extern\s+"C"\s*(\{?)')
 # On the first directive of a function, which says who sees it (`.protected`, `.hidden`, ...), or of
@@ -122,7 +140,7 @@ def device_text(own: OwnSource, *, flat: bool = False, rounded: bool = False) ->
     ahead += f"#define SIMGEN_ROUNDED {int(rounded)}\n"
     if own.language is Language.OPENCL:
         return (
-            f"{ahead}{header('opencl.h')}{_OPENCL_CASTS}{_defines(own)}{_contracting(own)}"
+            f"{ahead}{header('opencl.h')}{_OPENCL_CASTS}{_macros(own.defines)}{_contracting(own)}"
             f'#line 1 "source.cl"\n{own.text}\n'
         )
     return (
@@ -143,8 +161,27 @@ def _contracting(own: OwnSource) -> str:
 
 
 def nvidia_text(own: OwnSource) -> str:
-    """The same for NVRTC, which is told the instance of a template."""
-    return f'{header("hip.h")}{_defines(own)}#line 1 "source.cu"\n{own.text}\n'
+    """The same for NVRTC, which is told the instance of a template. HIP's vectors have constructors
+    and operators there, so its names stand for types of ours."""
+    is_cuda = own.warp == CUDA_WARP
+    renamed_types = "typedef uint3 simgen_uint3_of_cuda;\n" + "".join(
+        f"#define {prefix}{name} simgen_{prefix}{name}\n"
+        for name in (f"{kind}{n}" for kind in _VECTORS for n in range(1, 5))
+        for prefix in ("", "make_")
+        if not is_cuda
+    )
+    wanted = [each for each in own.headers if _OF_TOOLKIT.fullmatch(each)]
+    if wanted:  # all of which may name these types
+        wanted = ["cuda_fp16.h", "cuda_bf16.h", *wanted]
+    if "cooperative_groups.h" in wanted:
+        wanted += _GROUPS
+    included = "".join(f"#if __has_include(<{h}>)\n#include <{h}>\n#endif\n" for h in wanted)
+    ahead = f"{included}#define SIMGEN_CUDA {int(is_cuda)}\n{renamed_types}"
+    macros = "" if is_cuda else _macros(NVIDIA_HIP_MACROS)
+    if own.variables:
+        macros += f'extern "C" {{ __constant__ void *simgen_variables[{len(own.variables)}]; }}\n'
+        macros += "#define simgen_variable(at) simgen_variables[at]\n"
+    return f'{ahead}{header("hip.h")}{macros}{_variables(own)}#line 1 "source.cu"\n{own.text}\n'
 
 
 def host_text(own: OwnSource, name: str) -> str:
@@ -182,23 +219,22 @@ def _dialect(own: OwnSource) -> str:
         known = CUDA_MACROS
         left_out = [*(name for name, _ in HIP_MACROS), *_OF_CLANG]
     given = {name for name, _ in own.defines}
-    made = [f"#define {name} {value}\n" for name, value in known if name not in given]
-    return "".join(f"#undef {name}\n" for name, _ in known) + "".join(
-        [f"#undef {name}\n" for name in left_out] + made
-    )
+    made = _macros(each for each in known if each[0] not in given)
+    undone = [*(name for name, _ in known), *left_out]
+    return "".join(f"#undef {name}\n" for name in undone) + made
 
 
 def _variables(own: OwnSource) -> str:
     """What its build defines, and what makes names of variables stand for what the launcher gives
     with each launch."""
-    return _defines(own) + "".join(
+    return _macros(own.defines) + "".join(
         f"#define {name} (*static_cast<{VARIABLE_TYPE}{name} *>(simgen_variable({at})))\n"
         for at, name in enumerate(own.variables)
     )
 
 
-def _defines(own: OwnSource) -> str:
-    return "".join(f"#define {name} {value}\n" for name, value in own.defines)
+def _macros(given: Iterable[tuple[str, str]]) -> str:
+    return "".join(f"#define {name} {value}\n" for name, value in given)
 
 
 def _instance(entry: str) -> str:

@@ -35,15 +35,21 @@ def warp(name: str, text: str, defines: Iterable[tuple[str, str]]) -> int:
         return WAVEFRONT
     macros = dict((*CUDA_MACROS, *defines))
     found: set[str] = set()
-    for line in _taken(text, macros):
+    for line in taken(text, macros):
         found.update(_OF_HIP.findall(line))
     return WAVEFRONT if found.difference(macros) else CUDA_WARP
 
 
-def _taken(text: str, macros: dict[str, str]) -> Iterator[str]:
-    """The lines that a compiler with these macros takes; `macros` becomes what it knows there."""
+def taken(text: str, macros: dict[str, str], *, texts: bool = False) -> Iterator[str]:
+    """The lines that a compiler with these macros takes, with or without texts; `macros` becomes
+    what it knows there."""
     branches: list[tuple[bool, bool]] = []  # (taken now, one was taken)
-    code = _NO_CODE.sub(lambda match: re.sub(r"[^\n]+", " ", match[0]), text.replace("\\\n", " "))
+
+    def blank(match: re.Match[str]) -> str:
+        kept = texts and match[0][0] != "/"
+        return match[0] if kept else re.sub(r"[^\n]+", " ", match[0])
+
+    code = _NO_CODE.sub(blank, text.replace("\\\n", " "))
     for line in code.split("\n"):
         now = all(taken for taken, _ in branches)
         match = _DIRECTIVE.match(line)

@@ -12,6 +12,7 @@ from simgen.errors import ConfigError, did_you_mean, printable
 from simgen.frontend import dialect, kernel_pieces, ptx_text, triton_text
 from simgen.ir import (
     CONTRACTS,
+    CUDA_WARP,
     NOT_THERE,
     OF_SYSTEM,
     USUAL_CONTRACT,
@@ -159,7 +160,11 @@ class Files:
             return OwnSource(language, whole, "", arch, defines=defines)
         kept, variables = kernel_pieces.kernels_only(whole, tensors)
         warp = dialect.warp(name, marked, defines)
-        return OwnSource(language, kept, "", arch, variables=variables, defines=defines, warp=warp)
+        included = re.findall(rf"^{OF_SYSTEM}([\w./]+)$", marked, re.M) if warp == CUDA_WARP else ()
+        return OwnSource(
+            language, kept, "", arch, variables=variables, defines=defines, warp=warp,
+            headers=tuple(dict.fromkeys(included)),
+        )  # fmt: skip
 
     def _text(self, name: str, raw: bytes) -> str:
         try:

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, ClassVar
 from simgen.compile import own, render, stages
 from simgen.compile.legalise import cache_policy
 from simgen.errors import RefusedError
-from simgen.ir import Language
+from simgen.frontend import wavefronts
+from simgen.ir import CUDA_WARP, Language
 from simgen.machine import FITTED
 from simgen.targets import launch_rows, machine_file, ncu
 from simgen.targets.base import (
@@ -37,9 +38,6 @@ if TYPE_CHECKING:
     from simgen.targets.base import Job
 
 CUPY_WHEEL = "cupy-cuda13x"  # the extra `cuda` has its lowest version
-
-
-NUMBERS = (1, 2, 4, 8)  # bytes of an argument by value
 
 
 @dataclass(frozen=True)
@@ -71,6 +69,7 @@ class Cuda(Target):
         ),
     }
 
+    own_variables: ClassVar[bool] = True
     own_languages: ClassVar[tuple[Language, ...]] = (Language.HIP, Language.PTX)
 
     l1: str = l1_setting()
@@ -140,15 +139,9 @@ class CudaPackage(Package):
         """Kernels of users: PTX as it is, C++ behind the names that HIP has.
 
         Raises:
-            RefusedError: their loads would have to be others.
+            RefusedError: their loads would have to be others, or they are for AMD's GPUs alone.
         """
         found = {}
-        for launch in workload.launches:
-            if any(value.nbytes not in NUMBERS for value in launch.values):
-                raise RefusedError(
-                    f"{Cuda.name}: kernel {launch.kernel}: it takes a structure by value; pass its "
-                    "members, or build with another --target"
-                )
         for each in workload.kernels:
             if each.source is None:
                 continue
@@ -159,8 +152,14 @@ class CudaPackage(Package):
                 )
             if each.source.language is Language.PTX:
                 found[f"own/{each.name}.ptx"] = File(each.source.text.encode())
-            else:
-                found[f"own/{each.name}.cu"] = File(own.nvidia_text(each.source).encode())
+                continue
+            if each.source.warp != CUDA_WARP and (
+                lacks := wavefronts.fact_and_cure(
+                    each.source.text, each.source.defines, each.block, own.header("nvidia.h")
+                )
+            ):
+                raise RefusedError(f"{Cuda.name}: kernel {each.name}: {lacks[0]}; {lacks[1]}")
+            found[f"own/{each.name}.cu"] = File(own.nvidia_text(each.source).encode())
         return found
 
 

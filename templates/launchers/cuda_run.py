@@ -33,6 +33,7 @@ counters ncu.csv. Where it finds a state.bin there, the layers that are marked i
 
 import csv
 import ctypes
+import importlib.util
 import json
 import math
 import os
@@ -138,6 +139,7 @@ COUNTERS = (
     "device__attribute_max_threads_per_multiprocessor",
 )  # fmt: skip
 PROFILERS = ("/usr/local/cuda/bin/ncu", "/opt/nvidia/nsight-compute/*/ncu")
+MODULES: dict = {}  # of users' kernels, by name
 COUNTING = "SIMGEN_COUNTING"  # in the environment of the program that the profiler starts
 
 
@@ -308,9 +310,8 @@ def calls_of(
         kernel = kernels[launch["kernel"]]
         function, block = functions[kernel["name"]], extents(kernel)
         args, count = [np.uint64(address) for address in args], 1
-        for value in launch.get("values", ()):  # in the order of the parameters
-            args.insert(value["at"], getattr(np, f"uint{8 * value['nbytes']}")(value["bits"]))
         if kernel.get("source"):
+            args = own_arguments(kernel, launch, args)
             check_arguments(function, kernel["name"], [each.nbytes for each in args])
         if chains and (kernel["name"], CHAIN) in functions and joined(launch["grid"]):
             count, strides = chain(launches, addresses, at)
@@ -339,6 +340,27 @@ def sharing(tiles: int, planned: int, units: int) -> int:
     each of so many units."""
     here = count("SIMGEN_UNITS", cupy.cuda.Device().attributes["MultiProcessorCount"])
     return max(1, min(tiles, planned * here // units))
+
+
+def own_arguments(kernel: dict, launch: dict, addresses: list) -> list:
+    """What a user's kernel takes, in the order of its parameters: addresses, numbers, structures
+    with addresses in them. Those of variables of the whole GPU go where its text has them."""
+    given = len(addresses) - len(kernel["source"]["variables"])
+    values = launch.get("values", ())
+    inside = {number for value in values for _, number in value["tensors"]}
+    args = [each for number, each in enumerate(addresses[:given]) if number not in inside]
+    for value in values:
+        words = [value["bits"], *value["more"]]
+        for word, number in value["tensors"]:
+            words[word] = int(addresses[number])
+        raw = b"".join(word.to_bytes(8, "little") for word in words)[: value["nbytes"]]
+        kind = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}.get(len(raw))
+        of = np.frombuffer(raw, kind)[0] if kind else np.frombuffer(raw, np.uint8)
+        args.insert(value["at"], of)  # CuPy passes arrays of NumPy by value
+    if held := np.array(addresses[given:], np.uint64).tobytes():
+        place = MODULES[kernel["name"]].get_global("simgen_variables").ptr
+        cupy.cuda.runtime.memcpy(place, held, len(held), cupy.cuda.runtime.memcpyHostToDevice)
+    return args
 
 
 def check_arguments(function: cupy.RawKernel, name: str, given: list[int]) -> None:
@@ -469,16 +491,35 @@ def own_function(kernel: dict) -> cupy.RawKernel:
         else:
             code = path.read_text()
             separate = kernel["source"]["contract"] == "off" or SEPARATE.search(code)
-            options = OPTIONS if separate else FUSED
+            options = (*(OPTIONS if separate else FUSED), *headers())
             module = cupy.RawModule(code=code, options=options, name_expressions=[entry])
             function = module.get_function(entry)
+            MODULES[name] = module
         assert function.kernel  # it is loaded when it is asked for
     except cupy.cuda.compiler.CompileException as error:
-        stop(2, f"kernel {name}", f"NVRTC refuses it ({refusal(error)}); correct it")
+        wanted = re.findall(r"^#include <(.+)>$", path.read_text(), re.M)
+        folders = [option.removeprefix("-I") for option in headers()]
+        gone = [
+            h for h in wanted if h[-2:] == ".h" and not any(Path(f, h).exists() for f in folders)
+        ]
+        cure = f"nvidia-cuda-runtime has CUDA's {gone[0]}; install it" if gone else "correct it"
+        stop(2, f"kernel {name}", f"NVRTC refuses it ({refusal(error)}); {cure}")
     except cupy.cuda.driver.CUDADriverError as error:
         fact = f"this GPU, of compute capability {cupy.cuda.Device().compute_capability}, does not"
         stop(3, f"kernel {name}", f"{fact} take it ({error}); bring code for it")
     return function
+
+
+def headers() -> list[str]:
+    """Options that name folders of CUDA's own headers: of the CUDA that CuPy has, and of wheels."""
+    found = importlib.util.find_spec("nvidia")
+    wheels = [Path(each) for each in (found.submodule_search_locations if found else None) or ()]
+    cuda = cupy.cuda.get_cuda_path()
+    folders = [Path(cuda) / "include"] if cuda else []
+    major = cupy.cuda.runtime.runtimeGetVersion() // 1000
+    for root in wheels:
+        folders += [root / f"cu{major}/include", root / "cuda_runtime/include"]
+    return [f"-I{each}" for each in folders if (each / "cuda_fp16.h").exists()]
 
 
 def refusal(error: object) -> str:

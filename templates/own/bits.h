@@ -1,4 +1,5 @@
 /* Whole numbers, their bits, and conversions. */
+#ifndef SIMGEN_NVIDIA /* CUDA has them built in */
 static inline __device__ int __popc(unsigned x) { return __builtin_popcount(x); }
 static inline __device__ int __popcll(unsigned long x) { return __builtin_popcountl(x); }
 static inline __device__ int __clz(int x) { return x ? __builtin_clz(static_cast<unsigned>(x)) : 32; }
@@ -7,6 +8,7 @@ template <class T> static inline __device__ int __ffs(T x) { return sizeof(T) ==
 static inline __device__ int __ffsll(unsigned long x) { return __builtin_ffsl(static_cast<long>(x)); }
 static inline __device__ unsigned __brev(unsigned x) { return __builtin_bitreverse32(x); }
 static inline __device__ unsigned long __brevll(unsigned long x) { return __builtin_bitreverse64(x); }
+#endif
 static inline __device__ unsigned __bitextract_u32(unsigned x, unsigned from, unsigned bits) { return bits < 32 ? x >> (from & 31) & ((1u << bits) - 1) : x >> (from & 31); }
 static inline __device__ unsigned long __bitextract_u64(unsigned long x, unsigned from, unsigned bits) { return bits < 64 ? x >> (from & 63) & ((1ul << bits) - 1) : x >> (from & 63); }
 static inline __device__ unsigned __bitinsert_u32(unsigned x, unsigned y, unsigned from, unsigned bits)
@@ -14,6 +16,7 @@ static inline __device__ unsigned __bitinsert_u32(unsigned x, unsigned y, unsign
     const unsigned mask = (bits < 32 ? (1u << bits) - 1 : ~0u) << (from & 31);
     return (x & ~mask) | (y << (from & 31) & mask);
 }
+#ifndef SIMGEN_NVIDIA
 static inline __device__ int __mul24(int a, int b) { return (a << 8 >> 8) * (b << 8 >> 8); }
 static inline __device__ unsigned __umul24(unsigned a, unsigned b) { return (a & 0xffffff) * (b & 0xffffff); }
 static inline __device__ int __mulhi(int a, int b) { return static_cast<int>(static_cast<long>(a) * b >> 32); }
@@ -62,6 +65,7 @@ static inline __device__ double __longlong_as_double(long long x) { return __bui
 static inline __device__ int __double2hiint(double x) { return static_cast<int>(__builtin_bit_cast(long, x) >> 32); }
 static inline __device__ int __double2loint(double x) { return static_cast<int>(__builtin_bit_cast(long, x)); }
 static inline __device__ double __hiloint2double(int high, int low) { return __builtin_bit_cast(double, static_cast<long>(high) << 32 | static_cast<unsigned>(low)); }
+#endif
 /* To nearest, toward zero, up and down; numbers beyond the type become its ends, and NaN 0. */
 template <class I, class F> static inline __device__ I simgen_to_whole(F x)
 {
@@ -77,6 +81,7 @@ template <class I, class F> static inline __device__ I simgen_to_whole(F x)
     static inline __device__ I __##from##2##to##_rz(F x) { return simgen_to_whole<I>(trunc(x)); }                       \
     static inline __device__ I __##from##2##to##_ru(F x) { return simgen_to_whole<I>(ceil(x)); }                        \
     static inline __device__ I __##from##2##to##_rd(F x) { return simgen_to_whole<I>(floor(x)); }
+#ifndef SIMGEN_NVIDIA
 SIMGEN_TO_WHOLE(float, int, float, int) SIMGEN_TO_WHOLE(float, uint, float, unsigned)
 SIMGEN_TO_WHOLE(float, ll, float, long long) SIMGEN_TO_WHOLE(float, ull, float, unsigned long long)
 SIMGEN_TO_WHOLE(double, int, double, int) SIMGEN_TO_WHOLE(double, uint, double, unsigned)
@@ -113,4 +118,5 @@ static inline __device__ void *memset(void *to, int value, unsigned long n)
         static_cast<char *>(to)[i] = static_cast<char>(value);
     return to;
 }
+#endif
 #endif

@@ -18,25 +18,26 @@ template <class T> struct greater { __device__ T operator()(T a, T b) const { re
 template <class T> struct bit_and { __device__ T operator()(T a, T b) const { return a & b; } };
 template <class T> struct bit_xor { __device__ T operator()(T a, T b) const { return a ^ b; } };
 template <class T> struct bit_or { __device__ T operator()(T a, T b) const { return a | b; } };
-#ifdef __AMDGCN__
+#ifndef SIMGEN_HOST
 template <unsigned n, class Parent = void> struct thread_block_tile {
     static_assert(n <= 64 && (n & (n - 1)) == 0, "a tile has 1 to 64 work-items, a power of two");
     thread_block_tile() = default;
     template <class P> __device__ thread_block_tile(const thread_block_tile<n, P> &) {}
-    __device__ void sync() const { __builtin_amdgcn_wave_barrier(); }
+    __device__ void sync() const { __syncwarp(simgen_tile(n)); }
     __device__ unsigned thread_rank() const { return simgen_item_number() & (n - 1); }
     __device__ static constexpr unsigned size() { return n; }
     __device__ static constexpr unsigned num_threads() { return n; }
     __device__ unsigned meta_group_rank() const { return simgen_item_number() / n; }
     __device__ unsigned meta_group_size() const { return (this_thread_block().size() + n - 1) / n; }
-    template <class T> __device__ T shfl(T v, int from) const { return __shfl(v, from, n); }
-    template <class T> __device__ T shfl_down(T v, unsigned by) const { return __shfl_down(v, by, n); }
-    template <class T> __device__ T shfl_up(T v, unsigned by) const { return __shfl_up(v, by, n); }
-    template <class T> __device__ T shfl_xor(T v, int mask) const { return __shfl_xor(v, mask, n); }
+    template <class T> __device__ T shfl(T v, int from) const { return __shfl_sync(simgen_tile(n), v, from, n); }
+    template <class T> __device__ T shfl_down(T v, unsigned by) const { return __shfl_down_sync(simgen_tile(n), v, by, n); }
+    template <class T> __device__ T shfl_up(T v, unsigned by) const { return __shfl_up_sync(simgen_tile(n), v, by, n); }
+    template <class T> __device__ T shfl_xor(T v, int mask) const { return __shfl_xor_sync(simgen_tile(n), v, mask, n); }
     __device__ unsigned long ballot(int x) const
     {
         const unsigned first = simgen_lane_number() & ~(n - 1);
-        return __builtin_amdgcn_ballot_w64(x != 0) >> first & (n == 64 ? ~0ul : (1ul << (n & 63)) - 1);
+        SIMGEN_MEET(simgen_tile(n));
+        return SIMGEN_OF_WAVE(x != 0) >> first & (n == 64 ? ~0ul : (1ul << (n & 63)) - 1);
     }
     __device__ int any(int x) const { return ballot(x) != 0; }
     __device__ int all(int x) const { return ballot(!x) == 0; }
@@ -73,21 +74,21 @@ struct thread_group {
     __device__ void sync() const
     {
         if (tile)
-            __builtin_amdgcn_wave_barrier();
+            __syncwarp(simgen_tile(tile));
         else
             __syncthreads();
     }
     __device__ unsigned size() const { return tile ? tile : this_thread_block().size(); }
     __device__ unsigned num_threads() const { return size(); }
     __device__ unsigned thread_rank() const { return tile ? simgen_item_number() & (tile - 1) : simgen_item_number(); }
-    template <class T> __device__ T shfl(T v, int from) const { return __shfl(v, from, static_cast<int>(tile)); }
-    template <class T> __device__ T shfl_down(T v, unsigned by) const { return __shfl_down(v, by, static_cast<int>(tile)); }
+    template <class T> __device__ T shfl(T v, int from) const { return __shfl_sync(simgen_tile(tile), v, from, static_cast<int>(tile)); }
+    template <class T> __device__ T shfl_down(T v, unsigned by) const { return __shfl_down_sync(simgen_tile(tile), v, by, static_cast<int>(tile)); }
 };
 template <class P> static inline __device__ thread_group tiled_partition(const P &, unsigned n) { return thread_group(n); }
 /* The work-items of a wavefront, or of a warp, that are here now. */
 struct coalesced_group {
     unsigned long members;
-    __device__ void sync() const { __builtin_amdgcn_wave_barrier(); }
+    __device__ void sync() const { __syncwarp(members); }
     __device__ unsigned size() const { return static_cast<unsigned>(__builtin_popcountl(members)); }
     __device__ unsigned num_threads() const { return size(); }
     __device__ unsigned thread_rank() const { return static_cast<unsigned>(__builtin_popcountl(members & ((1ul << simgen_lane_number()) - 1))); }
@@ -108,8 +109,8 @@ template <class T, class F> static inline __device__ T reduce(const coalesced_gr
 }
 static inline __device__ coalesced_group coalesced_threads()
 {
-    const unsigned long own = SIMGEN_WARP == 64 ? ~0ul : 0xfffffffful << (simgen_lane_number() & 32);
-    return { __builtin_amdgcn_ballot_w64(true) & own };
+    const unsigned long own = SIMGEN_LANES == SIMGEN_WARP ? ~0ul : 0xfffffffful << (simgen_lane_number() & 32);
+    return { SIMGEN_OF_WAVE(true) & own };
 }
 #endif
 }

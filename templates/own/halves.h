@@ -1,9 +1,78 @@
 /* Floats of 16 bits. Sums and products are rounded once: of binary16 by the machine, of bfloat16 from
  * float32, to the nearest, ties to even. */
+template <class T> concept simgen_is_bfloat = __is_same(T, struct simgen_bfloat16);
+#ifdef SIMGEN_NVIDIA
+template <class T> concept simgen_is_half = __is_same(T, struct simgen_half);
+struct alignas(2) simgen_half {
+    unsigned short bits;
+    simgen_half() = default;
+    template <class T> __device__ constexpr simgen_half(T x) requires(simgen_integral<T> || __is_same(T, float) || __is_same(T, double)) : bits(0)
+    {
+        if (__builtin_is_constant_evaluated())
+            bits = simgen_nearest(__builtin_bit_cast(unsigned, static_cast<float>(x)));
+        else if constexpr (__is_same(T, double))
+            asm("cvt.rn.f16.f64 %0, %1;" : "=h"(bits) : "d"(x));
+        else
+            asm("cvt.rn.f16.f32 %0, %1;" : "=h"(bits) : "f"(static_cast<float>(x)));
+    }
+    template <simgen_is_bfloat T> __device__ explicit simgen_half(T x) : simgen_half(static_cast<float>(x)) {}
+    __device__ constexpr operator float() const
+    {
+        const unsigned sign = (bits & 0x8000u) << 16, left = bits & 0x7fffu;
+        if (!__builtin_is_constant_evaluated()) {
+            float x;
+            asm("cvt.f32.f16 %0, %1;" : "=f"(x) : "h"(bits));
+            return x;
+        }
+        if (left < 0x400) /* below the least normal number, in steps of 2^-24 */
+            return __builtin_bit_cast(float, sign | __builtin_bit_cast(unsigned, static_cast<float>(left) * 0x1p-24f));
+        return __builtin_bit_cast(float, sign | (left << 13) + (left < 0x7c00 ? 0x38000000u : 0x70000000u));
+    }
+    __device__ constexpr simgen_half operator-() const
+    {
+        simgen_half r = *this;
+        r.bits ^= 0x8000;
+        return r;
+    }
+    __device__ simgen_half &operator++() { return *this = static_cast<float>(*this) + 1.0f; }
+    __device__ simgen_half &operator--() { return *this = static_cast<float>(*this) - 1.0f; }
+    static __device__ constexpr unsigned short simgen_nearest(unsigned word) /* of a float, ties to even */
+    {
+        const unsigned sign = word >> 16 & 0x8000, left = word & 0x7fffffff;
+        if (left > 0x7f800000)
+            return static_cast<unsigned short>(0x7e00 | sign);
+        if (left >= 0x477ff000)
+            return static_cast<unsigned short>(sign | 0x7c00);
+        if (left < 0x38800000)
+            return static_cast<unsigned short>(sign | (__builtin_bit_cast(unsigned, __builtin_bit_cast(float, left) + 0.5f) - 0x3f000000));
+        return static_cast<unsigned short>(sign | (left + 0xfff + (left >> 13 & 1) - 0x38000000) >> 13);
+    }
+};
+/* With a whole number, as with another half; with wider floats, in their type. */
+#define SIMGEN_HALF_OPERATOR(op, name)                                                                                           \
+    template <class A, class B> static inline __device__ simgen_half operator op(A a, B b)                                       \
+        requires((simgen_is_half<A> && (simgen_is_half<B> || simgen_integral<B>)) || (simgen_integral<A> && simgen_is_half<B>)) \
+    {                                                                                                                            \
+        simgen_half r;                                                                                                           \
+        asm(name : "=h"(r.bits) : "h"(static_cast<simgen_half>(a).bits), "h"(static_cast<simgen_half>(b).bits));                 \
+        return r;                                                                                                                \
+    }                                                                                                                            \
+    template <class T> static inline __device__ simgen_half &operator op##=(simgen_half &a, T b) { return a = a op b; }
+SIMGEN_HALF_OPERATOR(+, "add.rn.f16 %0, %1, %2;") SIMGEN_HALF_OPERATOR(-, "sub.rn.f16 %0, %1, %2;") SIMGEN_HALF_OPERATOR(*, "mul.rn.f16 %0, %1, %2;")
+SIMGEN_HALF_OPERATOR(/, "{.reg .f32 a, b; cvt.f32.f16 a, %1; cvt.f32.f16 b, %2; div.rn.f32 a, a, b; cvt.rn.f16.f32 %0, a;}")
+typedef simgen_half _Float16;
+typedef simgen_half half;
+typedef simgen_half __half;
+struct alignas(4) half2 {
+    half x, y;
+};
+typedef half2 __half2;
+#else
 typedef _Float16 half;
 typedef _Float16 __half;
 typedef _Float16 half2 __attribute__((ext_vector_type(2)));
 typedef half2 __half2;
+#endif
 static inline __device__ half __float2half(float x) { return static_cast<half>(x); }
 #define __float2half_rn __float2half
 static inline __device__ float __half2float(half x) { return static_cast<float>(x); }
@@ -40,8 +109,13 @@ struct alignas(4) simgen_bfloat162 {
     simgen_bfloat16 x, y;
 };
 /* Each operation of two of them is rounded, as in the headers of ROCm and CUDA. */
-template <class T> concept simgen_is_bfloat = __is_same(T, simgen_bfloat16);
+#ifdef SIMGEN_NVIDIA
+template <class T> concept simgen_is_bfloats = __is_same(T, simgen_bfloat162) || __is_same(T, half2);
+template <class T> static inline __device__ half2 operator*(half2 a, T b) requires(simgen_is_half<T> || simgen_integral<T>) { return { a.x * b, a.y * b }; }
+template <class T> static inline __device__ half2 operator*(T a, half2 b) requires(simgen_is_half<T> || simgen_integral<T>) { return { a * b.x, a * b.y }; }
+#else
 template <class T> concept simgen_is_bfloats = __is_same(T, simgen_bfloat162);
+#endif
 #define SIMGEN_BFLOAT_OPERATOR(op)                                                                                               \
     template <simgen_is_bfloat A, simgen_is_bfloat B> static inline __device__ simgen_bfloat16 operator op(A a, B b)             \
     {                                                                                                                            \
@@ -82,8 +156,16 @@ static inline __device__ short __bfloat16_as_short(simgen_bfloat16 a) { return s
 static inline __device__ simgen_bfloat16 __short_as_bfloat16(short bits) { return __nv_bfloat16_raw{ static_cast<unsigned short>(bits) }; }
 
 /* The functions of both types, of one number or two: where the machine has no operation of the type, of float32. */
+#ifdef SIMGEN_NVIDIA
+static inline __device__ half simgen_fused(half a, half b, half c)
+{
+    asm("fma.rn.f16 %0, %1, %2, %3;" : "=h"(a.bits) : "h"(a.bits), "h"(b.bits), "h"(c.bits));
+    return a;
+}
+#else
 static inline __device__ half simgen_fused(half a, half b, half c) { return __builtin_elementwise_fma(a, b, c); }
-static inline __device__ simgen_bfloat16 simgen_fused(simgen_bfloat16 a, simgen_bfloat16 b, simgen_bfloat16 c) { return simgen_fma(static_cast<float>(a), static_cast<float>(b), static_cast<float>(c)); }
+#endif
+static inline __device__ simgen_bfloat16 simgen_fused(simgen_bfloat16 a, simgen_bfloat16 b, simgen_bfloat16 c) { return fmaf(a, b, c); }
 #define SIMGEN_NARROW1(H, V, name, value)                                                                                        \
     static inline __device__ H h##name(H h) { const float a = static_cast<float>(h); return static_cast<H>(value); }             \
     static inline __device__ V h2##name(V v) { return V{ h##name(v.x), h##name(v.y) }; }
@@ -110,7 +192,7 @@ static inline __device__ simgen_bfloat16 simgen_fused(simgen_bfloat16 a, simgen_
     static inline __device__ V __h2div(V a, V b) { return V{ __hdiv(a.x, b.x), __hdiv(a.y, b.y) }; }                             \
     static inline __device__ H __hneg(H a) { return -a; }                                                                        \
     static inline __device__ V __hneg2(V a) { return V{ static_cast<H>(-a.x), static_cast<H>(-a.y) }; }                          \
-    static inline __device__ H __habs(H a) { return static_cast<H>(__builtin_fabsf(static_cast<float>(a))); }                    \
+    static inline __device__ H __habs(H a) { return static_cast<H>(fabsf(static_cast<float>(a))); }                    \
     static inline __device__ V __habs2(V a) { return V{ __habs(a.x), __habs(a.y) }; }                                            \
     static inline __device__ bool __hisnan(H a) { return a != a; }                                                               \
     static inline __device__ V __hisnan2(V a) { return V{ static_cast<H>((a.x != a.x) * 1.0f), static_cast<H>((a.y != a.y) * 1.0f) }; } \
@@ -133,7 +215,11 @@ SIMGEN_NARROW(half, half2) SIMGEN_NARROW(simgen_bfloat16, simgen_bfloat162)
     SIMGEN_NARROW_RN(H, add, +) SIMGEN_NARROW_RN(H, sub, -) SIMGEN_NARROW_RN(H, mul, *)                                          \
     SIMGEN_NARROW_RN(V, add2, +) SIMGEN_NARROW_RN(V, sub2, -) SIMGEN_NARROW_RN(V, mul2, *)
 SIMGEN_NARROWS_RN(half, half2) SIMGEN_NARROWS_RN(simgen_bfloat16, simgen_bfloat162)
+#ifdef SIMGEN_NVIDIA
+static inline __device__ half2 __hfma2(half2 a, half2 b, half2 c) { return { simgen_fused(a.x, b.x, c.x), simgen_fused(a.y, b.y, c.y) }; }
+#else
 static inline __device__ half2 __hfma2(half2 a, half2 b, half2 c) { return __builtin_elementwise_fma(a, b, c); }
+#endif
 static inline __device__ simgen_bfloat162 __hfma2(simgen_bfloat162 a, simgen_bfloat162 b, simgen_bfloat162 c) { return { __hfma(a.x, b.x, c.x), __hfma(a.y, b.y, c.y) }; }
 static inline __device__ half2 __lows2half2(half2 a, half2 b) { return half2{ a.x, b.x }; }
 static inline __device__ half2 __highs2half2(half2 a, half2 b) { return half2{ a.y, b.y }; }

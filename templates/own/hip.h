@@ -1,5 +1,5 @@
 /* What HIP and CUDA give kernels, for the sources of users: clang for AMD GPUs without ROCm, this
- * CPU, and the names of HIP for NVRTC. What is not here, a source cannot use. */
+ * CPU, and NVRTC. What is not here, a source cannot use. */
 #ifndef SIMGEN_OWN_HIP_H
 #define SIMGEN_OWN_HIP_H
 
@@ -13,13 +13,12 @@
 #if defined(__AMDGCN__)
 #include "device.h"
 #elif defined(__CUDACC_RTC__)
-#define SIMGEN_NVIDIA 1
-namespace std {} /* for sources that open them and need nothing of them */
-namespace cooperative_groups {}
+#include "nvidia.h"
 #else
 #include "host.h"
 #endif
 
+namespace nvcuda {} /* for sources that open it */
 #define hipThreadIdx_x threadIdx.x
 #define hipThreadIdx_y threadIdx.y
 #define hipThreadIdx_z threadIdx.z
@@ -39,6 +38,7 @@ namespace cooperative_groups {}
 #define __align__(n) __attribute__((aligned(n)))
 #define __noinline__ __attribute__((noinline))
 #define assert(...) ((void)0)
+#endif
 #define FLT_MAX __FLT_MAX__
 #define FLT_MIN __FLT_MIN__
 #define FLT_EPSILON __FLT_EPSILON__
@@ -91,7 +91,9 @@ namespace cooperative_groups {}
 #define UINT32_C(x) x##u
 #define INT64_C(x) x##l
 #define UINT64_C(x) x##ul
+#ifndef NULL
 #define NULL nullptr
+#endif
 
 typedef unsigned char uchar;
 typedef unsigned short ushort;
@@ -104,23 +106,34 @@ typedef short int16_t;
 typedef unsigned short uint16_t;
 typedef int int32_t;
 typedef unsigned int uint32_t;
+#ifdef SIMGEN_NVIDIA /* as in CUDA's headers for NVRTC */
+typedef long long int64_t;
+typedef unsigned long long uint64_t;
+typedef long long intptr_t;
+typedef unsigned long long uintptr_t;
+#else
 typedef long int64_t;
 typedef unsigned long uint64_t;
 typedef long intptr_t;
 typedef unsigned long uintptr_t;
+#endif
 typedef __PTRDIFF_TYPE__ ptrdiff_t;
 typedef long ssize_t;
 
+#ifndef SIMGEN_NVIDIA
 struct dim3 {
     unsigned x, y, z;
     __device__ constexpr dim3(unsigned a = 1, unsigned b = 1, unsigned c = 1) : x(a), y(b), z(c) {}
     template <simgen_is_index I> __device__ dim3(const I &at) : x(at.x), y(at.y), z(at.z) {}
 };
 
+#endif
 SIMGEN_FUSING(SIMGEN_CONTRACT)
 #include "vectors.h"
 SIMGEN_FUSING(off)
+#ifndef SIMGEN_NVIDIA
 #include "maths.h"
+#endif
 #include "bits.h"
 template <class T, class V> static inline __device__ T atomicAdd(T* p, V v) { return simgen_fetch_add(p, static_cast<T>(v)); }
 template <class T, class V> static inline __device__ T atomicSub(T* p, V v) { return simgen_fetch_add(p, static_cast<T>(-static_cast<T>(v))); }
@@ -174,6 +187,7 @@ static inline __device__ unsigned simgen_item_number()
     else
         return threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z);
 }
+#ifndef SIMGEN_NVIDIA
 static inline __device__ int __syncthreads_count(int x)
 {
     __shared__ int count;
@@ -190,17 +204,24 @@ static inline __device__ int __syncthreads_count(int x)
 }
 static inline __device__ int __syncthreads_or(int x) { return __syncthreads_count(x != 0) != 0; }
 static inline __device__ int __syncthreads_and(int x) { return __syncthreads_count(x == 0) == 0; }
+#endif
 #include "standard.h"
 SIMGEN_FUSING(SIMGEN_CONTRACT)
+/* CUDA's own ones come first. */
+#if !defined(__CUDA_FP16_H__) || !defined(__CUDA_BF16_H__)
 #include "halves.h"
+#endif
+#ifndef CU_COMPLEX_H_
 #include "complex.h"
+#endif
 SIMGEN_FUSING(off)
+#ifndef _COOPERATIVE_GROUPS_H_
 #include "groups.h"
+#endif
 #ifdef SIMGEN_HOST
 #undef float2
 #undef float4
 #undef int2
 #undef int4
-#endif
 #endif
 #endif

@@ -71,8 +71,10 @@ template <class T> inline constexpr bool is_floating_point_v = __is_floating_poi
 template <class T> inline constexpr bool is_arithmetic_v = __is_arithmetic(T);
 template <class T> inline constexpr bool is_signed_v = __is_signed(T);
 template <class T> inline constexpr bool is_unsigned_v = __is_unsigned(T);
+#ifndef SIMGEN_NVIDIA /* which has these built in */
 template <class T> __device__ constexpr remove_reference_t<T>&& move(T&& x) { return static_cast<remove_reference_t<T>&&>(x); }
 template <class T> __device__ constexpr T&& forward(remove_reference_t<T>& x) { return static_cast<T&&>(x); }
+#endif
 template <class T> __device__ constexpr void swap(T& a, T& b) { T c = a; a = b; b = c; }
 template <class T, size_t n> struct array {
     T elements[n];

@@ -9,6 +9,10 @@ template <class V> struct simgen_vector { static constexpr int size = 0; };
 template <class V> concept simgen_is_vector = simgen_vector<V>::size > 0;
 template <class T> concept simgen_is_number = requires(T x) { x * 1; } && !simgen_is_vector<T>;
 #define SIMGEN_VECTOR_OF(name, type, n) template <> struct simgen_vector<name> { static constexpr int size = n; typedef type element; };
+#define SIMGEN_VECTORS_ARE(type, name) SIMGEN_VECTOR_OF(name##2, type, 2) SIMGEN_VECTOR_OF(name##3, type, 3) SIMGEN_VECTOR_OF(name##4, type, 4)
+#if defined(SIMGEN_NVIDIA) && SIMGEN_CUDA /* whose types are CUDA's own */
+#define SIMGEN_VECTORS_OF(type, name, align2, align4) SIMGEN_VECTORS_ARE(type, name)
+#else
 #define SIMGEN_VECTORS_OF(type, name, align2, align4)                                                                            \
     struct name##1 { type x; };                                                                                                  \
     struct alignas(align2) name##2 {                                                                                             \
@@ -30,11 +34,12 @@ template <class T> concept simgen_is_number = requires(T x) { x * 1; } && !simge
         __device__ constexpr name##4(type a) : x(a), y(a), z(a), w(a) {}                                                         \
         __device__ constexpr name##4(type a, type b, type c, type d) : x(a), y(b), z(c), w(d) {}                                 \
     };                                                                                                                           \
-    SIMGEN_VECTOR_OF(name##2, type, 2) SIMGEN_VECTOR_OF(name##3, type, 3) SIMGEN_VECTOR_OF(name##4, type, 4)                     \
+    SIMGEN_VECTORS_ARE(type, name)                                                                                               \
     static inline __device__ name##1 make_##name##1(type x) { return { x }; }                                                    \
     static inline __device__ name##2 make_##name##2(type x, type y) { return { x, y }; }                                         \
     static inline __device__ name##3 make_##name##3(type x, type y, type z) { return { x, y, z }; }                              \
     static inline __device__ name##4 make_##name##4(type x, type y, type z, type w) { return { x, y, z, w }; }
+#endif
 SIMGEN_VECTORS_OF(float, float, 8, 16) SIMGEN_VECTORS_OF(double, double, 16, 16)
 SIMGEN_VECTORS_OF(int, int, 8, 16) SIMGEN_VECTORS_OF(unsigned, uint, 8, 16)
 SIMGEN_VECTORS_OF(signed char, char, 2, 4) SIMGEN_VECTORS_OF(unsigned char, uchar, 2, 4)
@@ -54,6 +59,11 @@ template <class V, class A, class B, class F> static inline __device__ V simgen_
         r.w = f(a.w, b.w);
     return r;
 }
+template <class V, class T> static inline __device__ V simgen_of_each(T x)
+{
+    const auto element = static_cast<simgen_vector<V>::element>(x);
+    return simgen_each<V>(V(), V(), [=](auto, auto) { return element; });
+}
 #define SIMGEN_OPERATOR(op)                                                                                                      \
     template <simgen_is_vector V> static inline __device__ V operator op(V a, V b)                                               \
     {                                                                                                                            \
@@ -61,11 +71,11 @@ template <class V, class A, class B, class F> static inline __device__ V simgen_
     }                                                                                                                            \
     template <simgen_is_vector V, simgen_is_number T> static inline __device__ V operator op(V a, T b)                           \
     {                                                                                                                            \
-        return a op V(static_cast<simgen_vector<V>::element>(b));                                                                \
+        return a op simgen_of_each<V>(b);                                                                                        \
     }                                                                                                                            \
     template <simgen_is_vector V, simgen_is_number T> static inline __device__ V operator op(T a, V b)                           \
     {                                                                                                                            \
-        return V(static_cast<simgen_vector<V>::element>(a)) op b;                                                                \
+        return simgen_of_each<V>(a) op b;                                                                                        \
     }                                                                                                                            \
     template <simgen_is_vector V, class T> static inline __device__ V &operator op##=(V & a, T b)                                \
         requires(simgen_is_number<T> || __is_same(V, T))                                                                         \

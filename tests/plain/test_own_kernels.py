@@ -326,7 +326,10 @@ def test_tensors_stand_for_variables_of_the_whole_gpu(simgen, tmp_path):
     (tmp_path / "v.toml").write_text(VARIABLES.replace("mask =", "mask2 =").replace("mask[1]", "0"))
     fails(simgen("build v.toml --target host"), 2, "give it as a tensor of this name")
     (tmp_path / "v.toml").write_text(VARIABLES)
-    fails(simgen("build v.toml --target cuda"), 4, "mask is a variable of the whole GPU")
+    fails(simgen("build v.toml --target hip"), 4, "mask is a variable of the whole GPU")
+    assert simgen("build v.toml --target cuda").code == 0
+    text = (tmp_path / "v/cuda/own/k.cu").read_text()
+    assert "simgen_type_mask *>(simgen_variable(0))" in text
 
 
 @pytest.mark.parametrize(
