@@ -355,11 +355,12 @@ def own_arguments(kernel: dict, launch: dict, addresses: list) -> list:
             words[word] = int(addresses[number])
         raw = b"".join(word.to_bytes(8, "little") for word in words)[: value["nbytes"]]
         kind = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}.get(len(raw))
-        of = np.frombuffer(raw, kind)[0] if kind else np.frombuffer(raw, np.uint8)
+        of = np.frombuffer(raw, kind or f"V{len(raw)}")[0]
         args.insert(value["at"], of)  # CuPy passes arrays of NumPy by value
-    if held := np.array(addresses[given:], np.uint64).tobytes():
+    if (held := np.array(addresses[given:], np.uint64)).size:
         place = MODULES[kernel["name"]].get_global("simgen_variables").ptr
-        cupy.cuda.runtime.memcpy(place, held, len(held), cupy.cuda.runtime.memcpyHostToDevice)
+        to_device = cupy.cuda.runtime.memcpyHostToDevice
+        cupy.cuda.runtime.memcpy(place, held.ctypes.data, held.nbytes, to_device)
     return args
 
 
