@@ -109,6 +109,43 @@ def _halves() -> Iterator[Row]:
 
             label = f"k_{name}_f16_{form}_{code.split(',')[0]}"
             yield Row(label, _join(f"v_{name}_f16_{form} v10, {code}", widen), computed, **more)
+    alone: dict[str, Callable[[Array], Array]] = {
+        "ceil": np.ceil, "floor": np.floor, "trunc": np.trunc, "rndne": np.rint,
+        "rcp": lambda x: 1 / x, "sqrt": np.sqrt, "rsq": lambda x: 1 / np.sqrt(x.astype(float)),
+    }  # fmt: skip
+    for name, each in alone.items():
+        for form in ("e32", "e64"):
+
+            def of_one(w: Inputs, of=each) -> dict[int, Array]:  # type: ignore[no-untyped-def]
+                x = f16(w.u[0]).astype(np.float32)
+                return widened(of(x).astype(np.float32).astype(np.float16))
+
+            code = _join(f"v_{name}_f16_{form} v10, v2", widen)
+            yield Row(f"k_{name}_f16_{form}", code, of_one, floats=True)
+    for kind, whole in (("i16", np.int16), ("u16", np.uint16)):
+        for form in ("e32", "e64"):
+            yield Row(
+                f"k_cvt_f16_{kind}_{form}", _join(f"v_cvt_f16_{kind}_{form} v10, v2", widen),
+                lambda w, whole=whole: widened(
+                    (w.u[0] & 0xFFFF).astype(np.uint16).view(whole).astype(np.float16)
+                ), floats=True,
+            )  # fmt: skip
+    yield Row(
+        "k_div_fixup_f16", _join("v_div_fixup_f16 v10, v4, v3, v2", widen),
+        lambda w: widened((f16(w.u[0]).astype(np.float32) / f16(w.u[1])).astype(np.float16)),
+        floats=True,
+    )  # fmt: skip
+
+    def classes(w: Inputs) -> dict[int, Array]:
+        word = w.u[0] & 0xFFFF
+        size, below = word & 0x7FFF, word >> 15 == 1
+        kind = np.select([size == 0, size < 0x400, size < 0x7C00, size == 0x7C00], [6, 7, 8, 9], 9)
+        kind = np.where(below, 11 - kind, kind)
+        kind = np.where(size > 0x7C00, size >> 9 & 1, kind)
+        return {VCC: (w.u[1] >> kind.astype(np.uint32) & 1).astype(np.uint32)}
+
+    for form in ("e32", "e64"):
+        yield Row(f"k_class_f16_{form}", f"v_cmp_class_f16_{form} vcc, v2, v3", classes, CDNA3)
     orders: dict[str, Callable[[Array, Array], Array]] = {
         "lt": np.less, "eq": np.equal, "le": np.less_equal, "gt": np.greater,
         "lg": lambda a, b: (a < b) | (a > b), "ge": np.greater_equal,
