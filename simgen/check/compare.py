@@ -122,7 +122,11 @@ class Comparison:
     worst: list[WorstPoint] = field(default_factory=list)
     _judged: int = 0  # elements with a spread
     _shared: int = 1
-    _squares: float = 0.0  # sum of (error / sigma)^2
+    # Errors as stored or before, and axis, or -1 for the whole -> elements of each part, and
+    # sums of (error / sigma)^2.
+    _parts: dict[tuple[int, int], tuple[NDArray[np.float64], NDArray[np.float64]]] = field(
+        default_factory=dict
+    )
     _largest: float = 0.0  # |error| / sigma
     _spreads: bool = False
 
@@ -153,7 +157,7 @@ class Comparison:
         if numbers.size < a.size:
             a, b, reference, bound = a[numbers], b[numbers], reference[numbers], bound[numbers]
             apart = np.asarray(apart).reshape(-1)[numbers] if np.ndim(apart) else apart
-            spread = spread and Spread(spread.sigma.reshape(-1)[numbers], spread.shared)
+            spread = spread and spread.part(numbers)
         with np.errstate(invalid="ignore"):  # signalling NaNs, and infinities on both sides
             wide_a, wide_b = a.astype(np.float64), b.astype(np.float64)
             error = np.abs(wide_a - wide_b)
@@ -200,16 +204,21 @@ class Comparison:
         self._add_worst(start + numbers, ratio, error, (*columns, reference, bound))
         if spread:
             apart = np.asarray(apart).reshape(-1)[known] if np.ndim(apart) else apart
-            sigma = spread.sigma.reshape(-1)[known]
-            self._add_spread(wide_a[known], wide_b[known], Spread(sigma, spread.shared), apart)
+            places = start + numbers[known]
+            self._add_spread(wide_a[known], wide_b[known], spread.part(known), apart, places)
 
     @property
     def statistic(self) -> float | None:
-        """Root mean square of error / sigma, over its limit; None where no spread was given."""
+        """Root mean square of error / sigma, over its limit, in the whole or in a part of it; None
+        where no spread was given."""
         if not self._judged:
             return 0.0 if self._spreads else None
-        root = float(np.sqrt(self._squares / self._judged))
-        return root / statistic_limit(self._judged, self._shared)
+        found = 0.0
+        for counts, squares in self._parts.values():
+            roots = np.sqrt(squares / np.maximum(counts, 1))
+            limits = statistic_limit(counts, self._shared, counts.size)
+            found = max(found, float(np.max(roots / limits)))
+        return found
 
     @property
     def peak(self) -> float | None:
@@ -265,16 +274,38 @@ class Comparison:
         b: NDArray[np.float64],
         spread: Spread,
         apart: NDArray[np.float64] | float,
+        places: NDArray[np.int64],
     ) -> None:
         # What is exact has a bound of zero, and what is not finite is outside or the same.
         with np.errstate(all="ignore"):
-            z = np.abs(a - b - np.reshape(apart, -1)) / spread.sigma.reshape(-1)
-        z = z[np.isfinite(z)]
+            error = np.abs(a - b - np.reshape(apart, -1))
+            series = [error / spread.sigma]
+            if spread.stored is not None:  # what it was before it was stored, at least
+                rest = np.maximum(error - spread.stored, 0.0)
+                series.append(rest / (spread.sigma - spread.stored))
         self._spreads = True
-        self._judged += z.size
+        self._judged += int(np.count_nonzero(np.isfinite(series[0])))
         self._shared = max(self._shared, spread.shared)
-        self._squares += float(np.square(z).sum())
-        self._largest = max(self._largest, float(z.max(initial=0.0)))
+        for at, z in enumerate(series):
+            finite = np.isfinite(z)
+            self._largest = max(self._largest, float(np.max(z, initial=0.0, where=finite)))
+            self._add_parts(at, np.square(z[finite]), places[finite])
+
+    def _add_parts(
+        self, series: int, squares: NDArray[np.float64], places: NDArray[np.int64]
+    ) -> None:
+        """Count elements and sums for the whole and for each sample, channel and column."""
+        rank = len(self.shape)
+        for axis in sorted({-1, *(each for each in (0, 1, rank - 1) if 0 <= each < rank)}):
+            extent = self.shape[axis] if axis >= 0 else 1
+            if axis >= 0 and (extent < 2 or prod(self.shape) < FEW * extent):
+                continue  # the whole, or elements by themselves, which `peak` judges
+            behind = prod(self.shape[axis + 1 :]) if axis >= 0 else 1
+            at = places // behind % extent if extent > 1 else np.zeros_like(places)
+            counts, sums = self._parts.get((series, axis), (np.zeros(extent), np.zeros(extent)))
+            counts = counts + np.bincount(at, minlength=extent)
+            sums = sums + np.bincount(at, squares, extent)
+            self._parts[series, axis] = counts, sums
 
     def _add_ulps(
         self,

@@ -373,7 +373,7 @@ def _beyond(
 
 
 def _part(spread: Spread | None, part: slice) -> Spread | None:
-    return spread and Spread(spread.sigma.reshape(-1)[part], spread.shared)
+    return spread and spread.part(part)
 
 
 def _slices(

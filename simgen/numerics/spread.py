@@ -17,6 +17,13 @@ elements, with a risk of RISK in all that a right tensor fails:
                tr(S^2) <= m |S|, where M = m / shared and `shared` is how many elements one
                rounding may reach
 
+The statistic holds of every part of a tensor: it is asked of the whole and, with their number in
+place of 1 in t = ln(parts / p), of its samples, channels and columns. So one row that is another's
+is seen among thousands.
+
+Where results are stored in a narrower type, |e| - h is no more than the error before that, h being
+what storing loses at most: it is divided by sigma without h, and has the same limits.
+
 What is no sum of roundings (an approximated exponential, a flush to zero) is added to sigma as its
 bound b: |x + c| <= k (sigma + b) where |x| <= k sigma and |c| <= b for all k >= 1, and by convexity
 ((x + c) / (sigma + b))^2 is no more than a mean of (x / sigma)^2 and 1.
@@ -65,15 +72,28 @@ SAMPLE = 2**20  # elements that equal ones are counted among
 
 @dataclass(frozen=True)
 class Spread:
-    """Proxy standard deviation of the error of each element of a tensor."""
+    """Proxy standard deviation of the error of each element of a tensor.
+
+    Attributes:
+        sigma: with what storing loses.
+        shared: elements that one rounding may reach.
+        stored: a bound on what storing in a narrower type loses, which `sigma` counts whole.
+    """
 
     sigma: Array
-    shared: int = 1  # elements that one rounding may reach
+    shared: int = 1
+    stored: Array | None = None
+
+    def part(self, elements: Any) -> Spread:
+        """That of some elements of the flattened tensor."""
+        stored = None if self.stored is None else self.stored.reshape(-1)[elements]
+        return Spread(self.sigma.reshape(-1)[elements], self.shared, stored)
 
 
 def both(a: Spread, b: Spread) -> Spread:
     """Of the difference of two results, whose roundings are their own."""
-    return Spread(a.sigma + b.sigma, max(a.shared, b.shared))
+    stored = None if a.stored is None or b.stored is None else a.stored + b.stored
+    return Spread(a.sigma + b.sigma, max(a.shared, b.shared), stored)
 
 
 def peak_limit(elements: int) -> float:
@@ -81,10 +101,10 @@ def peak_limit(elements: int) -> float:
     return sqrt(2 * log(4 * max(elements, 1) / RISK))
 
 
-def statistic_limit(elements: int, shared: int) -> float:
-    """What the root of the mean of z^2 does not exceed."""
-    each = log(2 / RISK) / max(1.0, elements / shared)
-    return sqrt(1 + 2 * sqrt(each) + 2 * each)
+def statistic_limit(elements: Array | int, shared: int, parts: int = 1) -> Any:
+    """What the root of the mean of z^2 over so many elements does not exceed, in any of `parts`."""
+    each = log(2 * parts / RISK) / np.maximum(1.0, np.asarray(elements) / shared)
+    return np.sqrt(1 + 2 * np.sqrt(each) + 2 * each)
 
 
 def order(terms: int) -> float:

@@ -57,5 +57,6 @@ def stored(
     lost = half_step(np.abs(reference) + bound, dtype)
     reference = np.where(exact, nearest(reference, dtype), reference)
     bound = np.where(exact, 0.0, bound + lost)
+    lost = np.where(exact, 0.0, lost)
     sigma = np.where(exact, 0.0, np.minimum(spread.sigma + lost, bound))
-    return reference, bound, replace(spread, sigma=sigma)
+    return reference, bound, replace(spread, sigma=sigma, stored=np.minimum(lost, sigma))

@@ -20,6 +20,7 @@ from simgen.check.compare import (
 )
 from simgen.check.verdict import ulp_classes
 from simgen.dtypes import F8E4M3FN, F8E4M3FNUZ, I64, U64, DType
+from simgen.numerics.spread import Spread
 
 INF, NAN = np.inf, np.nan
 SMALLEST = np.float32(2.0**-149)
@@ -450,3 +451,33 @@ def test_whole_numbers_of_64_bits_are_as_far_apart_as_they_are(dtype):
     a, b = (np.array([pair[side] for pair in pairs], dtype.array) for side in (0, 1))
     wanted = [float(abs(x - y)) for x, y in pairs]
     assert _apart(a, b, dtype).tolist() == wanted
+
+
+# ------------------------------------------------------------------ parts of a tensor
+
+
+@pytest.mark.parametrize("place", [np.s_[7], np.s_[:, 7]], ids=["row", "column"])
+def test_errors_of_one_row_or_column_are_not_averaged_over_all(place):
+    """Three standard deviations in 64 of 4096 elements, by halves, as they come."""
+    error = np.random.default_rng(1).normal(0, 0.3, (64, 64))
+    for shift, right in ((0.0, True), (3.0, False)):
+        shifted = error.copy()
+        shifted[place] += shift
+        made = Comparison((64, 64))
+        ones = np.ones(2048)
+        for at in (0, 2048):
+            found = shifted.reshape(-1)[at : at + 2048]
+            made.add(at, found, 0 * ones, 0 * ones, 100 * ones, Spread(ones))
+        assert made.outside == 0
+        assert made.passed is right
+
+
+def test_what_storing_hides_is_not_excused_twice():
+    """Off by the half step that storing may lose, and by 20 deviations more of what it was before:
+    with sigma and the half step together that would be two of them."""
+    half, sigma = np.full(100, 10.0), np.ones(100)
+    for more, right in ((2.0, True), (20.0, False)):
+        made = Comparison((100,))
+        found = np.full(100, 10.0 + more)
+        made.add(0, found, 0 * half, 0 * half, 100 * half, Spread(sigma + half, 100, half))
+        assert made.passed is right
