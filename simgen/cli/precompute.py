@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 from simgen.bundle.writing import workload_text
 from simgen.compile import cache, render
 from simgen.compile.build import Builder
-from simgen.errors import UsageError
 from simgen.frontend import network, problem
 from simgen.machine import named
 from simgen.targets.base import Job
@@ -34,13 +33,13 @@ def pack(root: Path) -> set[str]:
     """Make `root` hold exactly what the built-in workloads need; returns the digests.
 
     Raises:
-        UsageError: it cannot be written.
+        OSError: it cannot be written.
     """
     store = cache.Cache(root)
     used = build_all(Builder(store))
     lost = [digest for digest in used if cache.entry(root, digest).read()[0] is cache.State.ABSENT]
-    if lost:  # to builds, a cache that cannot be written is only slower
-        raise UsageError(f"{root}: cannot be written; choose another folder with -o")
+    if lost and store.unwritten:  # to builds, a cache that cannot be written is only slower
+        raise store.unwritten
     for entry in list(cache.entries(root)):
         if entry.digest not in used:
             shutil.rmtree(entry.path)

@@ -134,6 +134,7 @@ class Cache:
     own: Path
     shared: tuple[Path, ...] = ()
     lookups: list[Lookup] = field(default_factory=list)
+    unwritten: OSError | None = None  # why an entry could not be written
 
     @property
     def outcomes(self) -> list[CacheOutcome]:
@@ -167,8 +168,10 @@ class Cache:
                 return (CacheOutcome.HIT if root == self.own else CacheOutcome.PRECOMPUTED), blob
             damaged |= state is State.DAMAGED
         blob = build()
-        with contextlib.suppress(OSError):
+        try:
             entry(self.own, key.digest).write(key.text, blob)
+        except OSError as error:
+            self.unwritten = error
         return (CacheOutcome.REPAIRED if damaged else CacheOutcome.BUILT), blob
 
 

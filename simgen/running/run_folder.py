@@ -273,7 +273,13 @@ def sweep_away(bundle: Bundle, result: str) -> None:
             run = _of_this(bundle, folder)
             if not run or not state_file.finished(folder / state_file.FILE, bundle.workload):
                 shutil.rmtree(folder, ignore_errors=True)
-    for folder in (bundle.path / bundles.RESULTS).glob(f"{PART}*{START}*"):
+    home = bundle.path / bundles.RESULTS
+    replaced = re.compile(rf"{re.escape(f'{PART}{result}.')}(\d+)\.old")
+    for folder in home.iterdir() if bundle.has(result) else ():
+        match = replaced.fullmatch(folder.name)
+        if match and not Path("/proc", match[1]).exists():
+            shutil.rmtree(folder, ignore_errors=True)
+    for folder in home.glob(f"{PART}*{START}*"):
         machine, _, process = folder.name.partition(START)[2].rpartition("-")
         if machine == platform.node() and not Path("/proc", process).exists():
             shutil.rmtree(folder, ignore_errors=True)

@@ -4,6 +4,7 @@
                          folder. It is the same file as long as the workload is
     manifest.json        exclusive while a build or a run adds files to the bundle
     results/.lock-NAME   exclusive while a run makes the result NAME; its process stands in it
+    .lock                of a workflow's folder, exclusive while simgen follows it
 
 They are `flock` locks of the kernel: of processes on one machine, in containers or not, and on NFS
 between machines. Where a file system has none, nothing is locked. `run.sh` takes the same locks,
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 USED = "workload.json"
 ADDED = "manifest.json"
 RESULT = ".lock-"  # begins the name of a result's lock
+WORK = ".lock"  # of a workflow
 NONE = (errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS, errno.EBADF, errno.EINVAL)
 
 
@@ -114,6 +116,23 @@ def sharing(bundle: Path, results: Path, name: str) -> Iterator[None]:
         except OSError as error:
             raise _unwritable(error) from None
         yield
+
+
+@contextlib.contextmanager
+def working(folder: Path) -> Iterator[bool]:
+    """Nobody else has simgen work in a folder that is no bundle; whether one that did was killed.
+
+    Raises:
+        BlockingIOError: somebody does.
+    """
+    path = folder / WORK
+    left = path.exists()
+    with _held(path, fcntl.LOCK_EX | fcntl.LOCK_NB, make=True) as held:
+        try:
+            yield left and held is not None
+        finally:
+            with contextlib.suppress(OSError):
+                path.unlink()
 
 
 def is_running(results: Path, name: str) -> bool:

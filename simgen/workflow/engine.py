@@ -5,19 +5,20 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from simgen.bundle import writing as bundles
 from simgen.errors import MissingError, RefusedError, RunError, UsageError, cut, one_line
-from simgen.storage import seal
+from simgen.storage import locks, seal
 from simgen.workflow import writing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-    from pathlib import Path
 
     from simgen.workflow.executors import Executor
     from simgen.workflow.jobs import Workflow
@@ -46,6 +47,29 @@ def run(folder: Path, workflow: Workflow, executor: Executor, tell: Callable[[st
         RefusedError: another snakemake works there.
         MissingError: the disk is full.
     """
+    try:
+        with locks.working(folder) as killed:
+            if killed and not _is_worked_in(folder):
+                shutil.rmtree(folder / LOCKS, ignore_errors=True)
+            _run(folder, workflow, executor, tell)
+    except BlockingIOError:
+        raise _locked(folder) from None
+
+
+LOCKS = ".snakemake/locks"  # of Snakemake, which does not look whether their holder lives
+
+
+def _is_worked_in(folder: Path) -> bool:
+    """Whether a process of this machine stands in the folder, as Snakemake does."""
+    home = str(folder.resolve())
+    for process in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):  # another user's, or gone
+            if os.readlink(process / "cwd") == home and int(process.name) != os.getpid():
+                return True
+    return False
+
+
+def _run(folder: Path, workflow: Workflow, executor: Executor, tell: Callable[[str], None]) -> None:
     _forget(folder, workflow)
     words = [
         sys.executable, "-m", executor.module, "--directory", str(folder.absolute()),
@@ -203,10 +227,7 @@ def _failure(
             kinds = (each for each in (UsageError, MissingError) if each.exit_code == code)
             return next(kinds, RunError)(line.removeprefix(ERROR).strip())
     if "Directory cannot be locked" in text:
-        return RefusedError(
-            f"{folder}: another snakemake works here, or was killed; wait until it ends, or: "
-            f"snakemake -d {folder} -s {folder / writing.SNAKEFILE} --unlock"
-        )
+        return _locked(folder)
     again = "the same command goes on"
     failed = {log: _fact(folder / log) for log in seen.failed if not _ended_well(folder, log)}
     silent = [log for log, fact in failed.items() if fact is None]
@@ -234,6 +255,13 @@ def _failure(
     last = next((line.strip() for line in reversed(seen.lines) if line.strip()), "it said nothing")
     return RunError(
         f"{folder}: snakemake failed: {cut(one_line(last), 300)}; see {folder / PRINTED}"
+    )
+
+
+def _locked(folder: Path) -> RefusedError:
+    return RefusedError(
+        f"{folder}: another snakemake works here, or was killed; wait until it ends, or: "
+        f"snakemake -d {folder} -s {folder / writing.SNAKEFILE} --unlock"
     )
 
 

@@ -7,6 +7,7 @@ import json
 import os
 import platform
 import re
+import shutil
 import subprocess
 import sys
 
@@ -146,6 +147,21 @@ def test_a_killed_run_is_found_and_the_farthest_is_taken(made):
     run_folder.sweep_away(made, "host")
     assert killed.exists()
     assert not (made.path / f"results/.part-host.{GONE + 1}").exists()
+
+
+def test_the_result_that_a_killed_run_has_replaced_goes(made):
+    """And stays where the new one is not there."""
+    run_by_hand(made, target="host")
+    results = made.path / "results"
+    olds = [results / f".part-{name}.old" for name in (f"host.{GONE}", f"host.{os.getpid()}")]
+    for each in olds:
+        shutil.copytree(results / "host", each)
+    (results / "host").rename(results / "away")
+    run_folder.sweep_away(made, "host")
+    assert [each.exists() for each in olds] == [True, True]
+    (results / "away").rename(results / "host")
+    run_folder.sweep_away(made, "host")
+    assert [each.exists() for each in olds] == [False, True]
 
 
 def test_a_folder_in_which_a_process_works_is_left_alone(made):

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 
 import pytest
 from click.testing import CliRunner
@@ -18,6 +20,7 @@ from simgen.errors import (
 )
 from simgen.running import pieces as cuts
 from simgen.running.pieces import Cutting
+from simgen.storage import locks
 from simgen.workflow import engine, executors, jobs, planning, sweep_spec, writing
 from simgen.workflow.executors import Executor
 
@@ -268,3 +271,26 @@ def test_points_are_of_bundles_and_have_results_of_their_own(workflow, tmp_path,
     (tmp_path / "workflow.json").write_text(json.dumps(told))
     with pytest.raises(DamagedError, match=r"stands in it twice|no bundle '\\x1b\[31m'"):
         writing.read(tmp_path)
+
+
+def test_what_a_killed_snakemake_has_locked_is_unlocked(workflow, tmp_path, monkeypatch):
+    """But not while somebody works there, nor what somebody else has left."""
+    held = tmp_path / engine.LOCKS / "0.input.lock"
+    seen = []
+    monkeypatch.setattr(engine, "_run", lambda folder, *_: seen.append(held.exists()))
+    held.parent.mkdir(parents=True)
+    for killed, works in ((False, False), (True, True), (True, False)):
+        held.parent.mkdir(parents=True, exist_ok=True)
+        held.touch()
+        if killed:
+            (tmp_path / locks.WORK).touch()
+        script = "import time; print(flush=True); time.sleep(600)"
+        process = subprocess.Popen([sys.executable, "-c", script], cwd=tmp_path if works else "/",
+                                   stdout=subprocess.PIPE)  # fmt: skip
+        with process:
+            process.stdout.readline()
+            engine.run(tmp_path, workflow, None, print)
+            process.kill()
+    assert seen == [True, True, False]
+    with locks.working(tmp_path), pytest.raises(RefusedError, match="another snakemake works"):
+        engine.run(tmp_path, workflow, None, print)
