@@ -8,33 +8,34 @@
 
 Each call does what the command of the same name does, with the same checks. Nothing is printed:
 progress goes to callbacks, and what goes wrong is an exception of `simgen.errors` with the message
-of the command. Where a message names an option (`--rate`), the argument has the same name, except
-for `passes` (`--pass`), and `options` of a run.
+of the command, in which options have their names here (`rate`, where the command has `--rate`).
 """
 
 from __future__ import annotations
 
 import contextlib
+import functools
+import inspect
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
+from simgen.ask.build import BuildChoices, Destination
+from simgen.ask.choice import Asked, asking, choices, in_python, spelled
+from simgen.ask.run import RunChoices, RunCommand
 from simgen.bundle import finding, planning
 from simgen.bundle import writing as bundles
 from simgen.bundle.results import Result
 from simgen.check import judging
 from simgen.check.judging import Judgement
-from simgen.errors import UsageError, did_you_mean, printable
+from simgen.errors import UsageError
 from simgen.running import process, runs, sweeps
-from simgen.running.pieces import Cutting
-from simgen.running.runs import Wish
 from simgen.running.sweeps import SweepListener
 from simgen.study import reporting
 from simgen.study.reporting import Report
-from simgen.targets import TARGETS, Target
-from simgen.workload.pieces import Warm
+from simgen.targets import Target
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -55,98 +56,61 @@ Notice = Callable[[str], None]  # called with a line for people
 LAUNCHES = "launches"
 
 
-def plan(
-    workload: Where,
-    *,
-    set: Mapping[str, Value] | None = None,
-    passes: str | Iterable[str] | None = None,
-    layers: str | Iterable[str] | None = None,
-    algo: str | None = None,
-    type: str | None = None,
-    rate: float | None = None,
-    loss_scale: float | None = None,
-    optimizer: str | None = None,
-    loss: str | None = None,
-    steps: int | None = None,
-    inference: bool | None = None,
-    fuse: bool = False,
-    reuse_memory: bool = False,
-    values: Where | Iterable[Where] = (),
-    data: Where | None = None,
-    seed: int = 0,
-    plan_for: str | None = None,
-    scale_to: float | None = None,
-    matrix: str | None = None,
-    layout: str | None = None,
-    queues: int | None = None,
-) -> PlannedBuild:
+P = ParamSpec("P")
+S = TypeVar("S")
+A = TypeVar("A", bound=Asked)
+R = TypeVar("R")
+
+
+def asks(value: Callable[P, A]) -> Callable[[Callable[[S, A], R]], Callable[Concatenate[S, P], R]]:
+    """Have a function called with what `value` is made of; its signature and documentation say so.
+
+    The documentation of the choices takes the place of a line "CHOICES".
+    """
+
+    def decorate(function: Callable[[S, A], R]) -> Callable[Concatenate[S, P], R]:
+        @functools.wraps(function)
+        def call(first: S, /, *args: P.args, **given: P.kwargs) -> R:
+            with in_python():
+                return function(first, value(*args, **given))
+
+        assert isinstance(value, type)
+        with in_python():
+            lines = [f"    {each.name}: {each.help}" for each in choices(value)]
+        call.__doc__ = inspect.cleandoc(function.__doc__ or "").replace(
+            "    CHOICES", "\n".join(lines)
+        )
+        (own, _) = inspect.signature(function).parameters.values()
+        known = {each.name: each for each in choices(value)}
+        made = [
+            each.replace(default=known[name].default, annotation=known[name].python)
+            if name in known
+            else each
+            for name, each in inspect.signature(value).parameters.items()
+        ]
+        call.__signature__ = inspect.Signature([own, *made])  # type: ignore[attr-defined]
+        return call
+
+    return decorate
+
+
+@asks(BuildChoices)
+def plan(workload: Where, choices: BuildChoices) -> PlannedBuild:
     """What `simgen build WORKLOAD` with these options would make; nothing is compiled or written.
 
     Args:
         workload: a name that `simgen list` or `simgen list deepbench` prints, a .dnnmark or
             .dnntemplate file, an .onnx model, a problem string or the command line of a driver.
-        set: config keys ("n", or "conv1.n" in a network) or $VARIABLES of a template.
-        passes: passes of a network: "fwd", "bwd", "sgd" (parameter update), or several.
-        layers: a slice of a network, "conv1..pool1", or names of layers.
-        algo: the algorithm of all layers that have a choice.
-        type: the element type of inputs, as "f16" or "bf16", of layers that give none.
-        rate: the learning rate of pass sgd.
-        loss_scale: what the gradients are multiplied by that the backward pass begins with, and the
-            steps of pass sgd divided by.
-        optimizer: of pass sgd: "sgd", "adam" or "adamw", with settings behind it:
-            "sgd,momentum=0.9,weight_decay=5e-4".
-        loss: that the network is to end in: "cross_entropy", "squared_error" or "none"; None: in
-            training, cross-entropy in the place of a last softmax.
-        steps: training steps, each from what the one before left, with inputs of its own.
-        inference: True: the network as in inference; False: as in training; None: as the config
-            says.
-        fuse: merge batch normalisation and activations into the kernels before them.
-        reuse_memory: give a tensor's memory to later ones after its last use.
-        values: files with input values of your own, or "exact": whole numbers whose sums are not
-            rounded, or "model": the parameters of the ONNX model that it is.
-        data: a file of samples for inputs and labels: images of MNIST or CIFAR-10, a text, pairs of
-            sentences; or the name of one that comes with simgen.
-        seed: the seed of the random inputs.
-        plan_for: the machine to choose tiles, splits and algorithms for, of `simgen list
-            machines`; None: that of the first simulated target that is built, or of the GPU.
-        scale_to: make a product, convolution or recurrent layer smaller, until it has at most so
-            many operations.
-        layout: the storage format of images, "nchw" or "nhwc", of layers that have a choice.
-        matrix: whether the machine's matrix instructions multiply: "yes", "no", or "auto", where
-            that pays; "tf32" is as "auto", but they multiply f32 too, of which they keep 11 bits.
-        queues: how many queues of the GPU run layers and passes that do not depend on each other.
+        CHOICES
 
     Raises:
         UsageError: there is no such workload, or the choices do not go together.
         ConfigError: the config cannot be accepted.
     """
-    files = [values] if isinstance(values, str | os.PathLike) else values
-    choices = planning.Choices(
-        settings=tuple((key, _text(value)) for key, value in (set or {}).items()),
-        passes=_joined(passes),
-        layers=_joined(layers),
-        algorithm=algo,
-        type=type,
-        rate=rate,
-        loss_scale=loss_scale,
-        optimizer=optimizer,
-        loss=loss,
-        steps=steps,
-        inference=inference,
-        fuse=fuse,
-        reuse_memory=reuse_memory,
-        values=tuple(os.fspath(each) for each in files),
-        data=None if data is None else os.fspath(data),
-        seed=seed,
-        plan_for=plan_for,
-        scale_to=scale_to,
-        matrix=matrix,
-        layout=layout,
-        queues=queues,
-    )
     return PlannedBuild(planning.Plan(os.fspath(workload), choices))
 
 
+@in_python()
 def load(path: Where) -> BuiltBundle:
     """Open the bundle in a folder.
 
@@ -158,6 +122,7 @@ def load(path: Where) -> BuiltBundle:
         return BuiltBundle(Path(path))
 
 
+@in_python()
 def report(
     made: Iterable[BuiltBundle | Where], output: Where, baseline: str | None = None
 ) -> Report:
@@ -173,6 +138,24 @@ def report(
     if not paths:
         raise UsageError("report: no bundle is given; give one or more")
     return reporting.write(paths, Path(output), baseline)
+
+
+@asking
+class Running(RunChoices):
+    """A run, and whom it tells how it goes."""
+
+    _: KW_ONLY
+    progress: Progress | None = None
+    notice: Notice | None = None
+
+
+@asking
+class Sweeping(Running):
+    """Runs at the points of a grid."""
+
+    grid: Mapping[str, Iterable[Value]] = field(default_factory=dict)
+    _: KW_ONLY
+    again: bool = False
 
 
 @dataclass(frozen=True)
@@ -192,6 +175,7 @@ class PlannedBuild:
         return self.plan.notes
 
     @property
+    @in_python()
     def workload(self) -> Workload:
         """Its layers, buffers, kernels and launches.
 
@@ -200,6 +184,7 @@ class PlannedBuild:
         """
         return self.plan.workload
 
+    @in_python()
     def build(
         self,
         path: Where,
@@ -241,17 +226,20 @@ class BuiltBundle:
     gone: tuple[str, ...] = ()  # what the build that made it removed
 
     @property
+    @in_python()
     def targets(self) -> dict[str, dict[str, Any]]:
         """The targets that it was built for, with their settings."""
         with bundles.opened(self.path) as made:
             return {name: dict(settings) for name, settings in made.targets.items()}
 
     @property
+    @in_python()
     def ran(self) -> list[str]:
         """The names of its results (targets and points of sweeps)."""
         with bundles.opened(self.path) as made:
             return made.ran()
 
+    @in_python()
     def result(self, name: str) -> Result:
         """The result of a target or of a point of a sweep, or the one in a results.h5.
 
@@ -262,41 +250,12 @@ class BuiltBundle:
         with bundles.opened(self.path) as made:
             return finding.find_result(made, name)
 
-    def run(
-        self,
-        target: str | None = None,
-        *,
-        timeout: float | None = None,
-        layers: str | Iterable[str] | None = None,
-        inputs: Where | None = None,
-        resume: bool = False,
-        replace: bool = False,
-        representatives: bool = False,
-        jobs: int | None = None,
-        warm: str = "previous",
-        sample: float | None = None,
-        scale_model: int | None = None,
-        options: Mapping[str, str | int] | None = None,
-        progress: Progress | None = None,
-        notice: Notice | None = None,
-    ) -> Result:
+    @asks(Running)
+    def run(self, asked: Running) -> Result:
         """Run it on a target; the result is kept in the bundle, too.
 
         Args:
-            target: the target's name; without one, the first that this machine can run.
-            timeout: seconds after which the run is ended.
-            layers: run only these layers: "conv1..pool1", or names.
-            inputs: where these layers' inputs come from: a target, a results.h5 or "reference".
-            resume: continue a stopped run after its last finished layer.
-            replace: run it anew where a run with the same options has a result, which goes when
-                the new one is whole.
-            representatives: simulate only the first of launches that are alike; the others get its
-                metrics.
-            jobs: simulate pieces of the network side by side, so many at a time.
-            warm: what fills the caches of a piece: "previous", the layer before it, or "none".
-            sample: simulate about this part of a launch's work-groups (0.05) and extrapolate.
-            scale_model: simulate an eighth of each launch (8) on an eighth of the machine.
-            options: options of the target, as in `simgen run --help`: {"num_compute_units": 8}.
+            CHOICES
             progress: called as the input data are checked, and as launches end, where the target
                 tells.
             notice: called with each line that the command would print before and during the run.
@@ -308,43 +267,23 @@ class BuiltBundle:
             RunError: the run failed or took too long.
             DamagedError: a file of the bundle is not what was built.
         """
-        cutting = _cutting(representatives, jobs, warm, sample, scale_model)
-        source = os.fspath(inputs) if inputs else None
-        wish = Wish(timeout, _joined(layers), source, resume, cutting, replace)
+        runs.check_options(asked.options)
         with process.ended_with_program(), bundles.opened(self.path) as made:
-            _check_options(made, target, options or {})
-            listener = _Callbacks(progress, notice)
-            return runs.run(made, target, options or {}, wish, listener)[1].result
+            return runs.run(made, asked, _Callbacks(asked.progress, asked.notice))[1].result
 
-    def sweep(
-        self,
-        target: str | None,
-        grid: Mapping[str, Iterable[Value]],
-        *,
-        timeout: float | None = None,
-        representatives: bool = False,
-        jobs: int | None = None,
-        warm: str = "previous",
-        sample: float | None = None,
-        scale_model: int | None = None,
-        options: Mapping[str, str | int] | None = None,
-        again: bool = False,
-        progress: Progress | None = None,
-        notice: Notice | None = None,
-    ) -> dict[str, Result]:
+    @asks(Sweeping)
+    def sweep(self, asked: Sweeping) -> dict[str, Result]:
         """Run it at each point of a grid of settings that has no result yet.
 
         Where settings of a build are swept, the points are in bundles beside this one, which are
         built first.
 
         Args:
-            target: the target's name; None: the first that this machine can run.
+            CHOICES
             grid: the values of each option of the target, such as {"num_compute_units": [2, 4]},
                 or setting of the build, such as {"n": [1, 4], "algo": ["direct", "winograd"]}.
-            options: options that have one value throughout.
             again: run the points that have a result, too.
-            timeout, representatives, jobs, warm, sample, scale_model, progress, notice: as in
-                `run`, for each point.
+            progress, notice: as in `run`, for each point.
 
         Returns:
             The results of all points, by their names, TARGET@SETTING=VALUE,...
@@ -353,17 +292,18 @@ class BuiltBundle:
             RunError: some points failed, which are named; the others have their results.
             UsageError, MissingError, RefusedError, DamagedError: as in `run`.
         """
-        words = [f"{name}={','.join(map(_text, values))}" for name, values in grid.items()]
+        words = [f"{name}={','.join(map(_text, each))}" for name, each in asked.grid.items()]
         if not words:
             raise UsageError("sweep: no option is given; give one with its values, or use run")
-        wish = Wish(timeout, cutting=_cutting(representatives, jobs, warm, sample, scale_model))
+        given = {each.name: value for each, value in asked.given().items()}
+        command = RunCommand(**given, grid=words, again=asked.again)
+        runs.check_options(asked.options)
         with process.ended_with_program(), bundles.opened(self.path) as made:
-            _check_options(made, target, options or {})
-            listener = _Callbacks(progress, notice)
-            swept = sweeps.run(made, target, options or {}, words, wish, listener, again=again)
+            swept = sweeps.run(made, command, _Callbacks(asked.progress, asked.notice))
             swept.check()
             return {each.point.name: each.result for each in swept.points}
 
+    @in_python()
     def diff(
         self,
         a: Where | None = None,
@@ -444,51 +384,12 @@ class _Launches:
             self.told(LAUNCHES, self.last, self.total)
 
 
-def _check_options(bundle: bundles.Bundle, target: str | None, options: Mapping[str, Any]) -> None:
-    """The command line reads each option as it is written; here their values are checked, before
-    anything else is looked at. `running.choose` does so for the target that will run.
-
-    Raises:
-        UsageError: a value is none of its option, in no target that may run.
-    """
-    names = [target] if target in TARGETS else [each for each in bundle.targets if each in TARGETS]
-    for option, value in options.items():
-        errors = []
-        for of_target in (TARGETS[name].run_options for name in names):
-            if option in of_target:
-                try:
-                    of_target[option].read(str(value))
-                    break
-                except ValueError as error:
-                    errors.append(error)
-        else:
-            if errors:
-                raise UsageError(f"{planning.spelling(option)} {errors[0]}")
-
-
-def _cutting(
-    representatives: bool, jobs: int | None, warm: str, sample: float | None, part: int | None
-) -> Cutting | None:
-    """How a network is to be cut; None: it is run whole."""
-    if warm not in list(Warm):
-        raise UsageError(f"--warm {printable(warm)}: unknown; {did_you_mean(warm, list(Warm))}")
-    if jobs is not None and jobs < 1:
-        raise UsageError(f"--jobs {jobs}: write a whole number, 1 or more")
-    if sample is not None and not 0 < sample <= 0.5:
-        raise UsageError(f"--sample {sample!r}: write a part of the whole, such as 0.05")
-    if part is not None and part < 2:
-        raise UsageError(f"--scale-model {part}: write a whole number, 2 or more")
-    if representatives or jobs is not None or sample is not None or part is not None:
-        return Cutting(representatives, Warm(warm), jobs or 1, sample or 0.0, part or 0)
-    return None
-
-
 def _targets(given: Sequence[str | Target], settings: Mapping[str, Any]) -> list[Target]:
     """Those given by name with the settings that they have; the others as they are."""
     names = [each for each in given if isinstance(each, str)]
     if settings and not names:
         raise UsageError(
-            f"{planning.spelling(next(iter(settings)))}: no target is given by name; "
+            f"{spelled(next(iter(settings)))}: no target is given by name; "
             "give the target object its settings"
         )
     named = {t.name: t for t in planning.chosen_targets(names, settings)} if names else {}
@@ -497,16 +398,12 @@ def _targets(given: Sequence[str | Target], settings: Mapping[str, Any]) -> list
     for target in chosen:
         if found.setdefault(target.name, target) != target:
             raise UsageError(
-                f"--target {target.name!r}: given twice, with different settings; keep one of them"
+                f"{Destination.targets} {target.name!r}: given twice, with different settings; "
+                "keep one of them"
             )
     return list(found.values())
 
 
 def _text(value: Value) -> str:
-    """A value as configs have it."""
+    """A value as the command line has it."""
     return str(value).lower() if isinstance(value, bool) else str(value).strip()
-
-
-def _joined(words: str | Iterable[str] | None) -> str | None:
-    """Words with commas between them."""
-    return words if words is None or isinstance(words, str) else ",".join(words)

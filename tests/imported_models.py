@@ -13,7 +13,8 @@ import numpy as np
 from onnx import helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
-from simgen.bundle.planning import Choices, Plan
+from simgen.ask.build import BuildChoices
+from simgen.bundle.planning import Plan
 from simgen.frontend.importing import onnx_model
 from simgen.workload import reference
 
@@ -46,7 +47,7 @@ def by_references(
     path: Path, inputs: Mapping[str, Array], settings: Mapping[str, str] = {}
 ) -> dict[str, Array]:
     """The model's outputs as the references of the layers have them, with its own parameters."""
-    choices = Choices(settings=tuple(settings.items()), values=("model",))
+    choices = BuildChoices(set=tuple(settings.items()), values=("model",))
     plan = Plan(str(path), choices)
     outputs = onnx_model.read(path, dict(settings)).outputs
     given = dict(plan.values)

@@ -6,6 +6,7 @@ import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from simgen.ask.run import RunChoices
 from simgen.bundle import result_names, results
 from simgen.bundle.folder import RESULTS
 from simgen.bundle.result_folders import SHOWN
@@ -39,7 +40,7 @@ def find_result(bundle: Bundle, name: str) -> Result:
     if folder is None:
         raise UsageError(
             f"{bundle.path}: {name} has not run yet; run it with: "
-            f"simgen run {shlex.quote(str(bundle.path))} --on {name}"
+            f"{shlex.join(['simgen', 'run', str(bundle.path), *RunChoices(name).words()])}"
         )
     target = target_of(bundle, result_names.target_of(name))
     for left in reversed(range(ATTEMPTS)):

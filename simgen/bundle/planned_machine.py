@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from simgen.ask.build import BuildChoices
 from simgen.bundle import folder
 from simgen.errors import SimgenError, UsageError, printable
 from simgen.machine import TF32, YES, descriptions, find, named
@@ -56,12 +57,14 @@ def with_matrix(found: PlannedMachine, matrix: str | None) -> PlannedMachine:
     """
     machine = found.machine
     if matrix is not None:
-        machine = machine.with_options({"matrix": matrix}, f"--matrix {printable(matrix)}")
+        machine = machine.with_options(
+            {"matrix": matrix}, f"{BuildChoices.matrix} {printable(matrix)}"
+        )
     if machine.use_matrix == YES and not machine.matrix:
         having = [name for name, told in descriptions().items() if told.machine.matrix]
         raise UsageError(
-            f"--matrix yes: {machine.name} has no matrix instructions; leave it out, or take "
-            f"--plan-for {', '.join(having[:-1])} or {having[-1]}"
+            f"{BuildChoices.matrix} yes: {machine.name} has no matrix instructions; leave it out, "
+            f"or take {BuildChoices.plan_for} {', '.join(having[:-1])} or {having[-1]}"
         )
     if machine.use_matrix == TF32 and TF32 not in {each.factors for each in machine.matrix}:
         having = [
@@ -70,15 +73,17 @@ def with_matrix(found: PlannedMachine, matrix: str | None) -> PlannedMachine:
             if TF32 in {each.factors for each in told.machine.matrix}
         ]
         raise UsageError(
-            f"--matrix tf32: {machine.name} has no matrix instructions for it; leave it out, or "
-            f"take --plan-for {', '.join(having[:-1])} or {having[-1]}"
+            f"{BuildChoices.matrix} tf32: {machine.name} has no matrix instructions for it; leave "
+            f"it out, or take {BuildChoices.plan_for} {', '.join(having[:-1])} or {having[-1]}"
         )
     return PlannedMachine(machine, found.why)
 
 
 def _chosen(text: str | None, targets: Sequence[Target]) -> PlannedMachine:
     if text is not None:
-        return PlannedMachine(find(text, f"--plan-for {text}"), "--plan-for names it")
+        return PlannedMachine(
+            find(text, f"{BuildChoices.plan_for} {text}"), f"{BuildChoices.plan_for.flag} names it"
+        )
     having = [(target, target.machine) for target in targets if target.machine]
     for target, name in having:
         if target.simulates:

@@ -1,24 +1,24 @@
 """What is to be built, from what the user says: a problem, its layers and passes, its targets.
 
-The commands hand over the words of their options, `simgen.api` those of its arguments: both get the
-same plan, and the same messages, which name the options of the command line.
+The commands and `simgen.api` hand over the same value, `simgen.ask.build.BuildChoices`.
 """
 
 from __future__ import annotations
 
 import functools
-import math
 from dataclasses import asdict, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from simgen.ask.build import BuildChoices, Destination
+from simgen.ask.choice import spelled
+from simgen.ask.kinds import Flag, ValueKind, Whole
 from simgen.bundle import built_here, own_reference, planned_machine, recipe, writing
 from simgen.bundle.planned_machine import PlannedMachine
-from simgen.bundle.recipe import Asked, Recipe
-from simgen.bundle.recipe import Choices as Choices
+from simgen.bundle.recipe import AskedWord, Recipe
 from simgen.compile import cache
 from simgen.compile.build import Builder
-from simgen.errors import UsageError, did_you_mean, one_line
+from simgen.errors import UsageError, did_you_mean, one_line, printable
 from simgen.frontend import descent, losses, network, problem, scaling
 from simgen.frontend import fusion as fuse
 from simgen.ir import Pass
@@ -45,9 +45,8 @@ if TYPE_CHECKING:
     Told = Callable[[str, int, int], None]
 
 DEFAULT_TARGETS = ("gem5-se", "host")
-LEAST_SCALE, MOST_SCALE = 2.0**-24, 2.0**24  # of a loss
-MOST_STEPS = 10_000  # of training in one bundle
-SEEDS = 2**63
+# How settings of targets are read, by the type of their defaults.
+KINDS: Mapping[type, ValueKind] = {bool: Flag(), int: Whole("V"), str: ValueKind("V")}
 KERNELS, DATA = "kernels", "data"  # what a build tells of: pieces, bytes
 
 
@@ -57,7 +56,7 @@ class Plan:
     def __init__(
         self,
         source: str | Recipe,
-        choices: Choices,
+        choices: BuildChoices,
         targets: Sequence[Target] = (),
         planned_for: PlannedMachine | None = None,
     ) -> None:
@@ -70,7 +69,7 @@ class Plan:
             UsageError: there is no such workload, or the choices do not go together.
             ConfigError: the config cannot be accepted.
         """
-        _check_numbers(choices)
+        ask = BuildChoices  # messages name its choices
         self.source, self.choices = source, choices
         self._made_of = choices  # that make the same of the problem, without scaling it
         self.planned_for = planned_for or planned_machine.choose(
@@ -83,13 +82,13 @@ class Plan:
         self.problem = (
             source.problem(choices)
             if isinstance(source, Recipe)
-            else problem.find(source, choices.settings, passes, usual, choices.type)
+            else problem.find(source, choices.set, passes, usual, choices.type)
         )
         if phase is Phase.INFERENCE and choices.loss is not None:
-            raise UsageError("--loss: inference has none; leave it out, or --inference")
+            raise UsageError(f"{ask.loss}: inference has none; leave it out, or {ask.inference}")
         if phase is Phase.INFERENCE and set(self.problem.passes) != {Pass.FORWARD}:
             raise UsageError(
-                "--inference: it is for pass fwd only; leave --pass out, or set "
+                f"{ask.inference}: it is for pass fwd only; leave {ask.passes} out, or set "
                 "batchnorm_statistics=running of the layers that are to be frozen in training"
             )
         if self.problem.kernel:
@@ -98,16 +97,20 @@ class Plan:
         if choices.scale_to is not None:
             self._scale(choices.scale_to, phase)
         if choices.rate is not None and Pass.UPDATE not in self.problem.passes:
-            raise UsageError("--rate: no weights are updated; add sgd to --pass, or leave it out")
+            raise UsageError(
+                f"{ask.rate}: no weights are updated; add sgd to {ask.passes}, or leave it out"
+            )
         if choices.optimizer is not None and Pass.UPDATE not in self.problem.passes:
-            raise UsageError(f"--optimizer: no weights are updated; {_update_cure(choices)}")
+            cure = _update_cure(choices)
+            raise UsageError(f"{ask.optimizer}: no weights are updated; {cure}")
         descent.read(choices.optimizer, choices.rate)
         if (choices.steps or 1) > 1 and Pass.UPDATE not in self.problem.passes:
-            fact = f"--steps {choices.steps}: no weights are updated between steps"
+            fact = f"{ask.steps} {choices.steps}: no weights are updated between steps"
             raise UsageError(f"{fact}; {_update_cure(choices)}")
         if choices.loss_scale is not None and set(self.problem.passes) == {Pass.FORWARD}:
             raise UsageError(
-                "--loss-scale: no gradients are computed; add bwd to --pass, or leave it out"
+                f"{ask.loss_scale}: no gradients are computed; add bwd to {ask.passes}, or "
+                "leave it out"
             )
         if choices.fuse:
             self.network = fuse.fuse(self.network, self.problem.passes)
@@ -129,7 +132,7 @@ class Plan:
         return network.resolve(
             config,
             self.problem.settings,
-            algorithm=self.choices.algorithm,
+            algorithm=self.choices.algo,
             layout=self.choices.layout,
             layers=self.choices.layers,
             phase=phase,
@@ -150,8 +153,8 @@ class Plan:
             settings=(*self.problem.settings, *found.settings),
             notes=(*self.problem.notes, *found.notes),
         )
-        settings = (*self.choices.settings, *found.settings)
-        self._made_of = replace(self.choices, settings=settings, scale_to=None)
+        settings = (*self.choices.set, *found.settings)
+        self._made_of = replace(self.choices, set=settings, scale_to=None)
         if found.machine != self.planned_for.machine:
             why = f"scaled down with the problem; {self.planned_for.why}"
             self.planned_for = PlannedMachine(found.machine, why)
@@ -193,7 +196,8 @@ class Plan:
         """The user's own values of inputs, and what a model fixes."""
         words = (exact_values.WORD, own_values.MODEL)
         paths = [Path(word) for word in self.choices.values if word not in words]
-        only, word = self.choices.of_values, self.choices.data
+        source, word = self.source, self.choices.data
+        only = source.own or None if isinstance(source, Recipe) else None
         found = dict(self.constants)
         if self.samples and word:
             lowered = own_values.given(self._lowered, found)
@@ -232,7 +236,7 @@ class Plan:
         constants = source.constants if isinstance(source, Recipe) else tuple(fixed)
         return recipe.kept(self.problem, self._made_of, constants)
 
-    def asked(self, path: Path) -> tuple[Asked, ...]:
+    def asked(self, path: Path) -> tuple[AskedWord, ...]:
         """What the manifest of its bundle at `path` keeps of the command that builds it."""
         return recipe.asked(self.source, self.choices, path)
 
@@ -294,7 +298,8 @@ class Plan:
         `seen`: as `simgen.bundle.writing.write` has it.
         """
         for target in targets:
-            sharding.check_enough(self.workload, target.sharing(), f"--target {target.name}")
+            place = f"{Destination.targets} {target.name}"
+            sharding.check_enough(self.workload, target.sharing(), place)
         builder = Builder(cache.default(), about(tell, KERNELS))
         made = writing.write(
             path,
@@ -312,27 +317,23 @@ class Plan:
         return made, builder
 
 
-def _update_cure(choices: Choices) -> str:
+def _update_cure(choices: BuildChoices) -> str:
     """What makes a plan update weights, which a choice needs."""
-    more = "add sgd to --pass" if choices.passes else "add --training"
+    passes, training = BuildChoices.passes, BuildChoices.inference.off
+    more = f"add sgd to {passes}" if choices.passes else f"add {training}"
     return f"{more}, or leave it out"
 
 
-def _check_kernel(choices: Choices, kernel: KernelFile) -> None:
+def _check_kernel(choices: BuildChoices, kernel: KernelFile) -> None:
     """Raises:
     UsageError: what is chosen is of layers.
     """
-    of_layers = {
-        **recipe.OPTIONS, "passes": "--pass", "fuse": "--fuse", "reuse_memory": "--reuse-memory",
-        "data": "--data", "scale_to": "--scale-to",
-    }  # fmt: skip
-    for name, option in of_layers.items():
-        if name not in ("plan_for", "matrix") and getattr(choices, name):
-            fact = f"{kernel.source} has kernels of your own, and no layers"
-            raise UsageError(f"{option}: {fact}; leave it out")
-    if choices.inference is not None:
-        option = recipe.PHASES[choices.inference]
-        raise UsageError(f"{option}: kernels of your own have no phases; leave it out")
+    any_kernel = {"set", "values", "seed", "plan_for", "matrix"}
+    for choice, value in choices.given().items():
+        if choice.name not in any_kernel:
+            what = "layers" if choice is not BuildChoices.inference else "phases"
+            fact = f"{kernel.source} has kernels of your own, and no {what}"
+            raise UsageError(f"{choice.spelling(value)}: {fact}; leave it out")
 
 
 def about(tell: Told | None, what: str) -> Callable[[int, int], None] | None:
@@ -349,11 +350,6 @@ def target_settings() -> dict[str, tuple[list[str], Field[Any]]]:
     return found
 
 
-def spelling(name: str, value: object = None) -> str:
-    """How a setting is written on the command line; `--no-...` for a flag that is off."""
-    return f"--{'no-' if value is False else ''}{name.replace('_', '-')}"
-
-
 def chosen_targets(names: Sequence[str], settings: Mapping[str, Any]) -> list[Target]:
     """The targets, or the usual ones, each with the settings that it has.
 
@@ -362,53 +358,39 @@ def chosen_targets(names: Sequence[str], settings: Mapping[str, Any]) -> list[Ta
     """
     for name in names:
         if name not in TARGETS:
-            raise UsageError(f"--target {name!r}: no such target; {did_you_mean(name, TARGETS)}")
+            cure = did_you_mean(name, TARGETS)
+            raise UsageError(f"{Destination.targets} {name!r}: no such target; {cure}")
     names = tuple(dict.fromkeys(names)) or DEFAULT_TARGETS
     known = {name: {f.name for f in fields(TARGETS[name])} for name in names}
     everywhere = target_settings()
     for setting, value in settings.items():
         if setting not in everywhere:
             raise UsageError(
-                f"{spelling(setting)}: not a setting of any target; "
+                f"{spelled(setting)}: not a setting of any target; "
                 f"{did_you_mean(setting, everywhere)}"
             )
         if not any(setting in of_target for of_target in known.values()):
             raise UsageError(
-                f"{spelling(setting, value)}: not an option of {_listed(names)}; "
+                f"{spelled(setting, value)}: not an option of {_listed(names)}; "
                 f"it belongs to {_listed(everywhere[setting][0])}"
             )
-        kind = type(everywhere[setting][1].default)
-        if type(value) is not kind:
-            raise UsageError(
-                f"{spelling(setting)} {value!r}: give it a value of type {kind.__name__}"
-            )
+    read = {name: setting_of(everywhere[name][1], value) for name, value in settings.items()}
     return [
-        TARGETS[name](
-            **TARGETS[name].implied({k: v for k, v in settings.items() if k in known[name]})
-        )
+        TARGETS[name](**TARGETS[name].implied({k: v for k, v in read.items() if k in known[name]}))
         for name in names
     ]
 
 
-def _check_numbers(choices: Choices) -> None:
-    """What the command line checks as it reads it."""
-    if choices.rate is not None and not (math.isfinite(choices.rate) and choices.rate >= 0):
-        raise UsageError(f"--rate {choices.rate!r}: not a learning rate; write a number, 0 or more")
-    if choices.scale_to is not None and not 1 <= choices.scale_to < math.inf:
-        fact = f"--scale-to {choices.scale_to!r}: not a number of operations"
-        raise UsageError(f"{fact}; write one above 1, such as 2e7")
-    if choices.queues is not None:
-        queues.check(choices.queues)
-    if choices.loss_scale is not None and not LEAST_SCALE <= choices.loss_scale <= MOST_SCALE:
-        fact = f"--loss-scale {choices.loss_scale!r}: not a factor of the loss"
-        raise UsageError(f"{fact}; write a number from 2^-24 to 2^24")
-    if choices.steps is not None and not (
-        type(choices.steps) is int and 1 <= choices.steps <= MOST_STEPS
-    ):
-        fact = f"--steps {choices.steps!r}: not a number of training steps"
-        raise UsageError(f"{fact}; write 1 to {MOST_STEPS}")
-    if type(choices.seed) is not int or not 0 <= choices.seed < SEEDS:
-        raise UsageError(f"--seed {choices.seed!r}: not a seed; write a whole number below 2^63")
+def setting_of(field: Field[Any], value: Any) -> Any:
+    """The value of a target's setting that `value`, or its text, is.
+
+    Raises:
+        UsageError: it is none.
+    """
+    try:
+        return KINDS[type(field.default)].read(value)
+    except ValueError as error:
+        raise UsageError(f"{spelled(field.name)} {printable(str(value))}: {error}") from None
 
 
 def _passes(text: str | None) -> list[Pass] | None:
@@ -416,12 +398,13 @@ def _passes(text: str | None) -> list[Pass] | None:
         return None
     for word in text.split(","):
         if word not in set(Pass):
-            raise UsageError(f"--pass {word!r}: no such pass; {did_you_mean(word, list(Pass))}")
+            cure = did_you_mean(word, list(Pass))
+            raise UsageError(f"{BuildChoices.passes} {word!r}: no such pass; {cure}")
     return [Pass(word) for word in text.split(",")]
 
 
 def _phase(inference: bool | None) -> Phase | None:
-    """What --inference and --training say."""
+    """What the choice of a phase says."""
     return None if inference is None else Phase.INFERENCE if inference else Phase.TRAINING
 
 

@@ -15,6 +15,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from simgen import __version__
+from simgen.ask import choice as ask
+from simgen.ask.build import BuildChoices
 from simgen.bundle import folder
 from simgen.errors import ConfigError, DamagedError, MissingError, UsageError, one_line, printable
 from simgen.frontend import config, own_kernel, problem
@@ -28,62 +30,18 @@ if TYPE_CHECKING:
     from simgen.bundle.folder import Bundle
     from simgen.frontend.problem import Problem
 
-# How the choices are written on the command line.
-OPTIONS = {
-    "layers": "--layers",
-    "algorithm": "--algo",
-    "type": "--type",
-    "rate": "--rate",
-    "loss_scale": "--loss-scale",
-    "optimizer": "--optimizer",
-    "loss": "--loss",
-    "steps": "--steps",
-    "plan_for": "--plan-for",
-    "matrix": "--matrix",
-    "layout": "--layout",
-    "queues": "--queues",
-}
-CHOICES = {"passes": "--pass", "data": "--data", "scale_to": "--scale-to"}
-FILES = ("--values", "--data")  # may name files
-PHASES = {True: "--inference", False: "--training"}
 CONFIG, TEXT, ASKED = "config", "config_text", "asked"  # in the manifest
-# Choices that it keeps as they are; those that are None are left out.
-PLAIN = (
-    "layers", "algorithm", "rate", "loss_scale", "inference", "fuse", "reuse_memory", "plan_for",
-    "matrix", "layout", "loss", "optimizer", "steps", "queues",
-)  # fmt: skip
+# Choices that name files, and those that the manifest's entry CONFIG keeps in another way.
+FILES = (BuildChoices.values, BuildChoices.data)
+FLAGS = tuple(each.flag for each in FILES)
+ELSEWHERE = {
+    *FILES, BuildChoices.set, BuildChoices.passes, BuildChoices.type, BuildChoices.seed,
+    BuildChoices.scale_to,
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
-class Choices:
-    """What is done with a problem; None and empty: as the problem or its config says."""
-
-    settings: tuple[tuple[str, str], ...] = ()  # keys of the config or $VARIABLES, and values
-    passes: str | None = None  # with commas between them
-    layers: str | None = None
-    algorithm: str | None = None
-    type: str | None = None  # of elements
-    rate: float | None = None
-    loss_scale: float | None = None
-    inference: bool | None = None
-    fuse: bool = False
-    reuse_memory: bool = False
-    values: tuple[str, ...] = ()  # files, or `exact`
-    of_values: frozenset[str] | None = None  # tensors that are taken of these files; None: all
-    seed: int = 0
-    plan_for: str | None = None  # a machine; None: that of the targets
-    matrix: str | None = None  # its matrix instructions: yes, no, auto; None: as it says
-    layout: str | None = None  # storage format of images
-    loss: str | None = None  # that the network ends in; None: that of training
-    optimizer: str | None = None  # of pass sgd, with its settings
-    steps: int | None = None  # of training
-    queues: int | None = None  # that run steps at once
-    data: str | None = None  # a file of samples; recipes have its values, in data.h5
-    scale_to: float | None = None  # operations at most; recipes have what came of it
-
-
-@dataclass(frozen=True)
-class Asked:
+class AskedWord:
     """A word of the command that a bundle was built with, or an option with its value."""
 
     value: Annotated[str, Sized(0, 100_000)]
@@ -99,60 +57,49 @@ class Recipe:
     source: str
     text: str
     passes: tuple[Pass, ...]
-    choices: Choices
+    choices: BuildChoices
+    own: frozenset[str] = frozenset()  # tensors whose values are those of the bundle's data.h5
     constants: tuple[str, ...] = ()  # inputs that a model fixes
-    asked: tuple[Asked, ...] = ()  # of the bundle, which is `home`
+    asked: tuple[AskedWord, ...] = ()  # of the bundle, which is `home`
     home: str = ""
 
     @property
     def gives_values(self) -> bool:
         """Whether it has values of a user's own, beside what a model fixes."""
-        return bool((self.choices.of_values or frozenset()).difference(self.constants))
+        return bool(self.own.difference(self.constants))
 
-    def problem(self, choices: Choices) -> Problem:
+    def problem(self, choices: BuildChoices) -> Problem:
         """The problem with the settings and the type of these choices.
 
         Raises:
             ConfigError: the text is no config, or a variable has no value.
         """
         kept = (self.name, self.text, self.source)
-        return problem.again(*kept, choices.settings, self.passes, choices.type)
+        return problem.again(*kept, choices.set, self.passes, choices.type)
 
 
 @dataclass(frozen=True)
-class KeptChoices:
-    """The manifest's entry CONFIG."""
+class KeptConfig:
+    """The manifest's entry CONFIG, which has choices beside."""
 
     source: Annotated[str, Sized(0, 1000)]
-    settings: tuple[str, ...]
     passes: Annotated[tuple[Pass, ...], Sized(1, len(Pass))]
-    reuse_memory: bool
-    fuse: bool
-    layers: str | None = None
-    algorithm: str | None = None
-    type: str | None = None
-    rate: float | None = None
-    loss_scale: float | None = None
-    inference: bool | None = None
-    plan_for: str | None = None
-    matrix: str | None = None
-    layout: str | None = None
-    loss: str | None = None
-    optimizer: str | None = None
-    steps: int | None = None
-    queues: int | None = None
     exact: bool = False  # whole numbers as values
     constants: tuple[str, ...] = ()  # inputs that a model fixes
 
 
-def kept(found: Problem, choices: Choices, constants: tuple[str, ...] = ()) -> dict[str, Any]:
+def kept(found: Problem, choices: BuildChoices, constants: tuple[str, ...] = ()) -> dict[str, Any]:
     """What the manifest says of where the workload comes from; a model fixes the `constants`."""
     sections = [
         [section.name, [(entry.key, entry.value) for entry in section.entries]]
         for section in found.config.sections
     ]
     chosen = {
-        **{name: getattr(choices, name) for name in PLAIN},
+        **{
+            each.key: getattr(choices, each.name)
+            for each in ask.choices(BuildChoices)
+            if each not in ELSEWHERE
+        },
         "type": found.dtype,
         "exact": exact_values.WORD in choices.values or None,
         "constants": list(constants) or None,
@@ -162,7 +109,7 @@ def kept(found: Problem, choices: Choices, constants: tuple[str, ...] = ()) -> d
         CONFIG: {
             "source": one_line(os.path.basename(found.config.source)),
             "sha256": hashlib.sha256(json.dumps(sections).encode()).hexdigest(),
-            "settings": [f"{key}={value}" for key, value in dict(choices.settings).items()],
+            BuildChoices.set.key: BuildChoices.set.kind.to_json(choices.set),
             **{name: value for name, value in chosen.items() if value is not None},
             "passes": [str(p) for p in found.passes],
         },
@@ -184,46 +131,24 @@ def of_bundle(bundle: Bundle) -> Recipe:
             "build it again"
         )
     try:
-        found = schema.from_json(KeptChoices, bundle.manifest[CONFIG], more=True)
+        told = bundle.manifest[CONFIG]
+        found = schema.from_json(KeptConfig, told, more=True)
+        own = frozenset(each.name for each in bundle.workload.inputs if each.values is not None)
+        values = [str(bundle.path / folder.DATA)] if own else []
+        values += [exact_values.WORD] if found.exact else []
+        shown = {**told, BuildChoices.passes.key: None}
+        choices = replace(BuildChoices.from_json(shown), values=values, seed=bundle.workload.seed)
         if type(text) is not str or len(text) > config.MAX_NBYTES:
             raise SchemaError("not a text").under(TEXT)
-    except SchemaError as error:
+    except (SchemaError, UsageError) as error:
         place = bundle.path / folder.MANIFEST
         raise DamagedError(f"{place}: damaged ({error}); build it again") from None
-    own = frozenset(each.name for each in bundle.workload.inputs if each.values is not None)
-    choices = Choices(
-        settings=tuple((k, v) for k, _, v in (each.partition("=") for each in found.settings)),
-        type=found.type,
-        values=(str(bundle.path / folder.DATA),) if own else (),
-        of_values=own or None,
-        seed=bundle.workload.seed,
-        **{name: getattr(found, name) for name in PLAIN},
-    )
-    if found.exact:
-        choices = replace(choices, values=(*choices.values, exact_values.WORD))
     kept, home = _kept_words(bundle), _real(bundle.path)
     name = bundle.workload.name
-    return Recipe(name, found.source, text, found.passes, choices, found.constants, kept, home)
+    return Recipe(name, found.source, text, found.passes, choices, own, found.constants, kept, home)
 
 
-def options(choices: Choices) -> list[tuple[str, str]]:
-    """(option, value) of a `simgen build` with these choices; of a flag, the value is empty.
-
-    Those of one setting come once, with the last value, which is what counts.
-    """
-    made = [("--set", f"{key}={value}") for key, value in dict(choices.settings).items()]
-    made += [(PHASES[choices.inference], "")] if choices.inference is not None else []
-    made += [("--fuse", "")] if choices.fuse else []
-    made += [("--reuse-memory", "")] if choices.reuse_memory else []
-    for name, option in {**CHOICES, **OPTIONS}.items():
-        value = getattr(choices, name)
-        made += [(option, str(value))] if value is not None else []
-    made += [("--values", word) for word in choices.values]
-    made += [("--seed", str(choices.seed))] if choices.seed else []
-    return made
-
-
-def asked(source: str | Recipe, choices: Choices, home: Path) -> tuple[Asked, ...]:
+def asked(source: str | Recipe, choices: BuildChoices, home: Path) -> tuple[AskedWord, ...]:
     """What the manifest of the bundle at `home` keeps of the command that builds it.
 
     A bundle that is made of another's recipe is asked for as that one, with other choices; empty
@@ -231,7 +156,7 @@ def asked(source: str | Recipe, choices: Choices, home: Path) -> tuple[Asked, ..
     """
     if isinstance(source, str):
         return tuple(
-            _asked(option, value, home) for option, value in (("", source), *options(choices))
+            _asked(option, value, home) for option, value in (("", source), *choices.pairs())
         )
     if not source.asked:
         return ()
@@ -242,23 +167,23 @@ def asked(source: str | Recipe, choices: Choices, home: Path) -> tuple[Asked, ..
             each, value=os.path.relpath(os.path.join(source.home, each.value), _real(home))
         )
         for each in source.asked
-        if each.option in ("", "--pass", *FILES)
+        if each.option in ("", BuildChoices.passes.flag, *FLAGS)
     ]
-    rest = options(replace(choices, values=(), data=None))
-    return (*kept, *(Asked(value, option) for option, value in rest))
+    rest = replace(choices, values=(), data=None).pairs()
+    return (*kept, *(AskedWord(value, option) for option, value in rest))
 
 
-def _asked(option: str, value: str, home: Path) -> Asked:
+def _asked(option: str, value: str, home: Path) -> AskedWord:
     """A file is told by its path from the bundle and by its digest, so that a bundle is the same
     wherever both lie; one that was written from / on, as it was."""
-    if option not in ("", *FILES) or len(value) > problem.LONGEST_PATH:
-        return Asked(value, option)
+    if option not in ("", *FLAGS) or len(value) > problem.LONGEST_PATH:
+        return AskedWord(value, option)
     try:
         digest = _digest(Path(value))
     except OSError:
-        return Asked(value, option)
+        return AskedWord(value, option)
     path = value if os.path.isabs(value) else os.path.relpath(os.path.abspath(value), _real(home))
-    return Asked(path, option, digest)
+    return AskedWord(path, option, digest)
 
 
 def _digest(path: Path) -> str:
@@ -311,9 +236,9 @@ def words(bundle: Bundle) -> list[str]:
     return made
 
 
-def _kept_words(bundle: Bundle) -> tuple[Asked, ...]:
+def _kept_words(bundle: Bundle) -> tuple[AskedWord, ...]:
     try:
-        return schema.from_json(tuple[Asked, ...], bundle.manifest.get(ASKED, []))
+        return schema.from_json(tuple[AskedWord, ...], bundle.manifest.get(ASKED, []))
     except SchemaError as error:
         place = bundle.path / folder.MANIFEST
         raise DamagedError(f"{place}: damaged ({error}); build it again") from None

@@ -12,8 +12,11 @@ import hashlib
 import re
 from typing import TYPE_CHECKING
 
+from simgen.ask.run import NONE, RunChoices
+
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+
 
 MARK = "@"  # between a target and a point
 # What runs by pieces are called; the last may stand behind another.
@@ -22,6 +25,7 @@ CUT_OPTIONS = "sample", "scale_model", "warm"  # options of `simgen run` beside 
 UNITS = {"": 1.0, "k": 1e3, "M": 1e6, "G": 1e9, "Ki": 2.0**10, "Mi": 2.0**20, "Gi": 2.0**30}
 VALUE = re.compile(r"[A-Za-z0-9._+=@-]{1,60}", re.ASCII)  # may stand in the name of a folder
 UNSAFE = re.compile(r"[^A-Za-z0-9._+=@-]+", re.ASCII)
+UNSAFE_LAYERS = re.compile(r"[^a-zA-Z0-9._-]")
 LONGEST = 160  # letters of a name; a folder has 255, some of them for what is not finished
 QUANTITY = re.compile(r"(\d+(?:\.\d+)?)([KMG]i|[kMG])?(?:B|Hz)?")
 
@@ -48,6 +52,20 @@ def _value(text: str) -> str:
 
 def _digest(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:8]
+
+
+def of_asked(asked: RunChoices) -> list[str]:
+    """What the name of a result says of what was asked for, beside options of the target: layers,
+    CUT_OPTIONS that change figures, and one of CUTS."""
+    words = [] if asked.layers is None else [UNSAFE_LAYERS.sub("_", asked.layers)]
+    if not asked.by_pieces:
+        return words
+    given = {each.name: value for each, value in asked.given().items()}
+    words += [f"{k}={given[k]:g}" for k in CUT_OPTIONS[:2] if k in given]
+    words += ["warm=none"] if asked.warm == NONE else []
+    found = (asked.representatives, REPRESENTATIVES), (asked.sample, SAMPLED)
+    cuts = [word for given, word in (*found, (asked.scale_model, SCALED)) if given]
+    return [*words, ",".join(cuts) or PIECES]
 
 
 def cut(result: str, word: str) -> str:
@@ -78,12 +96,6 @@ def options_of(result: str) -> dict[str, str]:
     """The options of a point by the name of its result; empty where it is of no sweep."""
     pairs = [each.partition("=") for each in result.partition(MARK)[2].split(",")]
     return {name: value for name, equals, value in pairs if equals}
-
-
-def cut_of(result: str) -> list[str]:
-    """What `of_run` got as words: layers, CUT_OPTIONS and one of CUTS."""
-    found = [each for each in result.partition(MARK)[2].split(",") if each]
-    return [each for each in found if "=" not in each or each.partition("=")[0] in CUT_OPTIONS]
 
 
 def words_of(result: str) -> list[str]:

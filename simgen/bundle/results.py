@@ -197,12 +197,16 @@ def _of_pieces(
 
 
 def _options(target: Target, run: Run | None, name: str) -> dict[str, str]:
-    """The options of a result's name, with the values that its run had."""
-    named = result_names.options_of(name)
-    known = {key: option.variable for key, option in target.run_options.items()}
-    known |= {variable.lower(): variable for variable in target.said_in}
-    had = run.variables if run else {}
-    return {key: had.get(known.get(key, ""), value) for key, value in named.items()}
+    """The options that are not as usual; of a run by hand, those that the result's name has."""
+    if run is None:
+        return result_names.options_of(name)
+    swept = (each.partition("=") for each in run.choices.grid)
+    said = {variable.lower(): run.variables.get(variable, "") for variable in target.said_in}
+    return {
+        **{key: str(value) for key, value in run.choices.options.items()},
+        **{key: value for key, _, value in swept},
+        **{key: value for key, value in said.items() if value},
+    }
 
 
 def _without_gaps(

@@ -11,7 +11,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Annotated, Any
 
-from simgen.errors import DamagedError, printable
+from simgen.ask.run import RunCommand
+from simgen.errors import DamagedError, UsageError, printable
 from simgen.storage import schema
 from simgen.storage.files import read_regular, write_atomic
 from simgen.storage.schema import SchemaError, Within, from_json
@@ -39,7 +40,7 @@ class Run:
     settings: Mapping[str, Any]  # of the target
     variables: Mapping[str, str]  # of the environment, that change results
     steps: tuple[Index, ...]  # that are run, in order
-    layers: str = ""  # as --layers named them; empty: all
+    layers: str = ""  # as the user named them; empty: all
     inputs: str = ""  # where the tensors come from that the steps read and none of them writes
     finished: Mapping[str, Metrics] | None = None  # launch -> metrics, of earlier times
     resumed: tuple[Index, ...] = ()  # how many launches were finished, each time it was continued
@@ -48,6 +49,12 @@ class Run:
     pieces: tuple[Piece, ...] = ()
     inferred: tuple[tuple[Index, Index], ...] = ()  # (launch, the one that stands for it)
     samples: tuple[Sample, ...] = ()  # of the work-groups of launches
+    asked: Mapping[str, Any] = field(default_factory=dict)  # RunCommand.to_json
+
+    @property
+    def choices(self) -> RunCommand:
+        """What the user asked for."""
+        return RunCommand.from_json(self.asked)
 
 
 def read(folder: Path, workload: Workload) -> Run | None:
@@ -60,10 +67,11 @@ def read(folder: Path, workload: Workload) -> Run | None:
     try:
         run = from_json(Run, schema.parse(read_regular(path, MAX_NBYTES)))
         _check(run, workload)
+        _ = run.choices
         return run
     except FileNotFoundError:
         return None
-    except (OSError, SchemaError) as error:
+    except (OSError, SchemaError, UsageError) as error:
         fact = getattr(error, "strerror", None) or error
         raise DamagedError(f"{path}: damaged ({fact}); run it again") from None
 

@@ -22,8 +22,9 @@ import json
 import os
 import shutil
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
+from simgen.ask.build import Making
 from simgen.bundle import built_here, manifest, outputs, result_folders, result_names
 from simgen.bundle.folder import (
     DATA,
@@ -85,12 +86,11 @@ UNWRITABLE = (
 ATTEMPTS = 8  # of a build, while others change the bundle
 
 
-@dataclass(frozen=True)
-class Cures:
+class Cures(NamedTuple):
     """What helps where a bundle cannot be built, in the words of the command that builds it."""
 
-    elsewhere: str = "choose another folder with -o"
-    replace: str = "remove them with --replace"  # results that would be lost
+    elsewhere: str = "choose another folder"
+    replace: object = Making.replace  # the choice that removes results that would be lost
 
 
 OF_BUILD = Cures()
@@ -285,7 +285,7 @@ class _Build:
             why = f"its {MANIFEST} is damaged"
         raise LossError(
             f"{self.path}: {result_folders.told(lost)} would be lost, because {why}; "
-            f"{self.cures.elsewhere}, or {self.cures.replace}"
+            f"{self.cures.elsewhere}, or remove them with {self.cures.replace}"
         )
 
     def _whole_data(self) -> dict[str, str]:

@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from simgen.ask.build import BuildChoices
 from simgen.bundle import results, sampled
 from simgen.check import shares
 from simgen.check.compare import Beyond, Comparison, suspicions
@@ -210,8 +211,8 @@ def _check_same(workload: Workload, result: Result) -> None:
         )
     if result.provenance.get("data") != data_file.data_id(workload).hex():
         raise UsageError(
-            f"{result.name}: a result from other input data; build with the same --seed and run it "
-            "again"
+            f"{result.name}: a result from other input data; build with the same "
+            f"{BuildChoices.seed} and run it again"
         )
 
 

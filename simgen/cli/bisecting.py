@@ -7,8 +7,9 @@ from pathlib import Path
 
 import click
 
+from simgen.ask.kinds import Whole
 from simgen.cli import completing
-from simgen.cli.numbers import Whole
+from simgen.cli.numbers import number
 from simgen.cli.options import verbosity
 
 
@@ -18,8 +19,8 @@ from simgen.cli.options import verbosity
 @click.argument("b")
 @click.option("--code", default="", metavar="T",
               help="Whose code objects both run [default: mgpusim's, else A's].")  # fmt: skip
-@click.option("--ulps", default=0, metavar="N", type=Whole(0, 2**20),
-              help="Words that differ by no more are the same [default: 0].")  # fmt: skip
+@number("--ulps", kind=Whole("N", 0, 2**20), default=0,
+        help="Words that differ by no more are the same [default: 0].")  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @verbosity
 def bisect(

@@ -133,9 +133,10 @@ def _bundle(ctx: click.Context) -> Bundle:
 
 def _plan(ctx: click.Context) -> Plan:
     """Of the workload that is written before."""
-    from simgen.bundle.planning import Choices, Plan
+    from simgen.ask.build import BuildChoices
+    from simgen.bundle.planning import Plan
 
-    return Plan(_argument(ctx, "workload"), Choices())
+    return Plan(_argument(ctx, "workload"), BuildChoices())
 
 
 def _settings(ctx: click.Context) -> Iterable[str]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from simgen.cli.numbers import SECONDS
+from simgen.cli.numbers import SECONDS, number
 from simgen.cli.options import verbosity
 
 if TYPE_CHECKING:
@@ -37,10 +37,9 @@ MOST_ROWS = 60  # of the table, without --verbose
     is_flag=True,
     help="Try what `simgen legalise` makes of the forms; those that it refuses are told.",
 )
-@click.option(
+@number(
     "--timeout",
-    type=SECONDS,
-    metavar="S",
+    kind=SECONDS,
     help="Seconds that a run may take; on gem5, of a processor, for a kernel [default: 120]; of "
     "PTX, that a kernel may take [default: 10].",
 )

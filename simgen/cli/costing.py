@@ -9,6 +9,7 @@ import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from simgen.ask.run import RunChoices
 from simgen.cli import present
 from simgen.cli.following import duration
 from simgen.cli.options import reproduce
@@ -118,9 +119,10 @@ def _total(plan: Plan, target: Target, cost: Estimate, cpus: int) -> None:
     for each in _by_pieces(plan.workload, cost, cpus):
         if each.alone:
             continue
-        jobs = f" --jobs {each.jobs}" if each.jobs > 1 else ""
+        jobs = each.jobs if each.jobs > 1 else None
+        how = shlex.join(RunChoices(representatives=True, jobs=jobs).words())
         launches = "" if each.told == told else f": {each.told}"
-        print(f"with --representatives{jobs} {duration(each.seconds)}{launches}")
+        print(f"with {how} {duration(each.seconds)}{launches}")
         told = each.told
 
 
@@ -144,12 +146,11 @@ class _ByPieces:
 def _by_pieces(workload: Workload, cost: Estimate, cpus: int) -> list[_ByPieces]:
     """Alone and on all processors; none where it would be refused."""
     from simgen.running import pieces
-    from simgen.running.pieces import Cutting
 
     found = []
     for jobs in dict.fromkeys((1, cpus)):
         try:
-            survey, cuts = pieces.plan(workload, Cutting(True, jobs=jobs), None)
+            survey, cuts = pieces.plan(workload, RunChoices(representatives=True, jobs=jobs))
         except UsageError:
             return []
         warm = sum(cost.of(workload, at).host for piece in cuts for at in piece.warm)
@@ -164,19 +165,14 @@ def _commands(plan: Plan, target: Target, chosen: Chosen, given: dict[str, Any])
     """The command lines that build and run what was chosen."""
     output = given["output"] or plan.problem.name
     own = tuple(f"{key}={value}" for key, value in chosen.settings)
-    changed = {
+    changed: dict[str, Any] = {
         "targets": (target.name,),
-        "settings": (*given["settings"], *own),
+        "set": (*given["set"], *own),
         "scale_to": chosen.scale_to or given["scale_to"],
         "output": output if own or chosen.scale_to else given["output"],
     }
-    run = ["simgen", "run", str(output), "--on", target.name]
-    run += ["--mode", "timing"] if "mode" in target.run_options else []
-    run += ["--representatives"] if chosen.representatives else []
-    run += ["--jobs", str(chosen.jobs)] if chosen.jobs > 1 else []
-    run += ["--sample", f"{chosen.sample:.0%}"] if chosen.sample else []
-    run += ["--scale-model", str(chosen.scale_model)] if chosen.scale_model else []
-    return reproduce({**given, **changed}), shlex.join(run)
+    run = ["simgen", "run", str(output), *chosen.run.words()]
+    return reproduce(given, **changed), shlex.join(run)
 
 
 def _table(plan: Plan, target: Target, cost: Estimate) -> None:

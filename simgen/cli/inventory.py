@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from simgen.cli import logs, standing
-from simgen.cli.numbers import SEED, Whole
-from simgen.cli.options import BuildCommand, Commands, planned, verbosity, workload_options
+from simgen.ask.build import BuildChoices, Destination
+from simgen.ask.kinds import Whole
+from simgen.cli import completing, logs, standing
+from simgen.cli.numbers import SEED, number
+from simgen.cli.options import BuildCommand, Commands, asks, planned, verbosity
 from simgen.errors import MissingError, UsageError, did_you_mean, printable
 
 if TYPE_CHECKING:
@@ -22,7 +24,8 @@ if TYPE_CHECKING:
 
 
 @click.command(cls=BuildCommand)
-@workload_options
+@click.argument("workload", shell_complete=completing.workload)
+@asks(Destination, BuildChoices)
 @click.option(
     "--as",
     "form",
@@ -373,17 +376,14 @@ def _list_algorithms() -> list[dict[str, str]]:
     type=click.Choice(("mnist", "cifar10", "text", "pairs")),
     help="Write samples in the format of these, made from the seed.",
 )
-@click.option(
+@number(
     "--samples",
-    type=Whole(1, 1_000_000),
-    metavar="N",
+    kind=Whole("N", 1, 1_000_000),
     default=1000,
     show_default=True,
     help="With --like: images, lines or pairs.",
 )
-@click.option(
-    "--seed", type=SEED, metavar="N", default=0, show_default=True, help="Seed of the values."
-)
+@number("--seed", kind=SEED, default=0, show_default=True, help="Seed of the values.")
 @verbosity
 def data(
     file: Path,

@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from simgen.cli.numbers import Whole
-from simgen.cli.options import settings_given, verbosity
+from simgen.ask.build import BuildChoices
+from simgen.ask.kinds import Whole
+from simgen.cli.numbers import number
+from simgen.cli.options import verbosity
 from simgen.errors import MissingError, UsageError, did_you_mean, one_line, printable
 
 if TYPE_CHECKING:
@@ -24,9 +26,7 @@ OTHER = "there, another one"
 @click.command()
 @click.argument("configs", nargs=-1)
 @click.option("--gfx", default="gfx902", show_default=True, metavar="G", help="The GPU.")
-@click.option(
-    "--num-cus", type=Whole(1), default=4, show_default=True, metavar="N", help="Its compute units."
-)
+@number("--num-cus", kind=Whole("N", 1), default=4, show_default=True, help="Its compute units.")
 @click.option(
     "--miopen",
     "version",
@@ -140,13 +140,12 @@ def _check(configs: tuple[str, ...], given: dict[str, Any]) -> None:
 
 def _rows(configs: tuple[str, ...], given: dict[str, Any]) -> list[tuple[str, str]]:
     """(program, arguments) of all kernels, each once."""
-    from simgen.bundle.planning import Choices, Plan
+    from simgen.bundle.planning import Plan
     from simgen.targets.untested import dnnmark, gem5_dnnmark
 
     found: list[tuple[str, str]] = []
     for word in configs:
-        choices = Choices(settings=settings_given(given["settings"]), passes=given["passes"])
-        plan = Plan(word, choices)
+        plan = Plan(word, BuildChoices(set=given["settings"], passes=given["passes"]))
         found += gem5_dnnmark.keys(dnnmark.plan(plan.workload), given["version"])
     return list(dict.fromkeys(found))
 

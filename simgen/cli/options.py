@@ -6,22 +6,27 @@ import functools
 import shlex
 from dataclasses import fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from simgen.ask.build import BuildChoices, Destination
+from simgen.ask.choice import choices, option
+from simgen.ask.kinds import Flag, Word
 from simgen.cli import completing
-from simgen.cli.numbers import SEED, Real, Whole
 from simgen.errors import UsageError, did_you_mean
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from dataclasses import Field
 
-    from simgen.bundle.planning import Choices, Plan
+    from simgen.ask.choice import Asked, ChoiceField
+    from simgen.bundle.planning import Plan
     from simgen.bundle.writing import Bundle
     from simgen.targets import Target
     from simgen.targets.base import RunOption
+
+T = TypeVar("T", bound="Asked")
 
 
 class Commands(click.Group):
@@ -44,88 +49,120 @@ class Commands(click.Group):
         return list(self.commands)
 
 
+def _option(names: Sequence[str], text: str, **more: Any) -> click.Option:
+    """An option whose values are read by what it is for: there, every front has them read alike."""
+    return click.Option(names, help=text, default=None, **more)
+
+
+def _of_choice(each: ChoiceField[Any, Any]) -> click.Option:
+    if isinstance(each.kind, Flag):
+        return _option(["/".join(each.flags), each.name], each.help, is_flag=True)
+    more: dict[str, Any] = {"metavar": each.kind.metavar, "multiple": each.kind.several}
+    if isinstance(each.kind, Word):
+        values = each.kind.values
+        more["metavar"] = f"[{'|'.join(values)}]"
+        more["shell_complete"] = completing.of(lambda _: values)
+    if each.completes:
+        more["shell_complete"] = getattr(completing, each.completes)
+    return _option([*each.flags, each.name], each.help, **more)
+
+
+def asks(*values: type[Asked]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """The options of these values' choices, in their order."""
+
+    def add(command: Callable[..., Any]) -> Callable[..., Any]:
+        made = [_of_choice(each) for value in values for each in choices(value) if each.flag]
+        command.__click_params__ = [  # type: ignore[attr-defined]  # as click.option does
+            *getattr(command, "__click_params__", ()),
+            *reversed(made),
+        ]
+        return command
+
+    return add
+
+
+def asked(value: type[T], given: Mapping[str, Any], **more: Any) -> T:
+    """A value that the options on the command line ask for.
+
+    Raises:
+        UsageError: what they have is no value of theirs, or they do not go together.
+    """
+    names = {each.name for each in choices(value) if each.flag}
+    return value(**{name: given[name] for name in names}, **more)
+
+
 class BuildCommand(click.Command):
     """A command with an option for each setting of each target."""
 
     def get_params(self, ctx: click.Context) -> list[click.Parameter]:
-        from simgen.bundle.planning import spelling, target_settings
+        from simgen.bundle.planning import target_settings
 
-        made: dict[str, click.Option] = {}
-        for name, (targets, each) in target_settings().items():
-            text = f"{', '.join(targets)}: {each.metadata['help']}"
-            if isinstance(each.default, bool):
-                flag = spelling(name, not each.default)
-                made[name] = click.Option(
-                    [flag, name], is_flag=True, flag_value=not each.default, default=None, help=text
-                )
-            else:
-                values = _of_each(name, targets, lambda f: ", ".join(f.metadata["choices"]))
-                text += f": {values}" if values else ""
-                text += f" [default: {_of_each(name, targets, lambda f: str(f.default))}]"
-                kind = Whole() if isinstance(each.default, int) else type(each.default)
-                made[name] = click.Option(
-                    [spelling(name), name],
-                    type=kind,
-                    metavar="V",
-                    help=text,
-                    shell_complete=completing.of(functools.partial(_choices, name)),
-                )
+        made = [
+            _of_setting(name, targets, each) for name, (targets, each) in target_settings().items()
+        ]
         own = super().get_params(ctx)
-        return [*own[:-1], *made.values(), own[-1]]  # --help stays last
+        return [*own[:-1], *made, own[-1]]  # --help stays last
 
 
-class RunCommand(click.Command):
+def _of_setting(name: str, targets: list[str], each: Field[Any]) -> click.Option:
+    text = f"{', '.join(targets)}: {each.metadata['help']}"
+    if isinstance(each.default, bool):
+        flag = option(name, not each.default)
+        return _option([flag, name], text, is_flag=True, flag_value=not each.default)
+    values = _of_each(name, targets, lambda f: ", ".join(f.metadata["choices"]))
+    text += f": {values}" if values else ""
+    text += f" [default: {_of_each(name, targets, lambda f: str(f.default))}]"
+    complete = completing.of(functools.partial(_choices, name))
+    return _option([option(name), name], text, metavar="V", shell_complete=complete)
+
+
+class OptionsCommand(click.Command):
     """A command with the run options of all targets."""
 
     def get_params(self, ctx: click.Context) -> list[click.Parameter]:
-        from simgen.bundle.planning import spelling
         from simgen.targets import TARGETS
 
-        found: dict[str, dict[str, list[str]]] = {}  # option -> what it does -> where
-        kinds: dict[str, RunOption] = {}
+        found: dict[str, list[tuple[str, RunOption]]] = {}
         for target in TARGETS.values():
-            for name, option in target.run_options.items():
-                found.setdefault(name, {}).setdefault(option.told, []).append(target.name)
-                # Words of any target: whether they are the run's own, `running.choose` looks.
-                words = kinds[name].choices if name in kinds else ()
-                kinds[name] = replace(
-                    option, choices=tuple(dict.fromkeys((*words, *option.choices)))
-                )
-        made = {
-            name: click.Option(
-                [spelling(name), name],
-                help="; ".join(f"{', '.join(where)}: {text}" for text, where in texts.items()),
-                **_kind(kinds[name]),
-            )
-            for name, texts in found.items()
-        }
+            for name, each in target.run_options.items():
+                found.setdefault(name, []).append((target.name, each))
         own = super().get_params(ctx)
-        return [*own[:-1], *made.values(), own[-1]]
+        return [*own[:-1], *(_of_run(*each) for each in found.items()), own[-1]]
 
 
-def _kind(option: RunOption) -> dict[str, Any]:
-    """What click has to know of an option's values."""
-    if option.choices:
-        return {"type": click.Choice(option.choices)}
-    if not option.pattern:
-        return {"type": Whole(option.least), "metavar": "N"}
-    if option.several:
+def _of_run(name: str, having: list[tuple[str, RunOption]]) -> click.Option:
+    """The option of these targets: what it does on each, and the values that it has on any."""
+    texts: dict[str, list[str]] = {}
+    for target, each in having:
+        texts.setdefault(each.told, []).append(target)
+    text = "; ".join(f"{', '.join(where)}: {told}" for told, where in texts.items())
+    last = having[-1][1]
+    words = dict.fromkeys(word for _, each in having for word in each.choices)
+    if words:
+        complete = completing.of(lambda _: words)
+        metavar = f"[{'|'.join(words)}]"
+        return _option([option(name), name], text, metavar=metavar, shell_complete=complete)
+    if not last.pattern:
+        text += f" [{last.least} or more]"
+    metavar = "ARG" if last.several else "TEXT" if last.pattern else "N"
+    return _option([option(name), name], text, metavar=metavar, multiple=last.several)
 
-        def join(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> str | None:
-            try:
-                return "\n".join(str(option.read(each)) for each in values) or None
-            except ValueError as error:
-                raise click.BadParameter(str(error), ctx, param) from None
 
-        return {"type": str, "multiple": True, "metavar": "ARG", "callback": join}
+def given_options(options: Mapping[str, Any]) -> dict[str, str]:
+    """The run options that were given; those that may be given again, one to a line.
 
-    def check(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
-        try:
-            return value if value is None else str(option.read(value))
-        except ValueError as error:
-            raise click.BadParameter(str(error), ctx, param) from None
+    Raises:
+        UsageError: a value is none of its option, whichever target runs.
+    """
+    from simgen.running import runs
 
-    return {"type": str, "callback": check}
+    given = {
+        name: "\n".join(value) if isinstance(value, tuple) else value
+        for name, value in options.items()
+        if value is not None and value != ()
+    }
+    runs.check_options(given)
+    return given
 
 
 def _of_each(name: str, targets: list[str], what: Callable[[Field[Any]], str]) -> str:
@@ -169,251 +206,26 @@ def folder_of_page(ctx: click.Context, param: click.Parameter, value: Path | Non
     return value
 
 
-def _each_word(
-    ctx: click.Context, param: click.Parameter, values: tuple[str, ...]
-) -> tuple[str, ...]:
-    """The words of values that may be lists with commas."""
-    return tuple(word.strip() for value in values for word in value.split(","))
-
-
-WORKLOAD_OPTIONS = (  # what names a workload, for `build` and `show`
-    click.argument("workload", shell_complete=completing.workload),
-    click.option(
-        "--target",
-        "-t",
-        "targets",
-        multiple=True,
-        metavar="T",
-        callback=_each_word,
-        shell_complete=completing.build_targets,
-        help="A target, or several with commas between them; may be repeated. [default: gem5-se "
-        "and host]",
-    ),
-    click.option(
-        "--output",
-        "-o",
-        type=click.Path(path_type=Path),
-        metavar="DIR",
-        help="The folder of the bundle. [default: ./WORKLOAD]",
-    ),
-    click.option(
-        "--set",
-        "settings",
-        multiple=True,
-        metavar="K=V",
-        shell_complete=completing.settings,
-        help="Set a config key (n=4; in a network, conv1.n=4) or a $VARIABLE of a template; may be "
-        "repeated.",
-    ),
-    click.option(
-        "--pass",
-        "passes",
-        metavar="P",
-        shell_complete=completing.passes,
-        help="Passes of a network: fwd, bwd, sgd (parameter update), or several, such as fwd,bwd. "
-        "[default: fwd]",
-    ),
-    click.option(
-        "--layers",
-        metavar="L",
-        shell_complete=completing.layers,
-        help="A slice of a network: conv1..pool1, or layers separated by commas.",
-    ),
-    click.option(
-        "--algo",
-        "algorithm",
-        metavar="A",
-        shell_complete=completing.algorithms,
-        help="The algorithm of all layers that have a choice; see `simgen list algorithms`.",
-    ),
-    click.option(
-        "--type",
-        "type",
-        metavar="T",
-        shell_complete=completing.types,
-        help="The type of the input's elements, as f16 or bf16; of a layer: --set conv1.type=T. "
-        "[default: f32]",
-    ),
-    click.option(
-        "--rate",
-        type=Real(0),
-        metavar="R",
-        help="Learning rate of pass sgd. [default: 0.01; of adam 0.001]",
-    ),
-    click.option(
-        "--loss-scale",
-        type=Real(2.0**-24, 2.0**24),
-        metavar="S",
-        help="Multiply the gradients that the backward pass begins with, and divide steps of pass "
-        "sgd by the same: small gradients then do not vanish in f16. [default: 1]",
-    ),
-    click.option(
-        "--optimizer",
-        metavar="O",
-        help="What pass sgd does: sgd, adam or adamw, with settings behind it: "
-        "sgd,momentum=0.9,weight_decay=5e-4,nesterov=true. [default: sgd]",
-    ),
-    click.option(
-        "--loss",
-        metavar="L",
-        help="The loss that the network ends in: cross_entropy, squared_error, or none. [default: "
-        "with --training, cross_entropy in the place of a last softmax]",
-    ),
-    click.option(
-        "--steps",
-        type=Whole(1, 10_000),
-        metavar="N",
-        help="Training steps, each with the parameters that the one before left, and with a batch "
-        "and labels of its own. [default: 1]",
-    ),
-    click.option(
-        "--inference/--training",
-        "inference",
-        default=None,
-        help="For the whole network: in inference, batch normalisation uses running statistics and "
-        "there is no dropout; in training, it uses those of the batch, and the passes are "
-        "fwd,bwd,sgd unless --pass names others. [default: as the config says]",
-    ),
-    click.option(
-        "--fuse",
-        is_flag=True,
-        help="Merge batch normalisation and activations into the kernel of the convolution or "
-        "fully connected layer before them; pass fwd only.",
-    ),
-    click.option(
-        "--reuse-memory",
-        is_flag=True,
-        help="Give a tensor's memory to later ones after its last use; pass fwd only.",
-    ),
-    click.option(
-        "--values",
-        multiple=True,
-        metavar="FILE",
-        help="Input values of your own: a .npz, .npy or HDF5 file whose arrays are named as in "
-        "data.h5; may be repeated. The word `exact` draws whole numbers whose sums are not "
-        "rounded, and `model` takes the parameters of the ONNX model that is built.",
-    ),
-    click.option(
-        "--data",
-        metavar="FILE",
-        help="Samples for inputs and labels: images of MNIST or CIFAR-10 in their binary formats, "
-        "a text, or pairs of sentences with tabs between them; or what comes with simgen: "
-        "digits-images-idx3-ubyte.gz, words.txt.",
-    ),
-    click.option(
-        "--plan-for",
-        metavar="M",
-        shell_complete=completing.machines,
-        help="The machine to choose tiles, splits and algorithms for, of `simgen list machines`; "
-        "with other hardware: gem5-gfx902,num_compute_units=16. [default: that of the first "
-        "simulated target, or of the GPU; a bundle keeps its own]",
-    ),
-    click.option(
-        "--scale-to",
-        type=Real(1),
-        metavar="OPS",
-        help="Make a product, convolution or recurrent layer smaller until it has at most so many "
-        "operations, as 2e7, and keep what its kernels meet: remainders of tiles, operations per "
-        "byte, work-groups per unit. `simgen show` says what became of it.",
-    ),
-    click.option(
-        "--matrix",
-        type=click.Choice(("auto", "yes", "no", "tf32")),
-        help="Whether the machine's matrix instructions multiply: auto where that pays, and of f32 "
-        "nowhere; tf32 so, but products of f32 too, cut off to 11 bits. [default: auto]",
-    ),
-    click.option(
-        "--layout",
-        metavar="F",
-        help="The storage format of images, nchw or nhwc, of a convolution by itself; filters have "
-        "--set filter_layout=krsc. Where kernels want another, launches convert. [default: nchw]",
-    ),
-    click.option(
-        "--queues",
-        type=Whole(1, 8),
-        metavar="N",
-        help="Run layers and passes that do not depend on each other at once, in so many queues: "
-        "CUDA streams, command queues of MGPUSim's timing model, AQL queues of gem5. [default: 1]",
-    ),
-    click.option(
-        "--seed",
-        type=SEED,
-        metavar="N",
-        default=0,
-        show_default=True,
-        help="Seed of the random inputs.",
-    ),
-)
-
-
-def workload_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """All of WORKLOAD_OPTIONS, in their order."""
-    for option in reversed(WORKLOAD_OPTIONS):
-        command = option(command)
-    return command
-
-
-def _chosen(given: dict[str, Any]) -> Choices:
-    """What the options of WORKLOAD_OPTIONS choose."""
-    from simgen.bundle.planning import Choices
-
-    return Choices(
-        settings=settings_given(given["settings"]),
-        passes=given["passes"],
-        layers=given["layers"],
-        algorithm=given["algorithm"],
-        type=given["type"],
-        rate=given["rate"],
-        loss_scale=given["loss_scale"],
-        optimizer=given["optimizer"],
-        loss=given["loss"],
-        steps=given["steps"],
-        inference=given["inference"],
-        fuse=given["fuse"],
-        reuse_memory=given["reuse_memory"],
-        values=tuple(given["values"]),
-        data=given["data"],
-        seed=given["seed"],
-        plan_for=given["plan_for"],
-        scale_to=given["scale_to"],
-        matrix=given["matrix"],
-        layout=given["layout"],
-        queues=given["queues"],
-    )
-
-
 def planned(given: dict[str, Any]) -> tuple[Plan, Path, list[Target]]:
-    """What the options of WORKLOAD_OPTIONS ask for: the plan, where it goes, its targets."""
+    """What the options of a build ask for: the plan, where it goes, its targets."""
     from simgen.bundle.planning import Plan, chosen_targets
 
-    targets = chosen_targets(given["targets"], given_settings(given))
-    plan = Plan(given["workload"], _chosen(given), targets)
-    output: Path = given["output"] or Path(plan.problem.name)
-    return plan, output, targets
+    where = asked(Destination, given)
+    targets = chosen_targets(where.targets, given_settings(given))
+    plan = Plan(given["workload"], asked(BuildChoices, given), targets)
+    return plan, Path(where.output or plan.problem.name), targets
 
 
-def reproduce(given: dict[str, Any], made: Bundle | None = None) -> str:
+def reproduce(given: dict[str, Any], made: Bundle | None = None, **changed: Any) -> str:
     """The command again, with the options that are not at their defaults, and the machine that it
     was planned for, where that follows from what was there before."""
-    from simgen.bundle import commands, recipe
+    from simgen.bundle import commands
     from simgen.bundle.planning import chosen_targets
 
-    settings = given_settings(given)
-    words = ["simgen", "build", given["workload"], *commands.targets(given["targets"], settings)]
-    asked = [word for pair in recipe.options(_chosen(given)) for word in pair if word]
-    words += asked
+    given = {**given, **changed}
+    where, settings = asked(Destination, given), given_settings(given)
+    words = ["simgen", "build", given["workload"], *commands.targets(where.targets, settings)]
+    words += asked(BuildChoices, given).words()
     if made is not None:
-        words += commands.planned_for(made, asked, chosen_targets(given["targets"], settings))
-    if given["output"]:
-        words += ["-o", str(given["output"])]
-    return shlex.join(words)
-
-
-def settings_given(texts: Sequence[str]) -> tuple[tuple[str, str], ...]:
-    settings = []
-    for text in texts:
-        key, equals, value = text.partition("=")
-        if not equals or not key.strip():
-            raise UsageError(f"--set {text!r}: not a setting; write KEY=VALUE, such as n=4")
-        settings.append((key.strip(), value.strip(" \t")))
-    return tuple(settings)
+        words += commands.planned_for(made, words, chosen_targets(where.targets, settings))
+    return shlex.join([*words, *replace(where, targets=()).words()])

@@ -8,20 +8,20 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from simgen.ask.run import RunChoices
 from simgen.cli import completing
-from simgen.cli.numbers import SECONDS
-from simgen.cli.options import RunCommand, verbosity
+from simgen.cli.numbers import SECONDS, number
+from simgen.cli.options import OptionsCommand, given_options, verbosity
 
 if TYPE_CHECKING:
     from simgen.rates.measuring import RatesOf
 
 
-@click.command(cls=RunCommand)
+@click.command(cls=OptionsCommand)
 @click.option("--on", required=True, metavar="T", shell_complete=completing.targets,
               help="The target: mgpusim or gem5-se.")  # fmt: skip
 @click.option("--arch", default=None, metavar="A", help="The GPU [default: the target's].")
-@click.option("--timeout", type=SECONDS, metavar="SECONDS",
-              help="End the run after this time.")  # fmt: skip
+@number("--timeout", kind=SECONDS, help="End the run after this time.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @verbosity
 def rates(
@@ -53,9 +53,9 @@ def rates(
 
     settings = {"arch": arch} if arch else {}
     if on not in TARGETS:
-        raise UsageError(f"--on {on}: no such target; {did_you_mean(on, TARGETS)}")
+        raise UsageError(f"{RunChoices.target} {on}: no such target; {did_you_mean(on, TARGETS)}")
     (target,) = chosen_targets([on], settings)
-    options = {name: value for name, value in given.items() if value is not None}
+    options = given_options(given)
     measured = measuring.measure(target, options, Printing(quiet or as_json), timeout, keep=verbose)
     if as_json:
         print(json.dumps(_as_json(on, measured), indent=1))

@@ -102,6 +102,7 @@ def show_bundle(path: Path, as_json: bool, verbose: bool) -> None:
 
 def _heading(bundle: Bundle) -> str:
     """ "lenet5: a bundle of lenet5.dnnmark (n=4; pass fwd), seed 0, by simgen 0.1.0"."""
+    from simgen.ask.build import BuildChoices
     from simgen.bundle import recipe
     from simgen.errors import UsageError
 
@@ -111,13 +112,13 @@ def _heading(bundle: Bundle) -> str:
     except UsageError:  # of an earlier version, which did not keep its config
         name, seed = bundle.workload.name, bundle.workload.seed
         return f"{bundle.path}: a bundle of {name}, seed {seed}, {by}"
-    chosen = made.choices
-    plain = (*recipe.OPTIONS, "inference")
+    chosen, ask = made.choices, BuildChoices
+    other = (*recipe.FILES, ask.set, ask.seed)
+    given = {each: value for each, value in chosen.given().items() if each not in other}
     said = [
-        *(f"{key}={value}" for key, value in chosen.settings),
+        *(f"{key}={value}" for key, value in chosen.set),
         f"pass {','.join(made.passes)}",
-        *(f"{name}={getattr(chosen, name)}" for name in plain if getattr(chosen, name) is not None),
-        *(name for name in ("fuse", "reuse_memory") if getattr(chosen, name)),
+        *(each.name if value is True else f"{each.name}={value}" for each, value in given.items()),
         *(["values given"] if made.gives_values or "exact" in chosen.values else []),
     ]
     return (

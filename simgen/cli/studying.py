@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from simgen.cli.numbers import SECONDS
-from simgen.cli.options import folder_of_page, settings_given, verbosity
+from simgen.ask.build import BuildChoices
+from simgen.cli.numbers import SECONDS, number
+from simgen.cli.options import folder_of_page, verbosity
 from simgen.errors import UsageError
 
 if TYPE_CHECKING:
@@ -48,10 +49,9 @@ MOST_BATCH = 2**20
     metavar="[CASE:]K=V",
     help="Set a config key of all cases, or of one; may be repeated.",
 )
-@click.option(
+@number(
     "--timeout",
-    type=SECONDS,
-    metavar="SECONDS",
+    kind=SECONDS,
     help="End each run after this time.",
 )
 @click.option(
@@ -106,7 +106,7 @@ def study(name: str, output: Path, quiet: bool, verbose: bool, **given: Any) -> 
     from simgen.studies import definition, machines, measuring, operating_points, reporting
 
     chosen = definition.find(name)
-    settings = settings_given(given["settings"])
+    settings = BuildChoices.set.read(given["settings"])
     definition.check(chosen, settings)
     elsewhere = _words(given["elsewhere"])
     targets, passed = machines.chosen(_words(given["targets"]), output, elsewhere)

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from simgen.cli.numbers import Real
+from simgen.ask.build import BuildChoices
+from simgen.ask.kinds import Real
+from simgen.cli.numbers import number
 from simgen.cli.options import verbosity
 
 if TYPE_CHECKING:
@@ -27,19 +29,17 @@ FEWEST, MOST = 1e4, 1e15  # operations
     metavar="FILE",
     help="The config to write, FILE.dnnmark.",
 )
-@click.option(
+@number(
     "--operations",
-    type=Real(FEWEST, MOST),
+    kind=Real("N", FEWEST, MOST),
     default=2e7,
     show_default="2e7",
     help="About how many the network has.",
 )
 @click.option("--training", is_flag=True, help="Passes fwd,bwd,sgd; otherwise fwd.")
-@click.option(
+@number(
     "--within",
-    type=Real(0, 1),
-    default=None,
-    metavar="D",
+    kind=Real("D", 0, 1),
     help="Write nothing if the largest distance is more than D.",
 )
 @verbosity
@@ -66,7 +66,6 @@ def synthesise(
     """
     from simgen.bundle import outputs
     from simgen.bundle.planning import Plan
-    from simgen.bundle.recipe import Choices
     from simgen.cli import present
     from simgen.errors import RefusedError, UsageError
     from simgen.storage.files import write_atomic
@@ -75,7 +74,7 @@ def synthesise(
     if output.suffix != ".dnnmark":
         raise UsageError(f"-o {output}: a config ends in .dnnmark; choose such a name")
     outputs.new_file(output)
-    plans = [Plan(word, Choices(inference=False if training else None)) for word in workloads]
+    plans = [Plan(word, BuildChoices(inference=False if training else None)) for word in workloads]
     for word, plan in zip(workloads, plans, strict=True):
         if plan.problem.kernel:
             raise UsageError(f"{word}: kernels of your own, which no layer imitates; leave it out")

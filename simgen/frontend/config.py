@@ -26,6 +26,7 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from simgen.ask.build import BuildChoices
 from simgen.errors import ConfigError, one_line, printable, resembling
 from simgen.storage.files import NotRegularError, open_regular
 
@@ -191,7 +192,7 @@ def _check_variables(uses: Mapping[str, Place], variables: Mapping[str, str]) ->
         noun = "variable" if len(missing) == 1 else "variables"
         fact = f"no value for the {noun} {', '.join(missing)}"
         others = [name for name in variables if name not in uses]
-        cure = resembling(missing, others) or "give them with --set NAME=VALUE"
+        cure = resembling(missing, others) or f"give them with {BuildChoices.set} NAME=VALUE"
         raise ConfigError(uses[missing[0]], f"{fact}; {cure}")
     for name, where in uses.items():
         value = variables[name]

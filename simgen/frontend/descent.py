@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from simgen.ask.build import BuildChoices
 from simgen.errors import ConfigError, UsageError, did_you_mean, printable
 from simgen.ir import TensorSpec
 from simgen.layers import LAYERS
@@ -37,7 +38,7 @@ def read(text: str | None, rate: float | None) -> Descent:
         UsageError: no such optimiser, or it has no such key or value.
     """
     name, *words = (part.strip() for part in (text or "sgd").split(","))
-    where = f"--optimizer {printable(text or name)}"
+    where = f"{BuildChoices.optimizer} {printable(text or name)}"
     if name not in NAMES:
         raise UsageError(f"{where}: no such optimizer; {did_you_mean(name, NAMES)}")
     kind, usual, usual_rate = NAMES[name]
@@ -49,14 +50,16 @@ def read(text: str | None, rate: float | None) -> Descent:
         if not equals:
             raise UsageError(f"{where}: {printable(word)} is no setting; write KEY=VALUE")
         if key == "rate":
-            raise UsageError(f"{where}: the learning rate is an option; write --rate {value}")
+            raise UsageError(
+                f"{where}: the learning rate is an option; write {BuildChoices.rate} {value}"
+            )
         if key not in known:
             fact = f"{name} has no key {printable(key)}"
             raise UsageError(f"{where}: {fact}; {did_you_mean(key, known)}")
         said[key] = value
     entries = {"rate": str(usual_rate if rate is None else rate), **said}
     try:
-        places = {"rate": where if rate is None else f"--rate {rate:g}"}
+        places = {"rate": where if rate is None else f"{BuildChoices.rate} {rate:g}"}
         made = layer.from_config([(k, v, places.get(k, where)) for k, v in entries.items()])
         made.output((TensorSpec((1,)),))
     except ConfigError as error:

@@ -9,6 +9,7 @@ import re
 import zipfile
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
+from simgen.ask.build import BuildChoices
 from simgen.frontend.config import MAX_NBYTES
 from simgen.storage.files import open_regular
 
@@ -45,7 +46,7 @@ KINDS = (
     ),
     _Kind(
         "tensors of NumPy",
-        "they are values: name a workload, and them with --values",
+        f"they are values: name a workload, and them with {BuildChoices.values}",
         (".npy", ".npz"),
         b"\x93NUMPY",
     ),
@@ -224,5 +225,8 @@ def _of_zip(file: BinaryIO) -> str:
     if "data.pkl" in last:
         return f"tensors or a module that torch.save has written, without the graph; {_TORCH}"
     if names and all(name.endswith(".npy") for name in names):
-        return "tensors of NumPy; they are values: name a workload, and them with --values"
+        return (
+            "tensors of NumPy; they are values: name a workload, and "
+            f"them with {BuildChoices.values}"
+        )
     return "a ZIP archive; unpack it, and name what is in it"

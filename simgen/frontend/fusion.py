@@ -14,6 +14,7 @@ from collections import Counter
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from simgen.ask.build import BuildChoices
 from simgen.errors import UsageError
 from simgen.frontend.network import Network, Placed
 from simgen.ir import Node, Pass
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
 FUSED = {"conv": "fused_conv", "fc": "fused_fc"}  # kind of layer -> kind with what follows
-OPTION = "--fuse"
+OPTION = BuildChoices.fuse
 
 
 def fuse(network: Network, passes: Sequence[Pass]) -> Network:
@@ -57,7 +58,7 @@ def fuse(network: Network, passes: Sequence[Pass]) -> Network:
             isinstance(placed.layer, BatchNorm) and not placed.layer.frozen
             for placed in network.layers
         )
-        cure = "add --inference, or leave it out" if batch else "leave it out"
+        cure = f"add {BuildChoices.inference}, or leave it out" if batch else "leave it out"
         raise UsageError(f"{OPTION}: no {kinds} is followed by {after}; {cure}")
     last = {chain[-1].node.name: _fused(chain) for chain in chains.values()}
     gone = {placed.node.name for chain in chains.values() for placed in chain} - last.keys()

@@ -10,6 +10,7 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from simgen.ask.build import BuildChoices
 from simgen.errors import UsageError, did_you_mean, printable
 from simgen.frontend.config import Entry, Place, Section
 from simgen.layers import LAYERS
@@ -18,6 +19,7 @@ from simgen.layers.loss.mean import Loss
 if TYPE_CHECKING:
     from simgen.frontend.config import Config
 
+LOSS = BuildChoices.loss
 NONE = "none"
 KINDS = tuple(kind for kind, layer in LAYERS.items() if issubclass(layer, Loss))
 NAME = "loss"  # of the layer
@@ -34,19 +36,19 @@ def ended(config: Config, loss: str | None, *, training: bool) -> Config:
         return config
     if loss is not None and loss not in KINDS:
         cure = did_you_mean(loss, (*KINDS, NONE))
-        raise UsageError(f"--loss {printable(loss)}: no such loss; {cure}")
+        raise UsageError(f"{LOSS} {printable(loss)}: no such loss; {cure}")
     kinds = {layer.section: kind for kind, layer in LAYERS.items()}
     named = {_name(each, kinds): each for each in config.sections if each.name in kinds}
     there = [name for name, each in named.items() if kinds[each.name] in KINDS]
     if there and loss is not None:
-        raise UsageError(f"--loss {loss}: layer {there[0]!r} is a loss; leave --loss out")
+        raise UsageError(f"{LOSS} {loss}: layer {there[0]!r} is a loss; leave {LOSS} out")
     read = {word for each in named.values() for word in _previous(each)}
     ends = [name for name in named if name not in read]
     if there or (loss is None and len(ends) != 1):
         return config
     if len(ends) != 1:
         fact = f"the network ends in {', '.join(ends) or 'no layer'}"
-        raise UsageError(f"--loss {loss}: {fact}; give one of its layers a loss in the config")
+        raise UsageError(f"{LOSS} {loss}: {fact}; give one of its layers a loss in the config")
     return _with(config, named, ends[0], loss, kinds)
 
 
@@ -63,8 +65,8 @@ def check_slice(layers: str | None, config: Config, made: Config) -> None:
     for word in re.split(r",|\.\.", layers or ""):
         if (name := word.strip()) in gone:
             fact = f"training has {loss!r} in the place of {printable(name)}"
-            cure = f"write {loss}, or add --loss none"
-            raise UsageError(f"--layers {printable(layers or '')}: {fact}; {cure}")
+            cure = f"write {loss}, or add {LOSS} none"
+            raise UsageError(f"{BuildChoices.layers} {printable(layers or '')}: {fact}; {cure}")
 
 
 def _with(
@@ -78,7 +80,7 @@ def _with(
     part = part and bool(_previous(last)) and loss != "squared_error"
     if loss is None and not part:
         return config
-    where = Place("--training" if loss is None else f"--loss {loss}", 0)
+    where = Place(f"{BuildChoices.inference.off}" if loss is None else f"{LOSS} {loss}", 0)
     name = NAME
     while name in named:
         name += "_"

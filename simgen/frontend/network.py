@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from graphlib import CycleError, TopologicalSorter
 from typing import TYPE_CHECKING
 
+from simgen.ask.build import BuildChoices
 from simgen.errors import ConfigError, UsageError, did_you_mean, printable
 from simgen.frontend.config import Entry, Place, Section
 from simgen.frontend.inputs import Source, check_size, layer_inputs
@@ -144,7 +145,9 @@ def resolve(
     named = with_settings(named, list(settings))
     needed = _reached(kept, previous)  # for the shapes
     machine = machine or fitted()
-    usual = Entry(TYPE, dtype, Place(f"--type {printable(dtype)}", 0)) if dtype else None
+    usual = (
+        Entry(TYPE, dtype, Place(f"{BuildChoices.type} {printable(dtype)}", 0)) if dtype else None
+    )
     placed: dict[str, Placed] = {}
     for name in (name for name in order if name in needed):
         given = [_tensor(name, named[name], each, placed[each.layer]) for each in sources[name]]
@@ -164,7 +167,7 @@ def selected(text: str, previous: Mapping[str, tuple[str, ...]]) -> set[str]:
     for name, before in previous.items():
         for each in before:
             readers[each].append(name)
-    where = f"--layers {printable(text)}"
+    where = f"{BuildChoices.layers} {printable(text)}"
     kept: set[str] = set()
     for word in text.split(","):
         first, dots, last = (part.strip() for part in word.partition(".."))
@@ -250,7 +253,8 @@ def _check_formats(chosen: Sequence[Placed]) -> None:
             name, formats = each.node.name, ", ".join(each.layer.formats)
             fact = f"layer {name!r} stores {formats}, which layers before and behind it do not"
             raise ConfigError(
-                each.where, f"{fact}; leave layout out, or take it alone (--layers {name})"
+                each.where,
+                f"{fact}; leave layout out, or take it alone ({BuildChoices.layers} {name})",
             )
 
 
@@ -301,7 +305,10 @@ def _sources(name: str, section: Section, named: Mapping[str, Section]) -> tuple
         fact = f"previous_layer of {name!r} names {len(found)}, but [{layer.section}] takes {most}"
         cure = "join layers with [Add] or [Concat] first" if most == 1 else "leave the rest out"
         if layer.from_data:
-            cure = f"its {layer.from_data} come by --values or --data, as {name}.{layer.from_data}"
+            cure = (
+                f"its {layer.from_data} come by {BuildChoices.values} or "
+                f"{BuildChoices.data}, as {name}.{layer.from_data}"
+            )
         raise ConfigError(entry.where, f"{fact}; {cure}")
     return tuple(found)
 

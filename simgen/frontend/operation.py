@@ -28,6 +28,8 @@ from dataclasses import MISSING, dataclass, field, fields
 from enum import StrEnum
 from typing import Any, ClassVar, Self, get_type_hints
 
+from simgen.ask.build import Destination
+from simgen.ask.choice import option
 from simgen.errors import ConfigError, UnsupportedError, did_you_mean, printable
 from simgen.frontend.config import Entry, Place, Section
 from simgen.ir import Pass
@@ -352,9 +354,9 @@ class AllReduceOperation(LibraryOperation):
 
     @property
     def notes(self) -> tuple[str, ...]:
-        nbytes = 4 * self.elements
+        nbytes, flag = 4 * self.elements, Destination.targets.flag
         return (
-            f"for --target mgpusim --gpus {self.ranks}, or a number that divides {self.ranks}",
+            f"for {flag} mgpusim {option('gpus')} {self.ranks}, or a number that divides that",
             f"bandwidth of the algorithm: {nbytes} bytes by the time; of the bus, with n GPUs: "
             "2 (n - 1) / n times that",
         )

@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any
 
+from simgen.ask.build import BuildChoices
 from simgen.errors import ConfigError, did_you_mean, one_line, printable
 from simgen.frontend import kernel_pieces, narrow_text, own_tensors
 from simgen.frontend.config import Config, Entry, Place, Section
@@ -146,7 +147,7 @@ def again(text: str, source: str, settings: Sequence[tuple[str, str]]) -> Kernel
         what = "source is of Triton" if of_triton else "reference is a Python file"
         raise ConfigError(
             source, f"its {what}, which a bundle does not execute; build the "
-            "points of the sweep from the .toml, with --set"
+            f"points of the sweep from the .toml, with {BuildChoices.set}"
         )  # fmt: skip
     return _made(source, toml, settings, Files.kept(files))
 
@@ -221,7 +222,8 @@ def _parameters(
     for key, value in settings:
         if key not in given:
             raise ConfigError(
-                f"--set {printable(key)}", f"no parameter of {place}; {did_you_mean(key, given)}"
+                f"{BuildChoices.set} {printable(key)}",
+                f"no parameter of {place}; {did_you_mean(key, given)}",
             )
         texts[key] = value
     found: dict[str, int | float] = {}

@@ -7,6 +7,7 @@ from math import prod
 from typing import TYPE_CHECKING, Any
 
 from simgen import dtypes
+from simgen.ask.build import BuildChoices
 from simgen.dtypes import DType
 from simgen.errors import did_you_mean, printable
 from simgen.ir import Distribution, Fill, TensorSpec
@@ -87,7 +88,7 @@ def _fill(
         each != number for each, number in zip(given, exact, strict=True)
     ):
         fact = f"tensor {name}: a number of {fill} has more than 53 bits"
-        raise ExpressionError(f"{fact}; give such values with --values FILE.npz")
+        raise ExpressionError(f"{fact}; give such values with {BuildChoices.values} FILE.npz")
     usual = {
         "normal": [0.0, 1.0],
         "uniform": [0.0, 1.0],

@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from simgen import resources
+from simgen.ask.build import BuildChoices
 from simgen.errors import ConfigError, UsageError, did_you_mean, one_line, printable
 from simgen.frontend import config, deepbench, foreign, operation, own_kernel
 from simgen.frontend.config import Config, Place
@@ -43,6 +44,8 @@ if TYPE_CHECKING:
     from simgen.frontend.own_kernel import KernelFile
     from simgen.layers import Layer
 
+PASSES = BuildChoices.passes
+TYPE = BuildChoices.type
 SUFFIXES = (".dnnmark", ".dnntemplate")
 LONGEST_NAME = 120  # characters of a workload's
 LONGEST_PATH = 255  # characters; longer words name no file
@@ -121,7 +124,7 @@ def find(
     kind, direction = _split(word)
     if kind:
         if passes and tuple(passes) != (Pass(direction),):
-            raise UsageError(f"--pass: {word} is pass {direction} already; leave --pass out")
+            raise UsageError(f"{PASSES}: {word} is pass {direction} already; leave {PASSES} out")
         content = config.built_in(kind, sample_section(kind))
         return Problem(word, content, (Pass(direction),), tuple(settings), dtype)
     if (path / "manifest.json").is_file():
@@ -249,7 +252,7 @@ def _from_operation(
     if listed:
         _check_listed(listed, directions, dtype)
     elif dtype not in (None, found.type) and typed:
-        raise UsageError(f"--type: the workload says type={found.type} already; leave --type out")
+        raise UsageError(f"{TYPE}: the workload says type={found.type} already; leave {TYPE} out")
     section = found.section(Place(name, 0))
     if directions != found.direction or (listed and directions != (Pass.FORWARD,)):
         name = f"{name}_{'_'.join(directions)}"
@@ -266,10 +269,10 @@ def _check_listed(listed: Listed, passes: Sequence[Pass], dtype: str | None) -> 
     for each in passes:
         if not set(both.get(each, (each,))) <= set(listed.passes):
             fact = f"{listed.name} is of the {listed.set} set, which has {', '.join(listed.passes)}"
-            raise UsageError(f"--pass {each}: {fact}; {cure}")
+            raise UsageError(f"{PASSES} {each}: {fact}; {cure}")
     if dtype is not None and dtype not in listed.types:
         fact = f"{listed.name} is of the {listed.set} set, which has {', '.join(listed.types)}"
-        raise UsageError(f"--type {printable(dtype)}: {fact}; {cure}")
+        raise UsageError(f"{TYPE} {printable(dtype)}: {fact}; {cure}")
 
 
 def _sizes(sample: object) -> str:

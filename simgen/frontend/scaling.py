@@ -20,6 +20,7 @@ from itertools import product
 from math import log2, prod
 from typing import TYPE_CHECKING
 
+from simgen.ask.build import BuildChoices
 from simgen.errors import UsageError
 from simgen.layers import LAYERS
 from simgen.layers.base import CHUNKS, EXTENTS, SHAPE
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
     from simgen.layers.base import Choice
     from simgen.machine import Machine
 
-OPTION = "--scale-to"
+OPTION = BuildChoices.scale_to
 UNITS = "num_compute_units"  # the option of runs
 PROBLEMS = 2000  # that are counted, about
 PLANNED = 12  # of them, for each machine: those of the nearest operations per byte
@@ -125,7 +126,7 @@ def scaled(network: Network, passes: Sequence[Pass], most: float) -> Scaled:
     sizes = {key: _value(placed, key) for key in tiles}
     if not sizes:
         fact = f"[{placed.layer.section}] has no rule for that in pass {direction}"
-        raise UsageError(f"{where}: {fact}; set its sizes with --set")
+        raise UsageError(f"{where}: {fact}; set its sizes with {BuildChoices.set}")
     fixed = _algorithm(placed, direction)
     costs = list(_smaller(placed, direction, sizes, tiles, fixed))
     near = [each for each in costs if each[0] <= most]
@@ -165,7 +166,7 @@ def _only(network: Network, passes: Sequence[Pass], where: str) -> tuple[Placed,
         UsageError: there are several.
     """
     if len(network.layers) != 1 or len(passes) != 1:
-        cure = "take one with --layers and --pass, or set n=1"
+        cure = f"take one with {BuildChoices.layers} and {BuildChoices.passes}, or set n=1"
         raise UsageError(f"{where}: one layer in one pass is scaled, and here are more; {cure}")
     (placed,) = network.layers
     steps = placed.layer.steps(passes[0])
@@ -184,7 +185,7 @@ def _machines(machine: Machine) -> Iterator[Machine]:
 
 
 def _with_units(machine: Machine, units: int) -> Machine:
-    return machine if units == machine.units else machine.with_options({UNITS: units}, OPTION)
+    return machine if units == machine.units else machine.with_options({UNITS: units}, str(OPTION))
 
 
 def _without_number(choice: Choice) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from simgen.ask.build import BuildChoices
 from simgen.errors import ConfigError, did_you_mean, printable
 from simgen.frontend.config import Entry, Place, Section
 from simgen.layers import LAYERS
@@ -32,7 +33,7 @@ def with_settings(named: dict[str, Section], settings: list[tuple[str, str]]) ->
     """
     named = dict(named)
     for key, value in settings:
-        where = Place(f"--set {key}={value}", 0)
+        where = Place(f"{BuildChoices.set} {key}={value}", 0)
         owner, dot, field = key.rpartition(".")
         if dot and owner not in named:
             fact = f"no layer named {printable(owner)}"
@@ -73,7 +74,7 @@ def _without_layer(named: dict[str, Section], key: str, where: Place) -> ConfigE
 
 def with_algorithm(named: dict[str, Section], kept: set[str], algorithm: str) -> dict[str, Section]:
     """The sections with the algorithm in each layer of the slice that has a choice."""
-    entry = Entry("algo", algorithm, Place(f"--algo {algorithm}", 0))
+    entry = Entry("algo", algorithm, Place(f"{BuildChoices.algo} {algorithm}", 0))
     having = _having(named, kept, entry, "no layer here has a choice of algorithms")
     own = dict.fromkeys(a for n in having for a in LAYERS[kind_of(named[n])].algorithms)
     if algorithm not in own:  # a config's key may name a library's algorithms too
@@ -93,7 +94,7 @@ def with_layout(named: dict[str, Section], kept: set[str], layout: str) -> dict[
 
     `NHWC` is `nhwc`: the libraries that have the choice write it in capitals.
     """
-    entry = Entry(LAYOUT, layout.lower(), Place(f"--layout {printable(layout)}", 0))
+    entry = Entry(LAYOUT, layout.lower(), Place(f"{BuildChoices.layout} {printable(layout)}", 0))
     having = _having(named, kept, entry, "no layer here has a choice of storage formats")
     return {n: _replaced(s, entry) if n in having else s for n, s in named.items()}
 

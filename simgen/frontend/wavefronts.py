@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from simgen.ask.build import Destination
 from simgen.frontend import dialect
 from simgen.ir import CUDA_MACROS, CUDA_WARP, NVIDIA_HIP_MACROS, WAVEFRONT
 
@@ -49,6 +50,7 @@ def fact_and_cure(
 
     `block`: work-items of its work-groups; `here`: the text of what stands for HIP there.
     """
+    other = f"build with another {Destination.targets}"
     macros = dict((*CUDA_MACROS, *NVIDIA_HIP_MACROS, *defines))
     code = "\n".join(dialect.taken(text, macros, texts=True))
     known = {name: value for name, value in macros.items() if re.fullmatch(r"\(?\w+\)?", value)}
@@ -56,8 +58,8 @@ def fact_and_cure(
     for match in (*_INSTRUCTION.finditer(code), *_ASSEMBLY.finditer(code)):
         name = match[1] if match.re is _ASSEMBLY else match[0]
         if not re.search(rf"\b{name}\b", here):
-            return f"{name} has no counterpart on NVIDIA's GPUs", "build with another --target"
-    cure = "write widths up to 32 or count by warpSize, or build with another --target"
+            return f"{name} has no counterpart on NVIDIA's GPUs", other
+    cure = f"write widths up to 32 or count by warpSize, or {other}"
     for match in _TILE.finditer(code):
         if _number(match[1], known) > CUDA_WARP:
             return f"{match[0]}> is a whole wavefront, and warps have {CUDA_WARP} lanes here", cure

@@ -3,5 +3,5 @@
 `probes` says which launches of data/rates/rates.toml give which rate, `measuring` runs them on a
 target; `keeping` has what was found for reports.
 
-May import: bundle, check, compile, errors, machine, resources, running, storage, targets.
+May import: ask, bundle, check, compile, errors, machine, resources, running, storage, targets.
 """

@@ -9,15 +9,17 @@ from typing import TYPE_CHECKING
 
 from simgen import machine as machines
 from simgen import resources
+from simgen.ask.build import BuildChoices, Destination
+from simgen.ask.choice import spelled
+from simgen.ask.run import RunChoices
 from simgen.bundle import writing as bundles
-from simgen.bundle.planning import Choices, Plan
+from simgen.bundle.planning import Plan
 from simgen.check import judging
 from simgen.compile import cache
 from simgen.errors import RunError, UsageError
 from simgen.rates import keeping, probes
 from simgen.rates.probes import MeasuredRate, Sizes
 from simgen.running import process, runs
-from simgen.running.runs import Wish
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -58,14 +60,18 @@ def measure(
         MissingError, RefusedError, RunError: it cannot run here.
     """
     if not target.simulates or not target.machine:
-        raise UsageError(f"--on {target.name}: it simulates no machine; take gem5-se or mgpusim")
+        raise UsageError(
+            f"{RunChoices.target} {target.name}: it simulates no machine; take gem5-se or mgpusim"
+        )
     if options.get("mode", TIMING) != TIMING:
-        raise UsageError(f"--mode {options['mode']}: it measures no time; leave it out")
+        raise UsageError(f"{spelled('mode')} {options['mode']}: it measures no time; leave it out")
     hardware = {name: value for name, value in options.items() if name in machines.OPTIONS}
-    machine = machines.find(target.machine, "--on").with_options(hardware, f"--on {target.name}")
+    machine = machines.find(target.machine, str(RunChoices.target)).with_options(
+        hardware, f"{RunChoices.target} {target.name}"
+    )
     sizes = Sizes.of(machine)
     source = resources.folder("data") / "rates" / "rates.toml"
-    plan = Plan(str(source), Choices(settings=sizes.settings), [target])
+    plan = Plan(str(source), BuildChoices(set=sizes.settings), [target])
     home = cache.notes(keeping.FOLDER) / f"{target.name}.{os.getpid()}"
     timing = {"mode": TIMING} if "mode" in target.run_options else {}
     try:
@@ -102,12 +108,11 @@ def _run(
     """
     with bundles.opened(home) as made:
         process.check(made, target)
-        _, ended = runs.run(
-            made, target.name, options, Wish(timeout=timeout), listener, verified=True
-        )
+        asked = RunChoices(target.name, options=options, timeout=timeout)
+        _, ended = runs.run(made, asked, listener, verified=True)
         right, launches = judging.judge(made, target.name), made.workload.launches
     if not right:
-        cure = f"simgen build {SOURCE} --target {target.name} shows what"
+        cure = f"simgen build {SOURCE} {Destination.targets.flag} {target.name} shows what"
         raise RunError(f"{target.name}: it computes the probes wrongly; {cure}")
     kernels = [launch.kernel for launch in launches]
     rows = zip(kernels, ended.result.launches, strict=True)

@@ -14,12 +14,12 @@ from dataclasses import dataclass, replace
 from math import ceil, prod
 from typing import TYPE_CHECKING
 
+from simgen.ask.run import RunChoices
 from simgen.bundle import sampled
 from simgen.bundle.planning import Plan
 from simgen.errors import ConfigError, RefusedError, UnsupportedError, UsageError
 from simgen.frontend import whole_images
 from simgen.running import capacity, estimates, pieces, sampling
-from simgen.running.pieces import Cutting
 from simgen.workload import costs, samples
 from simgen.workload.pieces import representatives
 
@@ -47,9 +47,7 @@ class Chosen:
     Attributes:
         settings: of the build, that are not those asked for.
         scale_to: operations that the layer is made smaller to.
-        representatives, jobs: of the run.
-        sample: the part of the work-groups of large launches; 0: all.
-        scale_model: 8 for an eighth of the machine; 0: all of it.
+        run: how it is run.
         seconds: of this machine, that it will take.
         given_up: what is not simulated as asked for, in words with numbers.
         untaken: ways that would have given up less, and why none of them goes.
@@ -57,10 +55,7 @@ class Chosen:
 
     settings: Settings
     scale_to: float | None
-    representatives: bool
-    jobs: int
-    sample: float
-    scale_model: int
+    run: RunChoices
     seconds: float
     given_up: tuple[str, ...]
     untaken: tuple[str, ...]
@@ -70,7 +65,7 @@ class Chosen:
 class _Way:
     """A way to run representatives, what that takes, and what it leaves out of them."""
 
-    cutting: Cutting
+    asked: RunChoices
     seconds: float
     left_out: tuple[str, ...]
 
@@ -89,23 +84,21 @@ def choose(plan: Plan, target: Target, factor: float, seconds: float) -> Chosen:
         shrunk = _shrunk(plan.workload, workload)
         if found.whole.host <= seconds:
             told = tuple(dict.fromkeys(untaken))
-            return Chosen(settings, scale_to, False, 1, 0.0, 0, found.whole.host, shrunk, told)
+            asked = _asked(target)
+            return Chosen(settings, scale_to, asked, found.whole.host, shrunk, told)
         once = _once(workload)
         for way in _ways(workload, target, found):
             if isinstance(way, str):
                 untaken += [way] if smaller is plan else []
                 continue
             if way.seconds <= seconds:
-                cutting, given_up = way.cutting, (*once, *way.left_out, *shrunk)
-                return Chosen(
-                    settings, scale_to, True, cutting.jobs, cutting.sample, cutting.part,
-                    way.seconds, given_up, tuple(dict.fromkeys(untaken)),
-                )  # fmt: skip
+                given_up, told = (*once, *way.left_out, *shrunk), tuple(dict.fromkeys(untaken))
+                return Chosen(settings, scale_to, way.asked, way.seconds, given_up, told)
             least = way.seconds if least is None else min(least, way.seconds)
         least = found.whole.host if least is None else min(least, found.whole.host)
     raise UsageError(
         f"--budget: the smallest that can be planned takes about {least or 0.0:.0f} s on "
-        f"{target.name}; give it more, or take a part with --layers"
+        f"{target.name}; give it more, or take a part with {RunChoices.layers}"
     )
 
 
@@ -114,45 +107,45 @@ def _ways(workload: Workload, target: Target, found: Estimate) -> Iterator[_Way 
     and why, where the first of them would be."""
     processes = tuple(dict.fromkeys((1, _processes(found))))
     try:
-        wholes = [_cut(workload, target, Cutting(True, jobs=jobs)) for jobs in processes]
+        wholes = [_cut(workload, target, _asked(target, jobs)) for jobs in processes]
     except UsageError as error:
         yield str(error)
         return
     for jobs, (_, cuts) in zip(processes, wholes):
-        yield _Way(Cutting(True, jobs=jobs), found.by_pieces(workload, cuts, jobs), ())
+        yield _Way(_asked(target, jobs), found.by_pieces(workload, cuts, jobs), ())
     try:
         for rate in RATES:
             for jobs, (survey, cuts) in zip(processes, wholes):
-                cutting = Cutting(True, jobs=jobs, sample=rate)
-                pieces.check(target, cutting, _timed(target))
+                asked = replace(_asked(target, jobs), sample=rate)
+                pieces.check(target, asked)
                 shares = _shares(workload, rate, {at for piece in cuts for at in piece.all})
                 took = found.sampled(shares).by_pieces(workload, cuts, jobs)
-                yield _Way(cutting, took, _left_out(workload, shares, survey.steps))
+                yield _Way(asked, took, _left_out(workload, shares, survey.steps))
     except (RefusedError, UsageError) as error:
         yield str(error)
     refused = []
     for part in PARTS:
         for jobs in processes:
-            cutting = Cutting(True, jobs=jobs, part=part)
+            asked = replace(_asked(target, jobs), scale_model=part)
             try:
-                _, cuts = _cut(workload, target, cutting)
+                _, cuts = _cut(workload, target, asked)
                 shares = _shares_of_part(workload, target, part, cuts)
             except (RefusedError, UsageError) as error:
                 refused.append(str(error))
                 continue
             took = found.sampled(shares).by_pieces(workload, cuts, jobs)
-            yield _Way(cutting, took, (f"1/{part} of each launch runs, on as much of the machine",))
+            yield _Way(asked, took, (f"1/{part} of each launch runs, on as much of the machine",))
     yield from refused[:1]
 
 
-def _cut(workload: Workload, target: Target, cutting: Cutting) -> tuple[Survey, list[Piece]]:
+def _cut(workload: Workload, target: Target, asked: RunChoices) -> tuple[Survey, list[Piece]]:
     """What a run would be cut into.
 
     Raises:
         UsageError: it would be refused.
     """
-    pieces.check(target, cutting, _timed(target))
-    return pieces.plan(workload, cutting, None)
+    pieces.check(target, asked)
+    return pieces.plan(workload, asked)
 
 
 def _shares(workload: Workload, rate: float, steps: Collection[int]) -> dict[int, float]:
@@ -172,8 +165,8 @@ def _shares(workload: Workload, rate: float, steps: Collection[int]) -> dict[int
         if not sampled.is_declared(kernel):
             if samples.ranges(groups, machine.units, rate) is not None:
                 raise RefusedError(
-                    f"--sample: kernel {kernel.name}: nothing says which elements its work-groups "
-                    "write"
+                    f"{RunChoices.sample}: kernel {kernel.name}: nothing says which elements its "
+                    "work-groups write"
                 )
             continue
         slots = machine.simds * machine.wavefronts
@@ -184,8 +177,8 @@ def _shares(workload: Workload, rate: float, steps: Collection[int]) -> dict[int
             found[at] = sum(count for _, count in ranges) / groups
     if not found:
         raise RefusedError(
-            f"--sample: no launch has enough work-groups: the largest would fill the machine "
-            f"{most:.2g} times, and a sample is taken from more than {samples.LEAST}"
+            f"{RunChoices.sample}: no launch has enough work-groups: the largest would fill the "
+            f"machine {most:.2g} times, and a sample is taken from more than {samples.LEAST}"
         )
     return found
 
@@ -204,9 +197,15 @@ def _shares_of_part(
     return {each.launch: each.groups / groups[each.launch] for each in found}
 
 
-def _timed(target: Target) -> dict[str, str]:
-    """The run options that make it tell times."""
-    return {"mode": "timing"} if "mode" in target.run_options else {}
+def _asked(target: Target, jobs: int | None = None) -> RunChoices:
+    """A run that tells times; with `jobs`, of representatives, so many at a time."""
+    options = {"mode": "timing"} if "mode" in target.run_options else {}
+    return RunChoices(
+        target.name,
+        options=options,
+        representatives=jobs is not None,
+        jobs=jobs if jobs != 1 else None,
+    )
 
 
 def _left_out(
@@ -232,7 +231,7 @@ def _processes(found: Estimate) -> int:
 
 
 def _sizes(plan: Plan) -> Iterator[tuple[Settings, float | None, Plan]]:
-    """Smaller and smaller workloads: settings, --scale-to, the plan."""
+    """Smaller and smaller workloads: settings, operations at most, the plan."""
     yield (), None, plan
     inputs = plan.network.layers[0].node.inputs
     shape = inputs[0].shape if inputs else ()  # [Gemm] alone has its sizes from keys
@@ -271,7 +270,7 @@ def _covered(plan: Plan, settings: Settings) -> Iterator[tuple[Settings, None, P
 
 def _planned(plan: Plan, settings: Settings) -> Iterator[tuple[Settings, None, Plan]]:
     """The plan with other settings, if it can be made."""
-    choices = replace(plan.choices, settings=(*plan.choices.settings, *settings))
+    choices = replace(plan.choices, set=(*plan.choices.set, *settings))
     try:
         made = Plan(plan.source, choices, planned_for=plan.planned_for)
         _ = made.workload

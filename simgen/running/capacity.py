@@ -6,6 +6,7 @@ import os
 import shutil
 from pathlib import Path
 
+from simgen.ask.build import BuildChoices
 from simgen.errors import RefusedError
 
 MEMINFO = Path("/proc/meminfo")
@@ -25,7 +26,8 @@ def check_memory(who: str, needed: int, place: str = "") -> None:
     if available is not None and needed > available:
         raise RefusedError(
             f"{who}: {place}it needs {_mib(needed)} MiB of this machine's memory and "
-            f"{available // MIB} MiB are free; make the workload smaller: simgen build --set n=..."
+            f"{available // MIB} MiB are free; make the workload smaller: "
+            f"simgen build {BuildChoices.set} n=..."
         )
 
 

@@ -11,6 +11,7 @@ import threading
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from simgen.ask.run import RunChoices
 from simgen.bundle import pieces as files
 from simgen.bundle import result_names, results, run_record
 from simgen.bundle import writing as bundles
@@ -62,7 +63,8 @@ def before(work: PieceWork) -> Run | None:
 def is_same(work: PieceWork) -> bool:
     """What is kept is of this very cut, with these options."""
     found = before(work)
-    return found is not None and replace(found, machine=work.run.machine) == work.run
+    now = work.run
+    return found is not None and replace(found, machine=now.machine, asked=now.asked) == now
 
 
 def check_cut(work: PieceWork) -> None:
@@ -76,10 +78,11 @@ def check_cut(work: PieceWork) -> None:
         return
     count = sum(files.path(work.home, piece).exists() for piece in found.pieces)
     if count:
+        ask = RunChoices
         raise UsageError(
             f"{work.name}: {count} finished piece{'' if count == 1 else 's'} of another cut or of "
-            f"other options are kept; use the same --jobs, --warm, --sample, --scale-model and "
-            f"options, or remove {work.home}"
+            f"other options are kept; use the same {ask.jobs}, {ask.warm}, {ask.sample}, "
+            f"{ask.scale_model} and options, or remove {work.home}"
         )
 
 

@@ -12,9 +12,12 @@ import queue
 import shutil
 import time
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from simgen.ask.build import BuildChoices
+from simgen.ask.choice import spelled
+from simgen.ask.run import RunChoices, RunCommand
 from simgen.bundle import pieces as files
 from simgen.bundle import result_names, results, run_record
 from simgen.bundle import writing as bundles
@@ -47,119 +50,108 @@ class Cancelled(BaseException):
     """Ends a piece because another one, or the user, has ended the run."""
 
 
-@dataclass(frozen=True)
-class Cutting:
-    """How a network is to be cut."""
-
-    representatives: bool = False
-    warm: Warm = Warm.PREVIOUS
-    jobs: int = 1
-    sample: float = 0.0  # the part of a launch's work-groups that are simulated; 0: all
-    part: int = 0  # 8: an eighth of them, on an eighth of the machine; 0: all
-
-    @property
-    def word(self) -> str:
-        words = [result_names.REPRESENTATIVES] if self.representatives else []
-        words += [result_names.SAMPLED] if self.sample else []
-        words += [result_names.SCALED] if self.part else []
-        return ",".join(words) or result_names.PIECES
-
-    @property
-    def names(self) -> list[str]:
-        """What the name of a result says of it: the options that change figures, and `word`."""
-        given = {"sample": f"{self.sample:g}", "scale_model": str(self.part), "warm": self.warm}
-        usual = {"sample": "0", "scale_model": "0", "warm": Warm.PREVIOUS}
-        if self.part:  # which fills caches by itself
-            usual["warm"] = self.warm
-        return [*(f"{k}={v}" for k, v in given.items() if v != usual[k]), self.word]
-
-    @property
-    def option(self) -> str:
-        """The first of those that made it."""
-        if self.representatives:
-            return "--representatives"
-        return "--scale-model" if self.part else "--sample" if self.sample else "--jobs"
-
-
-def plan(workload: Workload, cutting: Cutting, layers: str | None) -> tuple[Survey, list[Piece]]:
+def plan(workload: Workload, asked: RunChoices) -> tuple[Survey, list[Piece]]:
     """What is measured, and in which pieces.
 
     Raises:
         UsageError: tensors that steps read are gone after a run, or there are no such layers.
     """
-    option = cutting.option
+    choice = asked.by_pieces
     if reference.reuses_memory(workload):
         raise UsageError(
-            f"{option}: the bundle reuses memory, so what layers read is gone; build it "
-            "without --reuse-memory"
+            f"{choice}: the bundle reuses memory, so what layers read is gone; build it "
+            f"without {BuildChoices.reuse_memory}"
         )
     if workload.queues:
         raise UsageError(
-            f"{option}: a piece is simulated without what several queues would run beside it; "
-            "build it without --queues"
+            f"{choice}: a piece is simulated without what several queues would run beside it; "
+            f"build it without {BuildChoices.queues}"
         )
-    make = pieces.representatives if cutting.representatives else pieces.everything
-    wanted = None if layers is None else selection.selected(workload, layers)
+    make = pieces.representatives if asked.representatives else pieces.everything
+    wanted = None if asked.layers is None else selection.selected(workload, asked.layers)
     survey = make(workload, wanted)
-    if cutting.part:  # caches are filled, so nothing has to run before a piece
-        return survey, pieces.cut(workload, survey.steps, Warm.NONE, cutting.jobs)
-    return survey, pieces.cut(workload, survey.steps, cutting.warm, cutting.jobs)
+    # On a part of the machine caches are filled, so nothing has to run before a piece.
+    usual = Warm.NONE if asked.scale_model else Warm.PREVIOUS
+    return survey, pieces.cut(workload, survey.steps, Warm(asked.warm or usual), asked.jobs or 1)
 
 
-def check(target: Target, cutting: Cutting, options: Mapping[str, str | int]) -> None:
+def check(target: Target, asked: RunChoices) -> None:
     """Refuse what cannot be run by pieces.
 
     Raises:
         UsageError: the target or its options.
     """
-    option = cutting.option
+    choice, options = asked.by_pieces, asked.options
     if reason := target.whole_only():
-        raise UsageError(f"{option}: {target.name}: {reason}")
-    if (cutting.sample or cutting.part) and (reason := target.unsampled(options)):
-        wish = "--scale-model" if cutting.part else "--sample"
-        raise UsageError(f"{wish}: {target.name}: {reason}")
-    if cutting.sample and cutting.part:
-        raise UsageError("--scale-model: it is a sample by itself; leave out --sample")
+        raise UsageError(f"{choice}: {target.name}: {reason}")
+    sampled = RunChoices.scale_model if asked.scale_model else RunChoices.sample
+    if (asked.sample or asked.scale_model) and (reason := target.unsampled(options)):
+        raise UsageError(f"{sampled}: {target.name}: {reason}")
     if int(options.get("gpus", target.sharing())) > 1:
-        raise UsageError(f"{option}: several GPUs share the batch; run it with --gpus 1")
+        cure = f"run it with {spelled('gpus')} 1"
+        raise UsageError(f"{choice}: several GPUs share the batch; {cure}")
     if options.get("keep") == "yes":
-        raise UsageError(f"{option}: finished pieces are kept by themselves; leave out --keep yes")
+        cure = f"leave out {spelled('keep')} yes"
+        raise UsageError(f"{choice}: finished pieces are kept by themselves; {cure}")
 
 
-def run(
+def prepared(
     bundle: Bundle,
     target: Target,
     environment: Mapping[str, str],
-    cutting: Cutting,
-    layers: str | None,
-    timeout: float | None,
+    asked: RunChoices,
+    recorded: RunCommand,
     name: str,
+) -> PieceWork:
+    """A run of a workload by pieces, or of some layers of it, that makes the result `name`. Its
+    record keeps what is `recorded`, and its time limit is for each process.
+
+    Raises:
+        UsageError, RefusedError: it cannot be cut so.
+    """
+    workload = bundle.workload
+    survey, cuts = plan(workload, asked)
+    about = ", ".join(each for each in (asked.layers, result_names.of_asked(asked)[-1]) if each)
+    record = run_folder.record(
+        bundle, target, environment, survey.steps, about, selection.REFERENCE, recorded
+    )
+    options = {option: str(value) for option, value in asked.options.items()}
+    if asked.scale_model:
+        taken = sampling.of_part(workload, target, options, asked.scale_model, cuts)
+    else:
+        taken = sampling.choose(bundle, target, options, asked.sample, cuts)
+    record = replace(record, pieces=tuple(cuts), inferred=survey.inferred, samples=taken)
+    return PieceWork(bundle, target, record, environment, asked.timeout, name)
+
+
+def run(
+    work: PieceWork,
+    jobs: int,
     tell: Callable[[str], None],
     say: Callable[[str], None],
     following: Callable[[Workload], Any],
 ) -> tuple[Path, Result]:
-    """Run a workload by pieces, or these layers of it; the folder of the result `name`, and it.
+    """Run all pieces, so many at a time; the folder of the result, and it.
 
-    `timeout` is for each process. `say` gets a line where the run ends early, and `following` makes
-    a context with somebody to tell how far all pieces together are (simgen.running.runs.Follower).
+    `say` gets a line where the run ends early, and `following` makes a context with somebody to
+    tell how far all pieces together are (simgen.running.runs.Follower).
 
     Raises:
         RunError: pieces failed; the others are kept.
         Else as `simgen.running.process.run`.
     """
-    workload = bundle.workload
+    bundle, workload, name = work.bundle, work.bundle.workload, work.name
     with locks.running(bundle.path, bundle.path / bundles.RESULTS, name):
-        work = _work(bundle, target, environment, cutting, layers, timeout, name)
         cuts = work.run.pieces
         kept_pieces.check_cut(work)
-        _check_memory(target, workload, min(cutting.jobs, len(cuts) - len(kept_pieces.there(work))))
+        _check_memory(work.target, workload, min(jobs, len(cuts) - len(kept_pieces.there(work))))
         done = kept_pieces.kept(work, cuts)
-        tell(_told(workload, work.run, len(done), cutting))
+        tell(_told(workload, work.run, len(done), jobs))
         left = [piece for piece in cuts if piece not in done]
         steps = [at for piece in left for at in piece.all]
         with following(run_record.part(workload, steps)) as follow:
             try:
-                failed = _simulate(work, left, cutting.jobs, follow.progress if follow else None)
+                failed = _simulate(work, left, jobs, follow.progress if follow else None)
             except BaseException:
                 kept = sum(files.path(work.home, piece).exists() for piece in cuts)
                 say(f"simgen: {name}: {kept} of {len(cuts)} pieces are kept; the same command "
@@ -175,16 +167,7 @@ def run(
 
 
 def run_one(
-    bundle: Bundle,
-    target: Target,
-    environment: Mapping[str, str],
-    cutting: Cutting,
-    layers: str | None,
-    timeout: float | None,
-    name: str,
-    nth: int,
-    tell: Callable[[str], None],
-    following: Callable[[Workload], Any],
+    work: PieceWork, nth: int, tell: Callable[[str], None], following: Callable[[Workload], Any]
 ) -> None:
     """Run one piece of a run by pieces, the `nth` from 1 on, and keep it for `run`.
 
@@ -195,13 +178,12 @@ def run_one(
         RunError: it failed.
         Else as `simgen.running.process.run`.
     """
-    home = bundle.path / bundles.RESULTS
-    with locks.sharing(bundle.path, home, name):
-        work = _work(bundle, target, environment, cutting, layers, timeout, name)
+    bundle, name = work.bundle, work.name
+    with locks.sharing(bundle.path, bundle.path / bundles.RESULTS, name):
         cuts = work.run.pieces
         if not 1 <= nth <= len(cuts):
             count = f"{len(cuts)} piece{'' if len(cuts) == 1 else 's'}"
-            raise UsageError(f"--piece {nth}: there are {count}; write 1 to {len(cuts)}")
+            raise UsageError(f"{RunCommand.piece} {nth}: there are {count}; write 1 to {len(cuts)}")
         piece = cuts[nth - 1]
         with locks.adding(bundle.path):  # who comes first makes the folder
             kept_pieces.check_cut(work)
@@ -217,27 +199,6 @@ def run_one(
             raise RunError(f"{name}: piece {nth} of {len(cuts)}: {failed[0]}")
 
 
-def _work(
-    bundle: Bundle,
-    target: Target,
-    environment: Mapping[str, str],
-    cutting: Cutting,
-    layers: str | None,
-    timeout: float | None,
-    name: str,
-) -> PieceWork:
-    survey, cuts = plan(bundle.workload, cutting, layers)
-    about = cutting.word if layers is None else f"{layers}, {cutting.word}"
-    record = run_folder.record(
-        bundle, target, environment, survey.steps, about, selection.REFERENCE
-    )
-    taken = sampling.choose(bundle, target, environment, cutting.sample, cuts)
-    if cutting.part:
-        taken = sampling.of_part(bundle.workload, target, environment, cutting.part, cuts)
-    record = replace(record, pieces=tuple(cuts), inferred=survey.inferred, samples=taken)
-    return PieceWork(bundle, target, record, environment, timeout, name)
-
-
 def counts(workload: Workload, steps: Sequence[int], inferred: int, cuts: Sequence[Piece]) -> str:
     """How many launches these measured steps have, are like theirs, and run uncounted; in words."""
     measured = sum(len(workload.steps[at].launches) for at in steps)
@@ -249,19 +210,21 @@ def counts(workload: Workload, steps: Sequence[int], inferred: int, cuts: Sequen
     return ", ".join(parts)
 
 
-def _told(workload: Workload, run: Run, done: int, cutting: Cutting) -> str:
+def _told(workload: Workload, run: Run, done: int, jobs: int) -> str:
     cuts = run.pieces
     found = counts(workload, run.steps, len(run.inferred), cuts)
-    jobs = f", {min(cutting.jobs, len(cuts))} at a time" if len(cuts) > 1 else ""
+    at_once = f", {min(jobs, len(cuts))} at a time" if len(cuts) > 1 else ""
     kept = f"; {done} pieces were simulated before" if done else ""
-    part = f"; {sampling.told(workload, run)}" if cutting.sample or cutting.part else ""
-    return f"{found}{jobs}{part}{kept}"
+    sampled = run.choices.sample or run.choices.scale_model
+    part = f"; {sampling.told(workload, run)}" if sampled else ""
+    return f"{found}{at_once}{part}{kept}"
 
 
 def _check_memory(target: Target, workload: Workload, jobs: int) -> None:
     if jobs > 1:
         needed = jobs * target.needs.memory_nbytes(workload)
-        capacity.check_memory(f"{target.name}, {jobs} at a time", needed, "take fewer --jobs: ")
+        cure = f"take fewer {RunChoices.jobs}: "
+        capacity.check_memory(f"{target.name}, {jobs} at a time", needed, cure)
 
 
 # ------------------------------------------------------------------ simulating
@@ -369,6 +332,7 @@ class _Prepared:
             start = run_folder.begin(
                 work.bundle, work.target, work.result_of(piece), work.environment, piece.all,
                 layers=work.run.layers, inputs=work.run.inputs, samples=taken,
+                asked=work.run.choices,
             )  # fmt: skip
             self.made.append(start)
             filled = sampling.filled(self.workload, work.run, piece)

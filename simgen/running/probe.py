@@ -12,13 +12,15 @@ import json
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Annotated
 
+from simgen.ask.build import BuildChoices
+from simgen.ask.run import RunChoices
 from simgen.bundle import run_record
 from simgen.bundle import writing as bundles
-from simgen.bundle.planning import Choices, Plan
+from simgen.bundle.planning import Plan
 from simgen.compile import cache
 from simgen.errors import SimgenError
 from simgen.running import estimates, process, runs
-from simgen.running.runs import Listener, Wish
+from simgen.running.runs import Listener
 from simgen.storage.files import read_regular, scratch_folder, write_atomic
 from simgen.storage.schema import SchemaError, Within, from_json, parse
 
@@ -64,14 +66,14 @@ def measured(target: Target) -> Probe:
     told = _told(target)
     path = _path(told)
     path.parent.mkdir(parents=True, exist_ok=True)
-    settings = tuple((name, str(value)) for name, value in SETTINGS.items())
-    plan = Plan(WORKLOAD, Choices(settings=settings), [target])
+    plan = Plan(WORKLOAD, BuildChoices(set=SETTINGS), [target])
     options = {name: value for name, value in OPTIONS.items() if name in target.run_options}
+    asked = RunChoices(target.name, options=options)
     with scratch_folder("probe", path.parent) as home:
         plan.write(home / "bundle", [target])
         with bundles.opened(home / "bundle") as made:
             process.check(made, target)
-            _, ended = runs.run(made, target.name, options, Wish(), Listener(), verified=True)
+            _, ended = runs.run(made, asked, Listener(), verified=True)
             expected = estimates.estimate(made.workload, target)
             ran = ended.result.launches
     took = sum(each.get("host_seconds", 0.0) for each in ran)

@@ -14,6 +14,8 @@ import time
 from typing import TYPE_CHECKING
 
 from simgen import errors
+from simgen.ask.build import BuildChoices
+from simgen.ask.run import RunChoices
 from simgen.bundle import commands, finding
 from simgen.bundle import writing as bundles
 from simgen.compile.child import until_parent_ends
@@ -232,7 +234,8 @@ class _Watched:
                     return ""
                 time.sleep(LOOK)
         run = self.start.run
-        words = [*commands.run(self.bundle.path, self.target, self.start.result, run), "--resume"]
+        words = commands.run(self.bundle.path, self.target, self.start.result, run)
+        words += RunChoices(resume=True).words()
         return f"; go on after the last finished layer with: {shlex.join(words)}"
 
 
@@ -344,8 +347,8 @@ class _Output:
             raise RunError(f"the preparation of the run took longer than {PREPARATION:g} s")
         if not self.preparing and passed > self.timeout + self.grace:
             raise RunError(
-                f"the run took longer than {self.timeout:g} s; give it more with --timeout, "
-                "or make the workload smaller with --set"
+                f"the run took longer than {self.timeout:g} s; give it more with "
+                f"{RunChoices.timeout}, or make the workload smaller with {BuildChoices.set}"
             )
 
 

@@ -16,6 +16,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from simgen.ask.choice import spelled
+from simgen.ask.run import RunChoices
 from simgen.bundle import run_record
 from simgen.bundle import writing as bundles
 from simgen.bundle.run_record import Run
@@ -27,6 +29,7 @@ from simgen.tensors.state_file import Mark
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+    from simgen.ask.run import RunCommand
     from simgen.bundle.writing import Bundle
     from simgen.ir import Workload
     from simgen.targets import Target
@@ -57,6 +60,7 @@ def begin(
     layers: str = "",
     inputs: str = "",
     samples: Sequence[Sample] = (),
+    asked: RunCommand | None = None,
 ) -> Start:
     """A new folder for a run of all steps, or of some; of launches with a sample, of that alone.
 
@@ -65,7 +69,7 @@ def begin(
     """
     workload = bundle.workload
     chosen = range(len(workload.steps)) if steps is None else steps
-    run = record(bundle, target, environment, chosen, layers, inputs)
+    run = record(bundle, target, environment, chosen, layers, inputs, asked)
     run = replace(run, samples=tuple(samples))
     here = f"{platform.node()}-{os.getpid()}"
     folder = bundle.path / bundles.RESULTS / f"{PART}{result}{START}{here}"
@@ -88,11 +92,12 @@ def record(
     steps: Sequence[int],
     layers: str,
     inputs: str,
+    asked: RunCommand | None,
 ) -> Run:
     """What a run of these steps is about, on this machine."""
     variables = _variables(target, environment)
     run = Run(bundle.digest, target.settings(), variables, tuple(steps), layers, inputs)
-    return replace(run, machine=run_record.machine())
+    return replace(run, machine=run_record.machine(), asked=asked.to_json() if asked else {})
 
 
 def discard(start: Start) -> None:
@@ -141,10 +146,11 @@ def resume(
     workload = bundle.workload
     folder = stopped(bundle, result)
     if folder is None:
-        kept = ", and with --keep yes to go on later" if "keep" in target.run_options else ""
+        keep = f", and with {spelled('keep')} yes to go on later"
+        kept = keep if "keep" in target.run_options else ""
         raise UsageError(
-            f"--resume: {bundle.path} has no run on {result} that was stopped after a finished "
-            f"layer; run it without --resume{kept}"
+            f"{RunChoices.resume}: {bundle.path} has no run on {result} that was stopped after a "
+            f"finished layer; run it without {RunChoices.resume}{kept}"
         )
     run = run_record.read(folder, workload)
     assert run is not None
@@ -184,8 +190,8 @@ def _check_variables(run: Run, now: Mapping[str, str]) -> None:
         if before != value:
             fact = f"the stopped run had {before or 'none'}"
             raise UsageError(
-                f"--resume: {name} is {value}, and {fact}; leave it as it was, or run it again "
-                "without --resume"
+                f"{RunChoices.resume}: {name} is {value}, and {fact}; leave it as it was, or run "
+                f"it again without {RunChoices.resume}"
             )
 
 

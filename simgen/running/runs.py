@@ -7,17 +7,19 @@ from which inputs, and the result is collected. What there is to tell goes to a 
 from __future__ import annotations
 
 import contextlib
-import math
+import functools
 import os
 import shutil
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Protocol
 
-from simgen.bundle import commands, finding, result_folders, result_names, results
+from simgen.ask.build import Destination
+from simgen.ask.choice import spelled
+from simgen.ask.run import RunChoices, RunCommand
+from simgen.bundle import finding, result_folders, result_names, results
 from simgen.bundle import writing as bundles
 from simgen.bundle.finding import find_result
-from simgen.bundle.planning import spelling
 from simgen.compile import cache
 from simgen.compile.build import Builder
 from simgen.errors import DamagedError, RefusedError, RunError, UsageError, did_you_mean
@@ -35,24 +37,12 @@ if TYPE_CHECKING:
     from simgen.bundle.results import Result
     from simgen.bundle.writing import Bundle
     from simgen.ir import Workload
-    from simgen.running.pieces import Cutting
+    from simgen.running.kept_pieces import PieceWork
     from simgen.running.run_folder import Start
     from simgen.targets import Target
-    from simgen.targets.base import Progress
+    from simgen.targets.base import Progress, RunOption
 
     Options = Mapping[str, str | int]
-
-
-@dataclass(frozen=True)
-class Wish:
-    """What the user asked for, beside the target and its options."""
-
-    timeout: float | None = None  # seconds
-    layers: str | None = None
-    inputs: str | None = None
-    resume: bool = False
-    cutting: Cutting | None = None  # by pieces, and how
-    replace: bool = False  # a finished result of the same name may go
 
 
 class Follower(Protocol):
@@ -95,13 +85,7 @@ class Ended:
 
 
 def run(
-    bundle: Bundle,
-    target: str | None,
-    options: Options,
-    wish: Wish,
-    listener: Listener,
-    *,
-    verified: bool = False,
+    bundle: Bundle, asked: RunChoices, listener: Listener, *, verified: bool = False
 ) -> tuple[Bundle, Ended]:
     """Run an opened bundle on a target, or on the first that can; the bundle with what that added.
 
@@ -111,69 +95,77 @@ def run(
         UsageError: what is asked for does not go together, or the bundle cannot do it.
         DamagedError, MissingError, RefusedError, RunError: as `simgen.running.process.run`.
     """
-    chosen = choose(bundle, target, options, wish, listener)
+    chosen = choose(bundle, asked, listener)
     if not verified:
         verify(bundle, listener)
-    bundle = extended(bundle, chosen, options)
-    return bundle, once(bundle, chosen, options, wish, listener)
+    bundle = extended(bundle, chosen, asked.options)
+    return bundle, once(bundle, chosen, asked, listener)
 
 
-def choose(
-    bundle: Bundle, name: str | None, options: Options, wish: Wish, listener: Listener
-) -> Target:
+def check_options(options: Options) -> None:
+    """Refuse values of options that no target takes, before a bundle is looked at.
+
+    Raises:
+        UsageError: one of them is none.
+    """
+    for name, value in options.items():
+        having = [each.run_options[name] for each in TARGETS.values() if name in each.run_options]
+        faults = [fault for each in having if (fault := _fault(each, value))]
+        if faults and len(faults) == len(having):
+            raise UsageError(f"{spelled(name)} {faults[0]}")
+
+
+def _fault(option: RunOption, value: str | int) -> str:
+    """What is wrong with a value; empty if nothing is."""
+    try:
+        option.read(str(value))
+    except ValueError as error:
+        return str(error)
+    return ""
+
+
+def choose(bundle: Bundle, asked: RunChoices, listener: Listener) -> Target:
     """The target that was named, or the first that can run; it has all of the options.
 
     Raises:
         UsageError: the bundle has no such target, or the target no such option or value of one.
         MissingError: none can run here.
     """
-    if name is None and wish.resume:
+    name = asked.target
+    if name is None and asked.resume:
         name = _stopped_on(bundle)
     if name is None:
         name, passed = process.choose(bundle)
         for other, reasons in passed.items():
             listener.tell(f"not on {other}: {' | '.join(reasons)}")
     elif name not in bundle.targets:
-        raise UsageError(f"--on {name!r}: not a target of the bundle; {_other(name, bundle)}")
+        fact = f"{RunChoices.target} {name!r}: not a target of the bundle"
+        raise UsageError(f"{fact}; {_other(name, bundle)}")
     chosen = finding.target_of(bundle, name)
-    for option, value in options.items():
+    for option, value in asked.options.items():
         if option not in chosen.run_options:
-            raise UsageError(f"{spelling(option)}: {name} has no such option; leave it out")
-        try:  # what is right for another target need not be for this one
-            chosen.run_options[option].read(str(value))
-        except ValueError as error:
-            raise UsageError(f"{spelling(option)} {error}") from None
-    check(wish, chosen, options)
+            raise UsageError(f"{spelled(option)}: {name} has no such option; leave it out")
+        # What is right for another target need not be for this one.
+        if fault := _fault(chosen.run_options[option], value):
+            raise UsageError(f"{spelled(option)} {fault}")
+    check(asked, chosen)
     return chosen
 
 
-def check(wish: Wish, target: Target, options: Options) -> None:
-    """Refuse what does not go together.
+def check(asked: RunChoices, target: Target) -> None:
+    """Refuse what does not go together on this target.
 
     Raises:
         UsageError: it does not.
     """
-    if wish.timeout is not None and not (math.isfinite(wish.timeout) and wish.timeout > 0):
-        raise UsageError(
-            f"--timeout {wish.timeout!r}: not a time; write a number of seconds above 0"
-        )
-    if wish.cutting and (wish.resume or wish.inputs):
-        other = "--resume" if wish.resume else "--inputs"
-        raise UsageError(
-            f"{other}: a run by pieces has the inputs of the reference, and goes on by itself; "
-            "leave it out, or leave out --representatives, --jobs, --sample and --scale-model"
-        )
-    if wish.cutting:
-        pieces.check(target, wish.cutting, options)
-    if wish.inputs and not wish.layers:
-        raise UsageError("--inputs: the whole network reads from the data file; add --layers")
-    if wish.inputs and wish.resume:
-        raise UsageError("--inputs: the stopped run has its inputs; leave it out")
+    if asked.by_pieces:
+        pieces.check(target, asked)
     reason = target.whole_only()
-    if reason and (wish.layers or wish.resume):
-        raise UsageError(f"{'--layers' if wish.layers else '--resume'}: {target.name}: {reason}")
-    if reason and options.get("keep") == "yes":
-        raise UsageError(f"--keep: {target.name}: {reason}")
+    if reason and (asked.layers or asked.resume):
+        part = RunChoices.layers if asked.layers else RunChoices.resume
+        raise UsageError(f"{part}: {target.name}: {reason}")
+    if reason and asked.options.get("keep") == "yes":
+        raise UsageError(f"{spelled('keep')}: {target.name}: {reason}")
 
 
 def verify(bundle: Bundle, listener: Listener) -> None:
@@ -189,7 +181,7 @@ def verify(bundle: Bundle, listener: Listener) -> None:
 def extended(bundle: Bundle, target: Target, options: Options) -> Bundle:
     """The bundle with all that a run with these options needs."""
     gpus = int(options.get("gpus", target.sharing()))
-    sharding.check_enough(bundle.workload, gpus, f"--gpus {gpus}")
+    sharding.check_enough(bundle.workload, gpus, f"{spelled('gpus')} {gpus}")
     name = target.package.extension(options)
     folder = f"{target.name}/{name}"
     if not name or any(file.startswith(f"{folder}/") for file in bundle.manifest["files"]):
@@ -198,15 +190,27 @@ def extended(bundle: Bundle, target: Target, options: Options) -> Bundle:
     return bundles.extend(bundle, folder, files)
 
 
-def name_of(target: Target, options: Options, wish: Wish) -> str:
-    """The name of the result of a run: with what is not as usual, and what it is of.
+def _settled(target: Target, asked: RunChoices) -> dict[str, str]:
+    """The options that are not as usual, whether an argument or the environment gives them."""
+    known = {name: option.variable for name, option in target.run_options.items()}
+    had = {name: str(asked.options.get(name) or os.environ.get(v, "")) for name, v in known.items()}
+    return {name: text for name, text in had.items() if text and text != target.default(name)}
 
-    An option counts that a variable of the environment gives, too.
-    """
-    given = {target.run_options[name].variable: str(value) for name, value in options.items()}
-    words = [*selection.words(wish.layers), *(wish.cutting.names if wish.cutting else [])]
-    unusual = commands.unusual(target, {**os.environ, **given})
-    return result_names.of_run(target.name, unusual, words)
+
+def name_of(target: Target, asked: RunChoices) -> str:
+    """The name of the result of a run: with what is not as usual, and what it is of."""
+    said = {name.lower(): os.environ[name] for name in target.said_in if os.environ.get(name)}
+    options = {**_settled(target, asked), **said}
+    return result_names.of_run(target.name, options, result_names.of_asked(asked))
+
+
+def _recorded(target: Target, asked: RunChoices, *, swept: bool) -> RunCommand:
+    """What the record of a run keeps: enough to ask for the same again, by the same name."""
+    given = asked.lasting.given().items()
+    kept = {each.name: value for each, value in given if each.owner is RunChoices}
+    point = tuple(f"{name}={value}" for name, value in asked.options.items()) if swept else ()
+    options = {} if swept else _settled(target, asked)
+    return RunCommand(**{**kept, "target": target.name, "options": options, "grid": point})
 
 
 def refuse_loss(bundle: Bundle, result: str, listener: Listener) -> None:
@@ -227,103 +231,65 @@ def refuse_loss(bundle: Bundle, result: str, listener: Listener) -> None:
     ended = datetime.fromtimestamp((folder / seal.FILE).stat().st_mtime, UTC)
     raise RefusedError(
         f"{folder}: has the result of this run, of {ended:%Y-%m-%d %H:%M:%S} UTC; use it, or run "
-        "it anew with --replace"
+        f"it anew with {RunChoices.replace}"
     )
 
 
 def one_piece(
     bundle: Bundle,
     target: Target,
-    options: Options,
-    wish: Wish,
+    asked: RunChoices,
     nth: int,
     listener: Listener,
     name: str | None,
 ) -> None:
     """Run one piece of what `once` runs by pieces; it is kept for that."""
-    assert wish.cutting
-    pieces.run_one(
-        bundle,
-        target,
-        _of_pieces(bundle, target, options),
-        wish.cutting,
-        wish.layers,
-        wish.timeout,
-        name or name_of(target, options, wish),
-        nth,
-        listener.tell,
-        lambda todo: listener.following(target.name, todo),
-    )
+    work = _pieces(bundle, target, asked, name)
+    pieces.run_one(work, nth, listener.tell, lambda todo: listener.following(target.name, todo))
 
 
-def _of_pieces(bundle: Bundle, target: Target, options: Options) -> dict[str, str]:
-    """The environment of each piece."""
+def _pieces(bundle: Bundle, target: Target, asked: RunChoices, name: str | None) -> PieceWork:
     process.check(bundle, target)
-    given = {**options, **({"keep": "no"} if "keep" in target.run_options else {})}
-    return {target.run_options[k].variable: str(v) for k, v in given.items()}
-
-
-def _by_pieces(
-    bundle: Bundle,
-    target: Target,
-    options: Options,
-    wish: Wish,
-    listener: Listener,
-    name: str | None,
-) -> Ended:
-    assert wish.cutting
-    return Ended(
-        *pieces.run(
-            bundle,
-            target,
-            _of_pieces(bundle, target, options),
-            wish.cutting,
-            wish.layers,
-            wish.timeout,
-            name or name_of(target, options, wish),
-            listener.tell,
-            listener.notice,
-            lambda todo: listener.following(target.name, todo),
-        )
-    )
+    given = {**asked.options, **({"keep": "no"} if "keep" in target.run_options else {})}
+    environment = {target.run_options[k].variable: str(v) for k, v in given.items()}
+    recorded = _recorded(target, asked, swept=name is not None)
+    result = name or name_of(target, asked)
+    return pieces.prepared(bundle, target, environment, asked, recorded, result)
 
 
 def once(
-    bundle: Bundle,
-    target: Target,
-    options: Options,
-    wish: Wish,
-    listener: Listener,
-    name: str | None = None,
+    bundle: Bundle, target: Target, asked: RunChoices, listener: Listener, name: str | None = None
 ) -> Ended:
     """Run the target; the result is called `name` in a sweep."""
-    if wish.cutting:
-        if not wish.replace:
-            refuse_loss(bundle, name or name_of(target, options, wish), listener)
-        return _by_pieces(bundle, target, options, wish, listener, name)
-    steps = None if wish.layers is None else selection.selected(bundle.workload, wish.layers)
+    if asked.by_pieces:
+        if not asked.replace:
+            refuse_loss(bundle, name or name_of(target, asked), listener)
+        work = _pieces(bundle, target, asked, name)
+        follow = functools.partial(listener.following, target.name)
+        return Ended(*pieces.run(work, asked.jobs or 1, listener.tell, listener.notice, follow))
+    steps = None if asked.layers is None else selection.selected(bundle.workload, asked.layers)
     if steps is not None and len(steps) == len(bundle.workload.steps):
-        steps, wish = None, replace(wish, layers=None)
-    result = name or name_of(target, options, wish)
+        steps, asked = None, replace(asked, layers=None, inputs=None)
+    result = name or name_of(target, asked)
     swept = name is not None
-    if wish.resume and not swept and run_folder.stopped(bundle, result) is None:
+    if asked.resume and not swept and run_folder.stopped(bundle, result) is None:
         result = _stopped(bundle, target) if steps is None else result
     with locks.running(bundle.path, bundle.path / bundles.RESULTS, result) as held:
-        if not (wish.replace or wish.resume):
+        if not (asked.replace or asked.resume):
             refuse_loss(bundle, result, listener)
-        environment = {target.run_options[k].variable: str(v) for k, v in options.items()}
-        start: Start | None
-        resumes = wish.resume and not (swept and run_folder.stopped(bundle, result) is None)
+        environment = {target.run_options[k].variable: str(v) for k, v in asked.options.items()}
+        resumes = asked.resume and not (swept and run_folder.stopped(bundle, result) is None)
         if resumes:
             start, before = run_folder.resume(bundle, target, result, environment)
             _tell_resumed(start, listener)
             environment = {**before, **environment}
         else:
-            whole = name_of(target, options, replace(wish, layers=None))
-            start = _start(bundle, target, environment, wish, listener, result, steps, whole)
+            whole = name_of(target, replace(asked, layers=None, inputs=None))
+            recorded = _recorded(target, asked, swept=swept)
+            start = _start(bundle, target, environment, recorded, listener, result, steps, whole)
         with _taken_over(bundle, target, result) as aside:
             environment = {**environment, "SIMGEN_OLD": str(aside.absolute())}
-            folder = _launch(bundle, target, environment, wish, listener, result, start, held)
+            folder = _launch(bundle, target, environment, asked, listener, result, start, held)
             found = results.collect(bundle, target, folder, result, check=False)
             results.save(found, bundle.workload, folder / results.FILE)
             seal.add(folder, results.FILE)
@@ -375,21 +341,20 @@ def _launch(
     bundle: Bundle,
     target: Target,
     environment: Mapping[str, str],
-    wish: Wish,
+    asked: RunChoices,
     listener: Listener,
     result: str,
-    start: Start | None,
+    start: Start,
     held: tuple[int, ...],
 ) -> Path:
-    todo = start.todo if start else bundle.workload
     listener.tell(f"running on {target.name}")
-    with listener.following(target.name, todo) as follow:
+    with listener.following(target.name, start.todo) as follow:
         return process.run(
             bundle,
             target.name,
             result=result,
             start=start,
-            timeout=wish.timeout,
+            timeout=asked.timeout,
             environment=environment,
             tick=follow.tick if follow else None,
             progress=follow.progress if follow else None,
@@ -403,25 +368,26 @@ def _start(
     bundle: Bundle,
     target: Target,
     environment: Mapping[str, str],
-    wish: Wish,
+    asked: RunCommand,
     listener: Listener,
     result: str,
     steps: list[int] | None,
     whole: str,
-) -> Start | None:
-    """A folder with what a part of the workload reads; None: all layers, anew. `whole` is the name
+) -> Start:
+    """A folder in which it begins anew, with what a part of the workload reads; `whole` is the name
     of the result of all layers."""
     run_folder.sweep_away(bundle, result)
-    if steps is None:
-        _tell_stopped(bundle, result, wish, listener)
-        return None
     process.check(bundle, target)
-    source = _source(bundle, target, wish.inputs, whole)
+    if steps is None:
+        _tell_stopped(bundle, result, listener)
+        return run_folder.begin(bundle, target, result, environment, asked=asked)
+    source = _source(bundle, target, asked.inputs, whole)
     origin = source.name if source else selection.REFERENCE
-    layers = str(wish.layers)
+    layers = str(asked.layers)
     start = run_folder.begin(
-        bundle, target, result, environment, steps, layers=layers, inputs=origin
-    )
+        bundle, target, result, environment, steps, layers=layers, inputs=origin,
+        asked=replace(asked, inputs=origin),
+    )  # fmt: skip
     try:
         selection.prepare(start, bundle, source)
     except BaseException:
@@ -461,8 +427,8 @@ def _stopped(bundle: Bundle, target: Target) -> str:
     found = run_folder.results_stopped(bundle, target.name)
     if len(found) > 1:
         raise UsageError(
-            f"--resume: several runs were stopped ({', '.join(found)}); say which one with the "
-            "options, the --layers or the --sweep that it had"
+            f"{RunCommand.resume}: several runs were stopped ({', '.join(found)}); say which one "
+            f"with the options, the {RunCommand.layers} or the {RunCommand.grid} that it had"
         )
     return found[0] if found else target.name
 
@@ -470,7 +436,7 @@ def _stopped(bundle: Bundle, target: Target) -> str:
 def _other(target: str, bundle: Bundle) -> str:
     """The cure for a target that the bundle does not have."""
     if target in TARGETS:
-        return f"add it: build the bundle again with --target {target}"
+        return f"add it: build the bundle again with {Destination.targets} {target}"
     return did_you_mean(target, bundle.targets)
 
 
@@ -481,9 +447,7 @@ def _tell_resumed(start: Start, listener: Listener) -> None:
     listener.tell(f"{start.result}: continues after {done} of {total} launches{layers}")
 
 
-def _tell_stopped(bundle: Bundle, name: str, wish: Wish, listener: Listener) -> None:
-    if wish.resume:
-        return
+def _tell_stopped(bundle: Bundle, name: str, listener: Listener) -> None:
     try:
         if run_folder.stopped(bundle, name) is None:
             return
@@ -491,5 +455,5 @@ def _tell_stopped(bundle: Bundle, name: str, wish: Wish, listener: Listener) -> 
         return
     listener.tell(
         f"note: an earlier run on {name} was stopped after a finished layer; this one starts "
-        "from the beginning, and --resume would continue it"
+        f"from the beginning, and {RunChoices.resume} would continue it"
     )

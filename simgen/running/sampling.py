@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from simgen.ask.run import RunChoices
 from simgen.bundle import sampled
 from simgen.errors import RefusedError
 from simgen.frontend.network import make_layer
@@ -34,8 +35,8 @@ if TYPE_CHECKING:
 def choose(
     bundle: Bundle,
     target: Target,
-    environment: Mapping[str, str],
-    rate: float,
+    options: Mapping[str, str],
+    rate: float | None,
     cuts: Sequence[Piece],
 ) -> tuple[Sample, ...]:
     """Of all launches of these pieces that are large enough, a sample of about this rate.
@@ -46,7 +47,6 @@ def choose(
     if not rate:
         return ()
     workload = bundle.workload
-    options = _options(target, environment)
     found = []
     for at, launch in candidates(workload, {step for piece in cuts for step in piece.all}):
         kernel = workload.kernel(launch.kernel)
@@ -56,8 +56,8 @@ def choose(
             continue
         if not sampled.is_declared(kernel):
             raise RefusedError(
-                f"--sample: kernel {kernel.name}: nothing says which elements its work-groups "
-                "write, and that they do not wait for each other; run it whole"
+                f"{RunChoices.sample}: kernel {kernel.name}: nothing says which elements its "
+                "work-groups write, and that they do not wait for each other; run it whole"
             )
         found.append(Sample(at, held, ranges))
     return tuple(found)
@@ -66,7 +66,7 @@ def choose(
 def of_part(
     workload: Workload,
     target: Target,
-    environment: Mapping[str, str],
+    options: Mapping[str, str],
     part: int,
     cuts: Sequence[Piece],
 ) -> tuple[Sample, ...]:
@@ -76,7 +76,7 @@ def of_part(
         RefusedError: of a launch, there is no part.
         UsageError: the machine has no such part.
     """
-    caches = target.caches_of_part(workload, _options(target, environment), part)
+    caches = target.caches_of_part(workload, options, part)
     steps = sorted({step for piece in cuts for step in piece.all})
     wanted = {place for step in steps for place in _places(workload, step)}
     able = dict(candidates(workload, steps))
@@ -87,23 +87,15 @@ def of_part(
             kernel = workload.kernel(launch.kernel)
             if at not in able or not sampled.is_declared(kernel):
                 raise RefusedError(
-                    f"--scale-model: kernel {kernel.name}: its work-groups may need what others of "
-                    "them write; run it whole, or leave its layer out with --layers"
+                    f"{RunChoices.scale_model}: kernel {kernel.name}: its work-groups may need "
+                    "what others of them write; run it whole, or leave its layer out with "
+                    f"{RunChoices.layers}"
                 )
             ranges, count = samples.of_part(launch.grid, part)
             code = launch.kernel in ran
             found.append(Sample(at, count, ranges, part, warm[at], pages[at], code))
         ran.add(launch.kernel)
     return tuple(found)
-
-
-def _options(target: Target, environment: Mapping[str, str]) -> dict[str, str]:
-    """The run options that somebody gave."""
-    return {
-        name: environment[option.variable]
-        for name, option in target.run_options.items()
-        if option.variable in environment
-    }
 
 
 def candidates(workload: Workload, steps: Collection[int]) -> Iterator[tuple[int, Launch]]:

@@ -7,9 +7,10 @@ tensor's type.
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Any
 
+from simgen.ask.build import BuildChoices
+from simgen.ask.run import RunChoices
 from simgen.bundle import run_record
 from simgen.bundle import writing as bundles
 from simgen.errors import UsageError
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
     from simgen.running.run_folder import Start
 
 REFERENCE = "reference"
-UNSAFE = re.compile(r"[^a-zA-Z0-9._-]")  # in the name of a folder
 
 
 def selected(workload: Workload, layers: str) -> list[int]:
@@ -42,8 +42,8 @@ def selected(workload: Workload, layers: str) -> list[int]:
     """
     if reference.reuses_memory(workload):
         raise UsageError(
-            "--layers: the bundle reuses memory, so what layers read is gone; build it "
-            "without --reuse-memory"
+            f"{RunChoices.layers}: the bundle reuses memory, so what layers read is gone; build it "
+            f"without {BuildChoices.reuse_memory}"
         )
     kept = network.selected(layers, _previous(workload))
     return [at for at, step in enumerate(workload.steps) if step.layer in kept]
@@ -72,16 +72,6 @@ def given(workload: Workload, steps: Collection[int]) -> list[int]:
     writer = {name: at for at, step in enumerate(workload.steps) for _, name in step.writes}
     read = {writer[name] for at in steps for _, name in workload.steps[at].reads if name in writer}
     return sorted(read - set(steps))
-
-
-def result_name(target: str, layers: str) -> str:
-    """Of the result of a part: letters, digits and .,=_@- only."""
-    return f"{target}@{words(layers)[0]}"
-
-
-def words(layers: str | None) -> list[str]:
-    """What the name of a result of some layers says of them; nothing of all."""
-    return [] if layers is None else [UNSAFE.sub("_", layers)]
 
 
 def prepare(start: Start, bundle: Bundle, source: Result | None) -> None:
@@ -125,8 +115,8 @@ def _of_result(source: Result, names: Sequence[str]) -> dict[str, NDArray[Any]]:
         if output is None or output.untouched == output.values.size:
             ran = f", in which {part['layers']} ran," if part else ""
             raise UsageError(
-                f"--inputs {source.name}: the result{ran} has no {name}; "
-                "name another, or --inputs reference"
+                f"{RunChoices.inputs} {source.name}: the result{ran} has no {name}; "
+                f"name another, or {RunChoices.inputs} {REFERENCE}"
             )
     return {name: source.outputs[name].values for name in names}
 

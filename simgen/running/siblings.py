@@ -11,14 +11,16 @@ import re
 from dataclasses import asdict, dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
 
+from simgen.ask.build import BuildChoices
+from simgen.ask.run import RunCommand
 from simgen.bundle import finding, recipe, result_names
 from simgen.bundle.planned_machine import PlannedMachine, with_matrix
-from simgen.bundle.planning import Plan
+from simgen.bundle.planning import Plan, setting_of
 from simgen.bundle.writing import Cures
 from simgen.errors import UsageError, printable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
     from pathlib import Path
 
     from simgen.bundle.planning import Told
@@ -28,23 +30,16 @@ if TYPE_CHECKING:
     from simgen.targets import Target
 
 
-FLAGS = {"yes": True, "true": True, "no": False, "false": False}
-# Options of `simgen build` that can be swept -> the choice, and how a value is read.
-OPTIONS: Mapping[str, tuple[str, Callable[[str], Any]]] = {
-    "algo": ("algorithm", str),
-    "type": ("type", str),
-    "rate": ("rate", float),
-    "fuse": ("fuse", FLAGS.__getitem__),
-    "reuse_memory": ("reuse_memory", FLAGS.__getitem__),
-    "plan_for": ("plan_for", str),
-    "matrix": ("matrix", str),
-    "layout": ("layout", str),
-    "queues": ("queues", int),
-    "seed": ("seed", int),
-}
-KINDS: Mapping[Any, str] = {str: "a word", int: "a whole number", float: "a number"}
+ASK = BuildChoices
+SWEPT = {
+    each.name: each
+    for each in (
+        ASK.algo, ASK.type, ASK.rate, ASK.fuse, ASK.reuse_memory, ASK.plan_for, ASK.matrix,
+        ASK.layout, ASK.queues, ASK.seed,
+    )
+}  # fmt: skip
 WORD = re.compile(r"[A-Za-z0-9._+-]{1,60}", re.ASCII)  # may stand in the name of a folder
-CURES = Cures("sweep a copy of the bundle in another folder", "remove them with --again")
+CURES = Cures("sweep a copy of the bundle in another folder", RunCommand.again)
 
 
 @dataclass(frozen=True)
@@ -81,7 +76,7 @@ class Family:
 
     def settings(self) -> list[str]:
         """What can be swept."""
-        return list(dict.fromkeys((*OPTIONS, *self.own, *self.keys)))
+        return list(dict.fromkeys((*SWEPT, *self.own, *self.keys)))
 
     def sibling(self, given: Mapping[str, str]) -> Sibling:
         """The one with these values.
@@ -92,8 +87,8 @@ class Family:
         for setting, text in given.items():
             if not WORD.fullmatch(text):
                 raise UsageError(
-                    f"--sweep {setting}={printable(text)}: not a value that the name of a folder "
-                    "can have; use letters, digits and ._+- only"
+                    f"{RunCommand.grid} {setting}={printable(text)}: not a value that the name "
+                    "of a folder can have; use letters, digits and ._+- only"
                 )
         here = self.bundle.path
         here = here if here.name not in ("", "..") else here.resolve()
@@ -104,20 +99,19 @@ class Family:
         try:
             return Sibling(path, *self._planned(given))
         except UsageError as error:
-            raise UsageError(f"--sweep {path.name}: {error}") from None
+            raise UsageError(f"{RunCommand.grid} {path.name}: {error}") from None
 
     def _planned(self, given: Mapping[str, str]) -> tuple[Plan, tuple[Target, ...]]:
-        choices, own = self.recipe.choices, asdict(self.target)
+        chosen_anew: dict[str, Any] = {}
+        own, settings = asdict(self.target), dict(self.recipe.choices.set)
         for name, text in given.items():
-            if name in OPTIONS:
-                field, read = OPTIONS[name]
-                choices = replace(choices, **{field: _read(name, text, read)})
+            if name in SWEPT:
+                chosen_anew[name] = text
             elif name in self.own:
-                kind = type(self.own[name].default)
-                own[name] = _read(name, text, FLAGS.__getitem__ if kind is bool else kind)
+                own[name] = setting_of(self.own[name], text)
             else:
-                rest = tuple(pair for pair in choices.settings if pair[0] != name)
-                choices = replace(choices, settings=(*rest, (name, text)))
+                settings = {**settings, name: text}
+        choices = replace(self.recipe.choices, set=settings, **chosen_anew)
         chosen = type(self.target)(**own)
         moved = choices.plan_for != self.recipe.choices.plan_for or chosen != self.target
         planned_for = None if moved else with_matrix(self.planned_for, choices.matrix)
@@ -131,12 +125,4 @@ def workload_of(bundle: Bundle, point: SweepPoint) -> dict[str, str]:
     """The settings of a point that make its workload another one: keys of the config, with their
     values. What is left says how the same work is done."""
     own = {each.name for each in fields(finding.target_of(bundle, point.target))}
-    return {name: text for name, text in point.built.items() if name not in {*OPTIONS, *own}}
-
-
-def _read(name: str, text: str, read: Callable[[str], Any]) -> Any:
-    try:
-        return read(text)
-    except (ValueError, KeyError):
-        cure = f"write {KINDS[read]}" if read in KINDS else "write yes or no"
-        raise UsageError(f"{name}={text}: not a value of it; {cure}") from None
+    return {name: text for name, text in point.built.items() if name not in {*SWEPT, *own}}

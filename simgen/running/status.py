@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
+from simgen.ask.run import RunChoices
 from simgen.bundle import (
     commands,
     finding,
@@ -161,7 +162,7 @@ def _of_result(
 def _continued(bundle: Bundle, name: str, left: Path) -> list[str]:
     target = finding.target_of(bundle, result_names.target_of(name))
     run = run_record.read(left, bundle.workload)
-    return [*commands.run(bundle.path, target, name, run), "--resume"]
+    return [*commands.run(bundle.path, target, name, run), *RunChoices(resume=True).words()]
 
 
 def _finished(bundle: Bundle, name: str, folder: Path) -> Standing:

@@ -12,6 +12,7 @@ import itertools
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeVar
 
+from simgen.ask.run import RunCommand
 from simgen.bundle import result_names
 from simgen.errors import UsageError, did_you_mean, printable
 
@@ -51,28 +52,25 @@ class SweepPoint:
 
 
 def points(
-    target: Target,
-    grid: Sequence[str],
-    fixed: Mapping[str, str | int],
-    buildable: Callable[[], Sequence[str]],
-    cut: str = "",
+    target: Target, asked: RunCommand, buildable: Callable[[], Sequence[str]]
 ) -> list[SweepPoint]:
     """The points of a grid of `SETTING=VALUE,VALUE...`, the last one varying fastest, but settings
     of a build more slowly than options of the run.
 
-    `fixed` are options that have one value throughout; they are part of each point, and so is how
-    it is `cut` into pieces. What is no option of the target is one of `buildable()`, which is
-    asked for then.
+    Options that have one value throughout are part of each point, and so is how it is cut into
+    pieces. What is no option of the target is one of `buildable()`, which is asked for then.
 
     Raises:
         UsageError: there is no such setting, it stands twice, or a value is none of it.
     """
     values: dict[str, list[str | int]] = {}
     builds: dict[str, list[str]] = {}
-    for text in grid:
+    fixed = asked.options
+    cut = ",".join(result_names.of_asked(asked)) if asked.by_pieces else ""
+    for text in asked.grid:
         name, words = _axis(text)
         spelled = name.removeprefix("--").replace("-", "_")
-        place = f"--sweep {printable(text)}"
+        place = f"{RunCommand.grid} {printable(text)}"
         if spelled in values or spelled in fixed or {name, spelled} & builds.keys():
             raise UsageError(f"{place}: {name} is given twice; leave one out")
         if spelled in target.run_options:
@@ -98,7 +96,8 @@ def _axis(text: str) -> tuple[str, list[str]]:
     name, equals, rest = text.partition("=")
     if not equals or not name.strip().strip("-"):
         raise UsageError(
-            f"--sweep {printable(text)}: not an option with values; write OPTION=VALUE,VALUE"
+            f"{RunCommand.grid} {printable(text)}: not an option with values; "
+            "write OPTION=VALUE,VALUE"
         )
     return name.strip(), [each.strip() for each in rest.split(",")]
 

@@ -7,10 +7,11 @@ import functools
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from simgen.ask.run import RunCommand
 from simgen.bundle import finding
 from simgen.bundle import writing as bundles
 from simgen.errors import RefusedError, RunError, UsageError
-from simgen.running import runs, selection, siblings, sweep_points
+from simgen.running import runs, siblings, sweep_points
 from simgen.running.runs import Listener
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from simgen.bundle.results import Result
     from simgen.bundle.writing import Bundle
     from simgen.errors import SimgenError
-    from simgen.running.runs import Ended, Options, Wish
+    from simgen.running.runs import Ended
     from simgen.running.siblings import Family
     from simgen.running.sweep_points import SweepPoint
 
@@ -91,32 +92,24 @@ class Swept:
             )
 
 
-def run(
-    bundle: Bundle,
-    target: str | None,
-    options: Options,
-    grid: Sequence[str],
-    wish: Wish,
-    listener: SweepListener,
-    *,
-    again: bool = False,
-) -> Swept:
+def run(bundle: Bundle, asked: RunCommand, listener: SweepListener) -> Swept:
     """Run an opened bundle at the points of a grid of `SETTING=VALUE,VALUE...` that have no result.
 
-    With `again`, at all of them. `options` have one value throughout. Where settings of a build are
-    among the grid's, the bundles that have them are built beside this one, all before the first
-    run.
+    With `again` or `replace`, at all of them. Options have one value throughout. Where settings of
+    a build are among the grid's, the bundles that have them are built beside this one, all before
+    the first run.
 
     Raises:
         UsageError: what is asked for does not go together, or the bundle cannot do it.
         RefusedError: the target refuses the bundle's place.
         DamagedError, MissingError: as `simgen.running.process.run`; they end the sweep.
     """
-    chosen = runs.choose(bundle, target, options, wish, listener)
+    chosen = runs.choose(bundle, asked, listener)
+    again = asked.again or asked.replace
     family = functools.cache(lambda: siblings.Family(bundle, chosen))
-    points = sweep_points.points(chosen, grid, options, lambda: family().settings(), _cut(wish))
+    points = sweep_points.points(chosen, asked, lambda: family().settings())
     for point in points:
-        runs.check(wish, chosen, point.options)
+        runs.check(replace(asked, options=point.options), chosen)
     with contextlib.ExitStack() as held:
         if any(point.built for point in points):
             homes = _homes(family(), points, listener, held, again=again)
@@ -126,48 +119,33 @@ def run(
         for path in dict.fromkeys(home.path for home in homes if home):
             if refusal := chosen.needs.refusal(path):
                 raise RefusedError(f"{chosen.name}: {refusal}")
-        return _run(list(zip(points, homes, strict=True)), bundle, wish, listener, again=again)
+        return _run(list(zip(points, homes, strict=True)), bundle, asked, listener, again=again)
 
 
-def run_piece(
-    bundle: Bundle,
-    target: str | None,
-    options: Options,
-    grid: Sequence[str],
-    wish: Wish,
-    nth: int,
-    listener: Listener,
-) -> None:
-    """Run one piece, the `nth` from 1 on, of a run by pieces: of the bundle, or of the one point of
-    a grid of its run options. What it leaves is kept for the run itself.
+def run_piece(bundle: Bundle, asked: RunCommand, listener: Listener) -> None:
+    """Run one piece, counted from 1, of a run by pieces: of the bundle, or of the one point of a
+    grid of its run options. What it leaves is kept for the run itself.
 
     Raises:
         UsageError: there is no such piece, or the grid has several points.
         Else as `simgen.running.runs.run`.
     """
-    if wish.cutting is None:
-        raise UsageError(f"--piece {nth}: of what; add --representatives or --jobs")
-    chosen = runs.choose(bundle, target, options, wish, listener)
+    nth, ask = asked.piece or 0, RunCommand
+    if asked.by_pieces is None:
+        raise UsageError(f"{ask.piece} {nth}: of what; add {ask.representatives} or {ask.jobs}")
+    chosen = runs.choose(bundle, asked, listener)
     point = None
-    if grid:
-        points = sweep_points.points(chosen, grid, options, list, _cut(wish))
+    if asked.grid:
+        points = sweep_points.points(chosen, asked, list)
         if len(points) > 1:
-            raise UsageError(
-                f"--piece {nth}: --sweep has {len(points)} points; give one value each"
-            )
+            fact = f"{ask.grid} has {len(points)} points"
+            raise UsageError(f"{ask.piece} {nth}: {fact}; give one value each")
         point = points[0]
-        runs.check(wish, chosen, point.options)
+        runs.check(replace(asked, options=point.options), chosen)
     runs.verify(bundle, listener)
-    given = point.options if point else options
-    made = runs.extended(bundle, chosen, given)
-    runs.one_piece(made, chosen, given, wish, nth, listener, point.result if point else None)
-
-
-def _cut(wish: Wish) -> str:
-    """What the names of results say of how the points run."""
-    if not wish.cutting:
-        return ""
-    return ",".join([*selection.words(wish.layers), *wish.cutting.names])
+    asked = replace(asked, options=point.options) if point else asked
+    made = runs.extended(bundle, chosen, asked.options)
+    runs.one_piece(made, chosen, asked, nth, listener, point.result if point else None)
 
 
 def _homes(
@@ -195,7 +173,7 @@ def _homes(
 def _run(
     places: Sequence[tuple[SweepPoint, Bundle | None]],
     swept: Bundle,
-    wish: Wish,
+    asked: RunCommand,
     listener: SweepListener,
     *,
     again: bool,
@@ -204,7 +182,6 @@ def _run(
     failed = [point.name for point, home in places if home is None]
     ready = [(point, home) for point, home in places if home is not None]
     todo = [(point, home) for point, home in ready if again or not home.has(point.result)]
-    wish = replace(wish, replace=again)
     listener.begins(len(places), len(ready) - len(todo))
     now = {home.path: home for _, home in ready}  # with what runs have added
     for nth, (point, home) in enumerate(todo, 1):
@@ -212,7 +189,8 @@ def _run(
         try:
             target = finding.target_of(home, point.target)
             now[home.path] = made = runs.extended(now[home.path], target, point.options)
-            ended = runs.once(made, target, point.options, wish, listener, point.result)
+            wanted = replace(asked, options=point.options, replace=again)
+            ended = runs.once(made, target, wanted, listener, point.result)
             listener.ended(made, ended)
         except (RunError, RefusedError, UsageError) as error:
             failed.append(point.name)

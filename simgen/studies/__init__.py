@@ -1,7 +1,7 @@
 """Whole studies of publications: which runs they need, on which targets, and their figures.
 
-May import: bundle, check, compile, errors, frontend, ir, metrics, running, storage, study, targets,
-workload.
+May import: ask, bundle, check, compile, errors, frontend, ir, metrics, running, storage, study,
+targets, workload.
 """
 
 from simgen.studies import dnnmark as dnnmark

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
+from simgen.ask.build import BuildChoices
 from simgen.errors import UsageError, did_you_mean, printable
 
 if TYPE_CHECKING:
@@ -121,7 +122,9 @@ def check(study: Study, given: Iterable[tuple[str, str]]) -> None:
         of, colon, _ = key.partition(":")
         if colon and of not in names:
             cure = did_you_mean(of, names)
-            raise UsageError(f"--set {printable(key)}: {study.name} has no such case; {cure}")
+            raise UsageError(
+                f"{BuildChoices.set} {printable(key)}: {study.name} has no such case; {cure}"
+            )
 
 
 def settings_of(
@@ -142,6 +145,6 @@ def settings_of(
             continue
         name = rest if colon else key
         if name in sizes:
-            raise UsageError(f"--set {key}: the study sets it; give --batch")
+            raise UsageError(f"{BuildChoices.set} {key}: the study sets it; give --batch")
         own[name] = value
     return tuple(own.items())

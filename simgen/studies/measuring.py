@@ -10,13 +10,14 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from simgen.ask.build import BuildChoices
+from simgen.ask.run import RunCommand
 from simgen.bundle import finding, manifest, outputs, result_names, verdict_file
 from simgen.bundle import writing as bundles
-from simgen.bundle.planning import Choices, Plan
+from simgen.bundle.planning import Plan
 from simgen.check import judging
 from simgen.errors import LossError, RefusedError, RunError, SimgenError, UsageError, one_line
 from simgen.running import sweeps
-from simgen.running.runs import Wish
 from simgen.running.sweeps import SweepListener
 from simgen.studies import definition, operating_points
 from simgen.studies.definition import OF_PLAN, Draws
@@ -195,8 +196,8 @@ def planned(study: Study, scope: Scope) -> list[PlannedCase]:
 def _plan(case: Case, batch: int, scope: Scope, variant: str, targets: Sequence[Target]) -> Plan:
     settings = definition.settings_of(case, batch, scope.settings, reduced=scope.reduced)
     forward = variant in (FORWARD, FUSED)
-    choices = Choices(
-        settings=settings,
+    choices = BuildChoices(
+        set=settings,
         passes=FORWARD if forward else case.passes,
         fuse=variant == FUSED,
     )
@@ -279,9 +280,9 @@ def _rows(
             return _read(made, finding.find_result(made, name), scope) if made.has(name) else None
     listener.error = None
     with bundles.opened(path) as made:
-        swept = sweeps.run(
-            made, target.name, scope.options(point), [], Wish(scope.timeout), listener
-        )
+        options = scope.options(point)
+        asked = RunCommand(target.name, options=options, timeout=scope.timeout)
+        swept = sweeps.run(made, asked, listener)
     if listener.error is not None:
         raise listener.error
     (ran,) = swept.points

@@ -1,5 +1,5 @@
 """What results show: the report page, figures, correlation of targets, the trace database.
 
-May import: bundle, compile, errors, frontend, ir, machine, metrics, rates.keeping,
-resources, storage, workload.
+May import: ask, bundle, compile, errors, frontend, ir, machine, metrics, rates.keeping, resources,
+storage, workload.
 """

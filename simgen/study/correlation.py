@@ -28,6 +28,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from simgen import metrics
+from simgen.ask.run import RunChoices
 from simgen.bundle.result_names import target_of
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
 
 FAR, NORMAL, MEAN = 3.5, 0.6745, 1.2533  # of outliers, as above
 LEAST = 3  # layers: r of two is always 1 or -1
-RATES = "simgen rates --on"
+RATES = f"simgen rates {RunChoices.target.flag}"
 HOST = "host"  # the CPU of this computer
 HARDWARE = ("cuda", "hip")  # a simulator's error is that against a GPU, where both ran
 ANY = "any"  # stands for a quantity, where there are too few layers for all of them

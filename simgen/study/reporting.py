@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import itertools
-import math
 import os
 import shlex
 from dataclasses import dataclass
@@ -12,12 +10,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from simgen.ask.run import RunChoices
 from simgen.bundle import (
     commands,
     finding,
     outputs,
     result_names,
-    results,
     run_record,
     verdict_file,
 )
@@ -27,19 +25,15 @@ from simgen.errors import UsageError, one_line
 from simgen.study import page as report_page
 from simgen.study import summary, timeline, trace
 from simgen.study.trace import TracedRun
-from simgen.workload import pieces
-from simgen.workload.pieces import Piece, Warm
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from simgen.bundle.results import Result
     from simgen.bundle.writing import Bundle
     from simgen.study.row import Row
 
 
 REPORT = "report"  # a folder of it
-MOST_JOBS = 64  # of a command that made pieces: more are not looked for
 
 
 @dataclass(frozen=True)
@@ -134,42 +128,9 @@ def _again(bundle: Bundle, run: TracedRun) -> list[str]:
         one_line(each)
         for each in (
             *built,
-            shlex.join([*words, *_part(bundle, run.result), "--replace"]),
+            shlex.join([*words, *RunChoices(replace=True).words()]),
         )
     ]  # a path may be no text
-
-
-def _part(bundle: Bundle, result: Result) -> list[str]:
-    """The options that made it a run of some layers, or by pieces."""
-    part = result.provenance.get("part")
-    if not part:
-        return []
-    cuts = result.provenance.get("pieces", ())
-    if not cuts:
-        return ["--layers", part["layers"], "--inputs", part["inputs"]]
-    layers, _, word = part["layers"].rpartition(", ")
-    words = ["--layers", layers] if layers else []
-    how = word.split(",")
-    words += ["--representatives"] if result_names.REPRESENTATIVES in how else []
-    if result_names.SAMPLED in how:
-        named = result_names.options_of(result.name).get("sample")
-        words += ["--sample", f"{float(named):g}" if named else _rate(bundle, result)]
-    if result_names.SCALED in how:
-        words += ["--scale-model", str(next(iter(results.samples(result).values())).part)]
-    made = [Piece(tuple(each["warm"]), tuple(each["steps"])) for each in cuts]
-    usual = Warm.NONE if result_names.SCALED in how else Warm.PREVIOUS
-    for jobs, warm in itertools.product(range(1, MOST_JOBS + 1), (usual, Warm.NONE)):
-        if pieces.cut(bundle.workload, part["steps"], warm, jobs) == made:
-            words += ["--jobs", str(jobs)]
-            return words if warm is usual else [*words, "--warm", warm.value]
-    return [*words, "--jobs", "1"]
-
-
-def _rate(bundle: Bundle, result: Result) -> str:
-    """The part of the work-groups that makes the samples of a result, by the largest launch."""
-    launches = bundle.workload.launches
-    sizes = {math.prod(launches[at].grid): each for at, each in results.samples(result).items()}
-    return f"{sizes[max(sizes)].rate(max(sizes)):.3%}" if sizes else "5%"
 
 
 def _all_that_ran(paths: Sequence[Path], loaded: Sequence[Bundle]) -> list[list[TracedRun]]:

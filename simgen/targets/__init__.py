@@ -1,7 +1,7 @@
 """One file or package per place where a bundle can run: what it lacks here, its folder, how its
 results are read. Importing this package fills `TARGETS`.
 
-May import: compile, tensors, errors, frontend, ir, layers, numerics, lint, machine, workload,
+May import: ask, compile, tensors, errors, frontend, ir, layers, numerics, lint, machine, workload,
 resources, storage.
 """
 

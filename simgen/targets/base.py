@@ -12,6 +12,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from simgen.ask.choice import spelled
+from simgen.ask.run import RunChoices
 from simgen.compile.legalise import Model, cache_policy
 from simgen.errors import UsageError, did_you_mean, printable
 from simgen.targets.roles import File as File
@@ -200,7 +202,7 @@ class Target(ABC):
 
     def unsampled(self, options: Mapping[str, str | int]) -> str | None:
         """Why a run cannot take a sample of a launch's work-groups ("fact; cure"), or None."""
-        return "it runs whole launches; use --on mgpusim --mode timing"
+        return f"it runs whole launches; use {RunChoices.target} mgpusim {spelled('mode')} timing"
 
     def held(self, folder: Path, kernel: Kernel, options: Mapping[str, str | int]) -> int:
         """Work-groups of a kernel that the machine of a run with these options holds at once;
@@ -217,8 +219,8 @@ class Target(ABC):
             UsageError: it has no such part.
         """
         raise UsageError(
-            f"--scale-model: {self.name}: it simulates whole machines; use --on mgpusim "
-            "--mode timing"
+            f"{RunChoices.scale_model}: {self.name}: it simulates whole machines; use "
+            f"{RunChoices.target} mgpusim {spelled('mode')} timing"
         )
 
     def whole_only(self) -> str | None:

@@ -10,6 +10,7 @@ import importlib.util
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
+from simgen.ask.choice import spelled
 from simgen.compile import own, render, stages
 from simgen.compile.legalise import cache_policy
 from simgen.errors import RefusedError
@@ -148,7 +149,7 @@ class CudaPackage(Package):
             if self.l1 == cache_policy.BYPASS:
                 raise RefusedError(
                     f"{Cuda.name}: kernel {each.name}: loads of kernels of your own are as they "
-                    "are written; leave --l1 out"
+                    f"are written; leave {spelled('l1')} out"
                 )
             if each.source.language is Language.PTX:
                 found[f"own/{each.name}.ptx"] = File(each.source.text.encode())

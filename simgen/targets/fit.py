@@ -9,6 +9,7 @@ from __future__ import annotations
 from math import ceil
 from typing import TYPE_CHECKING
 
+from simgen.ask.build import BuildChoices
 from simgen.compile import code_object
 from simgen.errors import RefusedError
 from simgen.machine import architectures, named
@@ -36,7 +37,7 @@ def check(target: str, arch: str, workload: Workload, name: str, info: KernelInf
             layer = "".join(f' (layer "{s.layer}", {s.direction})' for s in list(steps)[:1])
             raise RefusedError(
                 f"{target}: kernel {name}{layer}: a work-group takes {need} {what}, and "
-                f"{machine.label} has {have}; plan for another machine with --plan-for"
+                f"{machine.label} has {have}; plan for another machine with {BuildChoices.plan_for}"
             )
 
 
@@ -54,8 +55,8 @@ def check_asked(target: Target, workload: Workload) -> None:
         if kernel.chained and kernel.lds_nbytes > room:
             raise RefusedError(
                 f"{target.name}: kernel {kernel.name}: a work-group takes {kernel.lds_nbytes} "
-                f"bytes of LDS, and {machine.name} has {room}; build with --algo steps, or with "
-                f"--plan-for {machine.name}"
+                f"bytes of LDS, and {machine.name} has {room}; build with {BuildChoices.algo} "
+                f"steps, or with {BuildChoices.plan_for} {machine.name}"
             )
 
 

@@ -19,6 +19,7 @@ from itertools import accumulate
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
+from simgen.ask.build import Destination
 from simgen.compile import lacking, own, render, stages, toolchain
 from simgen.errors import RefusedError
 from simgen.ir import GUARD, PAGE, Language
@@ -224,8 +225,8 @@ def _refusal(said: str, workload: Workload) -> RefusedError:
     found = re.search(rf"^(?:\./)?(?:({names})\.hip|([^:\n]+)):(\d+):\d+: (?:fatal )?error: (.*)$",
                       said, re.MULTILINE)  # fmt: skip
     cure = (
-        "lanes of wavefronts and instructions of GPUs are not on this CPU: build with --target "
-        "mgpusim or gem5-se"
+        "lanes of wavefronts and instructions of GPUs are not on this CPU: build with "
+        f"{Destination.targets} mgpusim or gem5-se"
     )
     if not found:
         return RefusedError(f"host: the kernels do not compile; {cure}")

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from simgen.ask.build import BuildChoices
 from simgen.compile.legalise import as_it_says, support
 from simgen.errors import RefusedError
 from simgen.ir import DType
@@ -94,5 +95,6 @@ def check(target: Target, workload: Workload) -> None:
             form = f"{found.m}x{found.n}x{found.k} {found.factors}"
             raise RefusedError(
                 f"{target.name}: kernel {kernel.name}: {machine.name} has no matrix instruction "
-                f"{form}; build with --matrix no, or with --plan-for {machine.name}"
+                f"{form}; build with {BuildChoices.matrix} no, or with "
+                f"{BuildChoices.plan_for} {machine.name}"
             )

@@ -12,6 +12,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from simgen.ask.build import Destination
+from simgen.ask.choice import spelled
 from simgen.compile import code_object, cures, own, stages, toolchain
 from simgen.compile.cache import Key
 from simgen.compile.legalise import Legalised, facts
@@ -48,7 +50,7 @@ def check(target: Target, workload: Workload) -> None:
             what = f"runs no {kernel.source.language}" if can else "runs no kernels of your own"
             cure = f"bring {can}" if can else "take host, mgpusim or gem5-se"
             raise RefusedError(f"{target.name}: kernel {kernel.name}: {what}; {cure}, or build "
-                               "with another --target")  # fmt: skip
+                               f"with another {Destination.targets}")  # fmt: skip
         if kernel.source and kernel.source.variables and not target.own_variables:
             raise RefusedError(
                 f"{target.name}: kernel {kernel.name}: {kernel.source.variables[0]} is a variable "
@@ -143,7 +145,7 @@ def _rewritten(kernel: Kernel, model: Model) -> Products:
     if source.arch != model.arch:
         raise RefusedError(
             f"kernel {kernel.name}: it is for {source.arch}, and the target for {model.arch}; "
-            f"build with --arch {source.arch}"
+            f"build with {spelled('arch')} {source.arch}"
         )
     place = f"kernel {kernel.name}"
     if source.language is Language.ASSEMBLY:

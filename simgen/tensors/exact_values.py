@@ -29,6 +29,7 @@ from dataclasses import dataclass, field, replace
 from math import floor, sqrt
 from typing import TYPE_CHECKING
 
+from simgen.ask.build import BuildChoices
 from simgen.errors import UsageError
 from simgen.frontend.network import make_layer
 from simgen.ir import Distribution, DType, Fill, Role
@@ -78,8 +79,9 @@ def given(workload: Workload) -> Workload:
     survey = _survey(workload)
     if not survey.inputs and not survey.integers:
         raise UsageError(
-            f"--values {WORD}: no layer of {workload.name} has exact sums of inputs that are exact "
-            "themselves; leave it out, or choose an --algo other than fft"
+            f"{BuildChoices.values} {WORD}: no layer of {workload.name} has "
+            "exact sums of inputs that are exact "
+            f"themselves; leave it out, or choose an {BuildChoices.algo} other than fft"
         )
     ends = (b.spec.dtype.largest for b in workload.buffers if b.spec.dtype.is_float)
     largest, weights = _sizes(survey, min(1.0, min(ends, default=MOST) / MOST))

@@ -17,6 +17,7 @@ import zlib
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from simgen.ask.build import BuildChoices
 from simgen.errors import UsageError, cut, did_you_mean, one_line, printable
 from simgen.frontend.network import make_layer
 from simgen.ir import DType
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
     from simgen.frontend.importing.draft import ModelTensor
     from simgen.ir import Buffer, Workload
 
-OPTION = "--values"
+OPTION = BuildChoices.values
 MODEL = "model"  # in place of a file: the parameters of the model that the workload is made of
 FORMATS = "give a .npz, .npy or HDF5 file"
 NPY = b"\x93NUMPY"
@@ -236,7 +237,9 @@ def _fitted(place: str, given: _Array, buffer: Buffer) -> NDArray[Any]:
     spec = buffer.spec
     if given.shape != spec.shape:
         fact = f"has shape {_shape(given.shape)}, the input {_shape(spec.shape)}"
-        raise UsageError(f"{place}: {fact}; reshape it, or change the layer with --set")
+        raise UsageError(
+            f"{place}: {fact}; reshape it, or change the layer with {BuildChoices.set}"
+        )
     if not _converts(given.dtype, spec.dtype):
         fact = f"has elements of type {cut(str(given.dtype), 60)}, the input {spec.dtype.numpy}"
         raise UsageError(f"{place}: {fact}; convert it")

@@ -19,6 +19,7 @@ from enum import IntEnum
 from typing import TYPE_CHECKING, Any
 
 from simgen import arrays
+from simgen.ask.run import RunChoices
 from simgen.errors import DamagedError
 from simgen.ir import GUARD, PAGE
 from simgen.storage.files import atomic_file, open_regular
@@ -79,12 +80,14 @@ def read(path: Path, workload: Workload, data_id: bytes) -> list[Mark]:
     Raises:
         DamagedError: it is not the state of a run of this workload and data.
     """
-    wrong = f"{path}: not the state of a run of this bundle; run it without --resume"
+    wrong = f"{path}: not the state of a run of this bundle; run it without {RunChoices.resume}"
     try:
         with open_regular(path) as file:
             head = file.read(MARKS + len(workload.steps))
     except OSError as error:
-        raise DamagedError(f"{path}: {error.strerror}; run it without --resume") from None
+        raise DamagedError(
+            f"{path}: {error.strerror}; run it without {RunChoices.resume}"
+        ) from None
     if len(head) < MARKS + len(workload.steps):
         raise DamagedError(wrong)
     if head[:8] != MAGIC or head[8:40] != data_id or max(head[MARKS:]) > max(Mark):

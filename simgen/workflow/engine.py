@@ -12,6 +12,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from simgen.ask.run import JobChoices
 from simgen.bundle import writing as bundles
 from simgen.errors import MissingError, RefusedError, RunError, UsageError, cut, one_line
 from simgen.storage import locks, seal
@@ -238,7 +239,7 @@ def _failure(
         said = one_line(found[1].strip().splitlines()[-1])
         return RunError(
             f"{folder}: SLURM does not take the jobs ({cut(said, 200)}); give them "
-            "another partition, or less memory or time, with --profile"
+            f"another partition, or less memory or time, with {JobChoices.profile}"
         )
     if silent and not told:
         count = f"{len(silent)} job{'' if len(silent) == 1 else 's'}"

@@ -10,11 +10,13 @@ from collections.abc import Mapping  # noqa: TC003 - of a dataclass
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+from simgen.ask.run import JobChoices
 from simgen.errors import MissingError, UsageError, did_you_mean, one_line, printable
 
 if TYPE_CHECKING:
     from simgen.workflow.jobs import Workflow
 
+OPTION = JobChoices.executor
 KNOWN = LOCAL, SLURM, KUBERNETES = "local", "slurm", "kubernetes"
 EXTRA = "pip install 'gpu-simgen[cluster]'"
 SECONDS = 30.0  # that a look at a cluster may take
@@ -53,19 +55,17 @@ def find(name: str, profile: str = "", *, starts: bool = True) -> Executor:
         MissingError: Snakemake, its plugin or the cluster is not here.
     """
     if not re.fullmatch(r"[a-z][a-z0-9-]{0,60}", name):
-        raise UsageError(
-            f"--executor {printable(name)}: not a name; write local, slurm, kubernetes"
-        )
+        raise UsageError(f"{OPTION} {printable(name)}: not a name; write local, slurm, kubernetes")
     shared = ON_A_VOLUME if name == KUBERNETES else {}
     if not starts:
         return Executor(name, profile, shared)
     if importlib.util.find_spec("snakemake") is None:
-        raise MissingError(f"--executor {name}: Snakemake is not installed; {EXTRA}")
+        raise MissingError(f"{OPTION} {name}: Snakemake is not installed; {EXTRA}")
     plugin = f"snakemake-executor-plugin-{name}"
     if name != LOCAL and importlib.util.find_spec(plugin.replace("-", "_")) is None:
         near = did_you_mean(name, KNOWN)
         cure = f"pip install {plugin}" if name in KNOWN else f"install {plugin}, or {near}"
-        raise MissingError(f"--executor {name}: its plugin is not installed; {cure}")
+        raise MissingError(f"{OPTION} {name}: its plugin is not installed; {cure}")
     return Executor(name, profile, _slurm() if name == SLURM else shared)
 
 
@@ -85,19 +85,19 @@ def _slurm() -> dict[str, Any]:
     Raises:
         MissingError: there is none, or its controller does not answer.
     """
-    cure = "start it where jobs can be submitted, or use --executor local"
+    cure = f"start it where jobs can be submitted, or use {OPTION} local"
     if shutil.which("sbatch") is None:
-        raise MissingError(f"--executor slurm: there is no sbatch on PATH; {cure}")
+        raise MissingError(f"{OPTION} slurm: there is no sbatch on PATH; {cure}")
     try:
         asked = subprocess.run(
             ["scontrol", "show", "config"],
             capture_output=True, text=True, errors="replace", timeout=SECONDS, check=False,
         )  # fmt: skip
     except (OSError, subprocess.TimeoutExpired) as error:
-        raise MissingError(f"--executor slurm: scontrol: {one_line(str(error))}; {cure}") from None
+        raise MissingError(f"{OPTION} slurm: scontrol: {one_line(str(error))}; {cure}") from None
     if asked.returncode:
         fact = one_line((asked.stderr.strip().splitlines() or ["no answer"])[-1])
-        raise MissingError(f"--executor slurm: the cluster does not answer ({fact}); {cure}")
+        raise MissingError(f"{OPTION} slurm: the cluster does not answer ({fact}); {cure}")
     storage = re.search(r"^AccountingStorageType\s*=\s*(\S+)", asked.stdout, re.MULTILINE)
     kept = storage is not None and storage[1] not in ("(null)", "accounting_storage/none")
     return {} if kept else dict(BY_QUEUE)

@@ -16,8 +16,8 @@ from simgen.running import estimates, pieces, probe
 from simgen.storage.schema import Sized, Within
 
 if TYPE_CHECKING:
+    from simgen.ask.run import RunChoices
     from simgen.ir import Workload
-    from simgen.running.pieces import Cutting
     from simgen.targets import Target
 
 FILE = "workflow.json"
@@ -89,8 +89,7 @@ def key(name: str, taken: Mapping[str, object]) -> str:
     return found
 
 
-def requested(point: JobPoint, workload: Workload, target: Target, cutting: Cutting | None,
-              layers: str | None) -> JobPoint:  # fmt: skip
+def requested(point: JobPoint, workload: Workload, target: Target, asked: RunChoices) -> JobPoint:
     """The point with its pieces, memory and time, by what is foretold of the workload.
 
     Raises:
@@ -99,15 +98,15 @@ def requested(point: JobPoint, workload: Workload, target: Target, cutting: Cutt
     cost = _estimate(workload, target)
     memory = target.needs.memory_nbytes(workload)
     memory = max(memory, cost.memory if cost else 0)
-    asked = math.ceil(SLACK * memory / MIB) + SIMGEN_MIB
-    if cutting is None:
+    needed = math.ceil(SLACK * memory / MIB) + SIMGEN_MIB
+    if asked.by_pieces is None:
         minutes = _minutes(cost.whole.host) if cost else UNKNOWN_MINUTES
-        return replace(point, memory_mb=asked, minutes=minutes)
-    _, cuts = pieces.plan(workload, cutting, layers)
+        return replace(point, memory_mb=needed, minutes=minutes)
+    _, cuts = pieces.plan(workload, asked)
     times = [
         _minutes(cost.of_piece(workload, piece)) if cost else UNKNOWN_MINUTES for piece in cuts
     ]
-    return replace(point, memory_mb=asked, minutes=LEAST_MINUTES * 3, pieces=tuple(times))
+    return replace(point, memory_mb=needed, minutes=LEAST_MINUTES * 3, pieces=tuple(times))
 
 
 def _estimate(workload: Workload, target: Target) -> estimates.Estimate | None:

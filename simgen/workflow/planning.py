@@ -5,32 +5,29 @@ from __future__ import annotations
 import itertools
 import shlex
 import sys
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 from simgen import __version__
-from simgen.bundle import manifest, result_names
+from simgen.ask.build import BuildChoices, Destination, Making
+from simgen.ask.choice import choices, option
+from simgen.ask.kinds import Flag
+from simgen.ask.run import JobChoices, RunCommand
+from simgen.bundle import commands, manifest, planning, result_names
 from simgen.bundle import writing as bundles
 from simgen.errors import UsageError, did_you_mean, printable
-from simgen.running import runs, selection, siblings, sweep_points
-from simgen.running.pieces import Cutting
+from simgen.running import runs, siblings, sweep_points
 from simgen.targets import TARGETS
 from simgen.workflow import jobs, sweep_spec
 from simgen.workflow.jobs import JobBundle, JobPoint, Workflow
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
-    from simgen.bundle.planning import Plan
     from simgen.bundle.writing import Bundle
-    from simgen.running.runs import Listener, Options, Wish
+    from simgen.running.runs import Listener
     from simgen.targets import Target
     from simgen.workflow.sweep_spec import Scalar, SweepSpec
-
-    # Words of `simgen build` -> what they ask for.
-    Planned = Callable[[Sequence[str]], tuple[Plan, Sequence[Target]]]
-    # A setting's name and value -> words of `simgen build`.
-    Spelled = Callable[[str, Scalar], list[str]]
 
 FOLDER = "bundles"
 MOST_POINTS = 10_000
@@ -41,13 +38,13 @@ BUILD_MB = 4096
 class _Home:
     """A bundle to be built."""
 
-    plan: Plan
+    plan: planning.Plan
     targets: Sequence[Target]
     words: tuple[str, ...]  # of `simgen build`
     name: str  # of its folder
 
 
-def of_spec(spec: SweepSpec, planned: Planned, spelled: Spelled, container: str = "") -> Workflow:
+def of_spec(spec: SweepSpec, container: str = "") -> Workflow:
     """All of a sweep: a bundle for each workload and setting, a point for each result.
 
     Raises:
@@ -56,7 +53,7 @@ def of_spec(spec: SweepSpec, planned: Planned, spelled: Spelled, container: str 
     made_bundles: dict[str, JobBundle] = {}
     made_points: dict[str, JobPoint] = {}
     names: set[str] = set()
-    for home in _homes(spec, planned, spelled):
+    for home in _homes(spec):
         if home.name in names:
             raise UsageError(
                 f"workloads: two bundles would be called {home.name}; give each workload once, "
@@ -68,10 +65,9 @@ def of_spec(spec: SweepSpec, planned: Planned, spelled: Spelled, container: str 
         at = jobs.key(home.name, made_bundles)
         made_bundles[at] = JobBundle(path, digest, shlex.join(home.words), BUILD_MB)
         for target in home.targets:
-            for point in _points(spec, target):
-                request, cutting, layers = point
-                whole = JobPoint(at, request.result, _words(request, cutting, layers), 1, 1)
-                made = jobs.requested(whole, home.plan.workload, target, cutting, layers)
+            for request, asked in _points(spec, target):
+                whole = JobPoint(at, request.result, _words(request, asked), 1, 1)
+                made = jobs.requested(whole, home.plan.workload, target, asked)
                 made_points[jobs.key(f"{at}.{made.result}", made_points)] = made
         if len(made_points) > MOST_POINTS:
             raise UsageError(f"the sweep has more than {MOST_POINTS} points; make several of it")
@@ -82,56 +78,45 @@ def of_spec(spec: SweepSpec, planned: Planned, spelled: Spelled, container: str 
 
 
 def of_bundle(
-    bundle: Bundle,
-    target: str | None,
-    options: Options,
-    grid: Sequence[str],
-    wish: Wish,
-    listener: Listener,
-    container: str = "",
+    bundle: Bundle, asked: RunCommand, listener: Listener, container: str = ""
 ) -> Workflow:
     """What `simgen run` with these options does, of a bundle that is there.
 
     Raises:
         UsageError: it does not go together, or the bundle cannot do it.
     """
-    if wish.resume or wish.inputs:
-        other = "--resume" if wish.resume else "--inputs"
+    ask = RunCommand
+    if asked.resume or asked.inputs:
+        other = ask.resume if asked.resume else ask.inputs
         raise UsageError(f"{other}: jobs go on by themselves, each from its start; leave it out")
-    if wish.layers is not None and not wish.cutting:
-        raise UsageError(
-            "--layers: on a cluster they run by pieces; add --jobs or --representatives"
-        )
-    if target is None and len(bundle.targets) > 1:
-        known = ", ".join(bundle.targets)
-        raise UsageError(f"--executor: on which of the targets {known}; say it with --on")
-    target = target or next(iter(bundle.targets))
-    chosen = runs.choose(bundle, target, options, wish, listener)
+    if asked.layers is not None and not asked.by_pieces:
+        cure = f"add {ask.jobs} or {ask.representatives}"
+        raise UsageError(f"{ask.layers}: on a cluster they run by pieces; {cure}")
+    if asked.target is None and len(bundle.targets) > 1:
+        fact = f"on which of the targets {', '.join(bundle.targets)}"
+        raise UsageError(f"{JobChoices.executor}: {fact}; say it with {ask.target}")
+    asked = replace(asked, target=asked.target or next(iter(bundle.targets)))
+    chosen = runs.choose(bundle, asked, listener)
     runs.verify(bundle, listener)
     path = str(bundle.path.resolve())
     at = jobs.key(bundle.path.resolve().name, {})
     home = JobBundle(path, bundle.digest, "", BUILD_MB)
-    cut = ",".join(_cut(wish.cutting, wish.layers))
-    for text in grid:
+    for text in asked.grid:
         if text.partition("=")[0].strip("- ").replace("-", "_") not in chosen.run_options:
             raise UsageError(
-                f"--sweep {printable(text)}: {chosen.name} has no such option of a run; settings "
-                "of a build are swept on a cluster by a file: simgen sweep"
+                f"{ask.grid} {printable(text)}: {chosen.name} has no such option of a run; "
+                "settings of a build are swept on a cluster by a file: simgen sweep"
             )
-    if grid:
-        found = sweep_points.points(chosen, grid, options, list, cut)
-        swept = [(each.result, _words(each, wish.cutting, wish.layers)) for each in found]
+    if asked.grid:
+        found = sweep_points.points(chosen, asked, list)
+        swept = [(each.result, _words(each, asked)) for each in found]
     else:
-        result = runs.name_of(chosen, options, wish)
-        given = [word for k, v in options.items() for word in (f"--{k.replace('_', '-')}", str(v))]
-        words = ["--on", chosen.name, *given, *_how(wish.cutting, wish.layers), "--unless-done"]
-        swept = [(result, shlex.join(words))]
+        once = shlex.join(replace(asked, unless_done=True).words())
+        swept = [(runs.name_of(chosen, asked), once)]
     made: dict[str, JobPoint] = {}
-    limit = [] if wish.timeout is None else ["--timeout", f"{wish.timeout:g}"]
     for result, text in swept:
-        whole = JobPoint(at, result, shlex.join([*shlex.split(text), *limit]), 1, 1)
-        point = jobs.requested(whole, bundle.workload, chosen, wish.cutting, wish.layers)
-        made[jobs.key(result, made)] = point
+        whole = JobPoint(at, result, text, 1, 1)
+        made[jobs.key(result, made)] = jobs.requested(whole, bundle.workload, chosen, asked)
     return Workflow(
         _command(container), __version__, jobs.RESULTS, False, container, {at: home}, made
     )
@@ -140,7 +125,7 @@ def of_bundle(
 # ------------------------------------------------------------------ bundles
 
 
-def _homes(spec: SweepSpec, planned: Planned, spelled: Spelled) -> Iterator[_Home]:
+def _homes(spec: SweepSpec) -> Iterator[_Home]:
     axes = {name: sweep_spec.axis(name, value) for name, value in spec.build.items()}
     for name in spec.targets:
         if name not in TARGETS:
@@ -149,12 +134,40 @@ def _homes(spec: SweepSpec, planned: Planned, spelled: Spelled) -> Iterator[_Hom
     for word in spec.workloads:
         for values in itertools.product(*axes.values()):
             given = dict(zip(axes, values))
-            words = [word, *(each for name in spec.targets for each in ("--target", name))]
-            for name, value in given.items():
-                words += spelled(name, value)
-            plan, targets = planned(words)
+            chosen, settings = _choices(given)
+            targets = planning.chosen_targets(spec.targets, settings)
+            plan = planning.Plan(word, chosen, targets)
+            words = [word, *commands.targets(spec.targets, settings), *chosen.words()]
             home = _folder(plan.problem.name, {n: sweep_spec.text(given[n]) for n in varied})
             yield _Home(plan, targets, tuple(words), home)
+
+
+def _choices(given: Mapping[str, Scalar]) -> tuple[BuildChoices, dict[str, Scalar]]:
+    """What a sweep's [build] asks for: choices, keys of configs, and settings of targets.
+
+    Raises:
+        UsageError: a value is none of its choice, or the sweep gives the choice in its own way.
+    """
+    own = {BuildChoices.set, *choices(Destination), *choices(Making)}
+    known = {flag: each for each in (*choices(BuildChoices), *own) for flag in each.flags}
+    chosen: dict[str, Any] = {}
+    keys: dict[str, Scalar] = {}
+    settings: dict[str, Scalar] = {}
+    for name, value in given.items():
+        flag, bare = option(name), name.replace("-", "_").removeprefix("no_")
+        if known.get(flag) in own:
+            raise UsageError(f"build.{name}: the sweep gives it; leave it out")
+        if bare in planning.target_settings():
+            settings[bare] = value if option(bare) == flag else not value
+        elif flag not in known:
+            keys[name] = value
+        elif not isinstance(known[flag].kind, Flag):
+            chosen[known[flag].name] = sweep_spec.text(value)
+        elif not isinstance(value, bool):
+            raise UsageError(f"build.{name} = {value!r}: write true or false")
+        elif value:
+            chosen[known[flag].name] = flag == known[flag].flag
+    return BuildChoices(set=keys, **chosen), settings
 
 
 def _folder(name: str, swept: Mapping[str, str]) -> str:
@@ -172,20 +185,21 @@ def _folder(name: str, swept: Mapping[str, str]) -> str:
 
 def _points(
     spec: SweepSpec, target: Target
-) -> Iterator[tuple[sweep_points.SweepPoint, Cutting | None, str | None]]:
-    cutting = None
-    if spec.pieces:
-        cutting = Cutting(spec.pieces == "representatives", spec.warm, spec.jobs)
+) -> Iterator[tuple[sweep_points.SweepPoint, RunCommand]]:
     given = _options(spec, target)
-    grid = [
+    grid = tuple(
         f"{name}={','.join(sweep_spec.text(each) for each in sweep_spec.axis(name, value))}"
         for name, value in given.items()
-    ]
+    )
+    cut: dict[str, Any] = {}
+    if spec.pieces:
+        alike = spec.pieces == "representatives"
+        cut = {"representatives": alike, "jobs": spec.jobs, "warm": spec.warm}
     for layers in spec.layers or (None,):
-        cut = ",".join(_cut(cutting, layers))
-        for point in sweep_points.points(target, grid, {}, list, cut):
-            runs.check(runs.Wish(layers=layers, cutting=cutting), target, point.options)
-            yield point, cutting, layers
+        asked = RunCommand(target.name, grid=grid, layers=layers, **cut)
+        for point in sweep_points.points(target, asked, list):
+            runs.check(replace(asked, options=point.options), target)
+            yield point, asked
 
 
 def _options(spec: SweepSpec, target: Target) -> dict[str, object]:
@@ -206,30 +220,18 @@ def _options(spec: SweepSpec, target: Target) -> dict[str, object]:
     return {**given, **{name.replace("-", "_"): value for name, value in own.items()}}
 
 
-def _cut(cutting: Cutting | None, layers: str | None) -> list[str]:
-    return [*selection.words(layers), *cutting.names] if cutting else []
-
-
-def _how(cutting: Cutting | None, layers: str | None) -> list[str]:
-    """The words of `simgen run` that say how it is cut."""
-    if cutting is None:
-        return []
-    words = ["--representatives"] if cutting.representatives else []
-    words += ["--jobs", str(cutting.jobs), "--warm", cutting.warm.value]
-    words += ["--sample", repr(cutting.sample)] if cutting.sample else []
-    words += ["--scale-model", str(cutting.part)] if cutting.part else []
-    return [*words, *(["--layers", layers] if layers is not None else [])]
-
-
-def _words(point: sweep_points.SweepPoint, cutting: Cutting | None, layers: str | None) -> str:
-    words = ["--on", point.target]
-    for name, value in point.options.items():
-        words += ["--sweep", f"{name}={value}"]
-    if not point.options:
-        words.append("--unless-done")
-    elif cutting is None and TARGETS[point.target]().whole_only() is None:
-        words.append("--resume")  # where a job was killed
-    return shlex.join([*words, *_how(cutting, layers)])
+def _words(point: sweep_points.SweepPoint, asked: RunCommand) -> str:
+    """The words of `simgen run` that make a point's result."""
+    whole = not asked.by_pieces and TARGETS[point.target]().whole_only() is None
+    once = replace(
+        asked,
+        target=point.target,
+        options={},
+        grid=[f"{name}={value}" for name, value in point.options.items()],
+        unless_done=not point.options,
+        resume=bool(point.options) and whole,  # where a job was killed
+    )
+    return shlex.join(once.words())
 
 
 def _command(container: str) -> str:

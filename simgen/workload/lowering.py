@@ -6,6 +6,7 @@ from collections import Counter, defaultdict
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from simgen.ask.build import BuildChoices
 from simgen.errors import ConfigError, UnsupportedError, UsageError
 from simgen.frontend.descent import Descent
 from simgen.frontend.inputs import Source
@@ -92,7 +93,9 @@ def lower(
         _one_step(draft, network, passes, descent)
     if not draft.steps:
         fact = f"no layer has anything to do in pass {', '.join(passes)}"
-        raise UnsupportedError(name, f"{fact}; add passes with --pass, such as fwd,bwd,sgd")
+        raise UnsupportedError(
+            name, f"{fact}; add passes with {BuildChoices.passes}, such as fwd,bwd,sgd"
+        )
     buffers, nbytes, outputs_offset = _plan_memory(draft, reuse_memory)
     return Workload(
         name=name,
@@ -243,14 +246,14 @@ def _check_reuse(network: Network, passes: Sequence[Pass]) -> None:
     """
     if set(passes) != {Pass.FORWARD}:
         raise UsageError(
-            "--reuse-memory: a backward pass reads what forward passes wrote; "
+            f"{BuildChoices.reuse_memory}: a backward pass reads what forward passes wrote; "
             "leave it out, or build pass fwd alone"
         )
     for placed in network.layers:
         if placed.layer.carried(Pass.FORWARD):
             raise UsageError(
-                f"--reuse-memory: the time steps of layer {placed.node.name!r} are judged by the "
-                "states that they leave; leave it out"
+                f"{BuildChoices.reuse_memory}: the time steps of layer {placed.node.name!r} are "
+                "judged by the states that they leave; leave it out"
             )
 
 
@@ -465,9 +468,9 @@ def _check_scale(loss_scale: float, name: str, dtype: DType) -> None:
     """
     if loss_scale > dtype.largest:
         raise UsageError(
-            f"--loss-scale {loss_scale:.15g}: the backward pass begins with {name}, which is "
-            f"multiplied by it, and {dtype} ends at {dtype.largest:g}; choose a smaller one, or "
-            f"another --type"
+            f"{BuildChoices.loss_scale} {loss_scale:.15g}: the backward pass begins with {name}, "
+            f"which is multiplied by it, and {dtype} ends at {dtype.largest:g}; choose a smaller "
+            f"one, or another {BuildChoices.type}"
         )
 
 

@@ -18,7 +18,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from simgen.errors import UsageError
+from simgen.ask.build import QUEUES
 from simgen.ir import Queued
 from simgen.workload import costs
 
@@ -27,25 +27,14 @@ if TYPE_CHECKING:
 
     from simgen.ir import Buffer, Step, Workload
 
-MOST = 8  # queues: as many kernels as MGPUSim's command processor runs at once
+MOST = QUEUES
 
 
 def scheduled(workload: Workload, queues: int) -> Workload:
-    """The workload with its steps in so many queues; one: as it is, one after the other.
-
-    Raises:
-        UsageError: there may not be so many queues.
-    """
-    check(queues)
+    """The workload with its steps in so many queues; one: as it is, one after the other."""
     if queues == 1:
         return replace(workload, queues=())
     return replace(workload, queues=_placed(workload, dependencies(workload), queues))
-
-
-def check(queues: int) -> None:
-    """Raise UsageError unless there may be so many queues."""
-    if type(queues) is not int or not 1 <= queues <= MOST:
-        raise UsageError(f"--queues {queues!r}: not a number of queues; write 1 to {MOST}")
 
 
 def is_ordered(workload: Workload) -> bool:

@@ -97,10 +97,6 @@ class Sample:
             and (sum(last) == groups and (groups - self.groups) % self.wave == 0)
         )
 
-    def rate(self, groups: int) -> float:
-        """What makes it of a launch of so many work-groups, for `ranges`."""
-        return sum(count for _, count in self.ranges[:-1]) / (groups - self.ranges[-1][1])
-
     def after_gaps(self) -> list[int]:
         """Of the whole waves that run, counted from 0 on, those that follow a gap."""
         return [at for place in self._places() for at in place[:UNLIKE]]

@@ -26,6 +26,8 @@ from dataclasses import dataclass, field, replace
 from math import ceil
 from typing import TYPE_CHECKING
 
+from simgen.ask.build import BuildChoices, Destination
+from simgen.ask.choice import spelled
 from simgen.errors import RefusedError, UsageError
 from simgen.frontend.network import make_layer
 from simgen.ir import Buffer, DType, Kernel, Launch, Pass, Role, Step, TensorSpec, Workload
@@ -95,14 +97,15 @@ def check_enough(workload: Workload, gpus: int, option: str) -> None:
         if layer.needs_gpus:
             raise UsageError(
                 f"{option}: layer {node.name!r} ([{layer.section}]) is of several GPUs, and this "
-                "is one; take --target mgpusim --gpus 2 or more, a number that divides n"
+                f"is one; take {Destination.targets} mgpusim {spelled('gpus')} 2 "
+                "or more, a number that divides n"
             )
 
 
 def check(gpus: int) -> None:
     """Raise UsageError unless there may be so many GPUs."""
     if not 1 <= gpus <= MOST:
-        raise UsageError(f"--gpus {gpus}: no such number of GPUs; write 1 to {MOST}")
+        raise UsageError(f"{spelled('gpus')} {gpus}: no such number of GPUs; write 1 to {MOST}")
 
 
 def split(workload: Workload, gpus: int) -> Sharding:
@@ -115,11 +118,12 @@ def split(workload: Workload, gpus: int) -> Sharding:
     check(gpus)
     if workload.is_own and gpus > 1:
         raise UsageError(
-            f"--gpus {gpus}: kernels of your own are not shared among GPUs; take one GPU"
+            f"{spelled('gpus')} {gpus}: kernels of your own are not shared among GPUs; take one GPU"
         )
     if workload.queues and gpus > 1:
         raise UsageError(
-            f"--gpus {gpus}: each of several GPUs has one queue; build it without --queues"
+            f"{spelled('gpus')} {gpus}: each of several GPUs has one queue; "
+            f"build it without {BuildChoices.queues}"
         )
     if gpus == 1:
         none = ((),) * len(workload.steps)
@@ -153,6 +157,10 @@ class _DraftOfShare:
     scratch: dict[str, TensorSpec] = field(default_factory=dict)  # of those that only a share has
     replicated: set[str] = field(default_factory=set)  # buffers that are the same on all GPUs
 
+    @property
+    def place(self) -> str:
+        return f"{spelled('gpus')} {self.gpus}"
+
     def __post_init__(self) -> None:
         inputs = {buffer.name for buffer in self.whole.inputs}
         for step in self.whole.steps:
@@ -168,8 +176,8 @@ class _DraftOfShare:
         everywhere = {name for _, name in step.reads} <= self.replicated and bool(step.reads)
         if not everywhere and not (layer.by_sample(node.inputs) or layer.data_parallel):
             raise RefusedError(
-                f"--gpus {self.gpus}: layer {node.name!r} ([{layer.section}]) needs the whole "
-                "batch, of which each GPU has a share only; run it on one GPU"
+                f"{self.place}: layer {node.name!r} ([{layer.section}]) needs the "
+                "whole batch, of which each GPU has a share only; run it on one GPU"
             )
         if not everywhere:
             layer = layer.among(self.gpus)
@@ -220,10 +228,12 @@ class _DraftOfShare:
             return TensorSpec((batch // self.gpus, *spec.shape[1:]), spec.dtype)
         fitting = [str(n) for n in range(2, MOST + 1) if batch % n == 0]
         cure = (
-            f"choose {' or '.join(fitting)}" if fitting else "choose another batch with --set n=..."
+            f"choose {' or '.join(fitting)}"
+            if fitting
+            else f"choose another batch with {BuildChoices.set} n=..."
         )
         raise UsageError(
-            f"--gpus {self.gpus}: the batch of layer {node.name!r} is {batch}, "
+            f"{self.place}: the batch of layer {node.name!r} is {batch}, "
             f"which is not a multiple; {cure}"
         )
 
@@ -239,12 +249,13 @@ class _DraftOfShare:
         elif share != whole and rows == whole.shape:
             if share.held * self.gpus != whole.held:
                 raise UsageError(
-                    f"--gpus {self.gpus}: a share of tensor {name} is {share.size} elements of "
-                    f"{share.dtype.name}, which move by fours; choose another batch by --set n=..."
+                    f"{self.place}: a share of tensor {name} is {share.size} "
+                    f"elements of {share.dtype.name}, which move by fours; choose another batch by "
+                    f"{BuildChoices.set} n=..."
                 )
         elif share != whole or port.fill is None:
             raise RefusedError(
-                f"--gpus {self.gpus}: tensor {name} has no batch to share; run it on one GPU"
+                f"{self.place}: tensor {name} has no batch to share; run it on one GPU"
             )
         if self.specs.setdefault(name, share) != share:
             raise RuntimeError(f"{name} has two shares")
@@ -252,8 +263,8 @@ class _DraftOfShare:
     def _reduction(self, name: str, spec: TensorSpec, way: str) -> Reduction:
         if spec.dtype != DType.F32:
             raise RefusedError(
-                f"--gpus {self.gpus}: gradient {name} is {spec.dtype}, and gradients are added up "
-                "over GPUs in f32; run it on one GPU, or leave out --type"
+                f"{self.place}: gradient {name} is {spec.dtype}, and gradients are added up over "
+                f"GPUs in f32; run it on one GPU, or leave out {BuildChoices.type}"
             )
         count, pieces = 1, self.gpus
         if way == TREE:

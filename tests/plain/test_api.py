@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -13,6 +14,10 @@ from handmade import run_by_hand, tree
 
 import simgen as package
 from simgen import api
+from simgen.ask.build import BuildChoices, Destination
+from simgen.ask.choice import choices
+from simgen.ask.kinds import Flag
+from simgen.ask.run import RunCommand
 from simgen.bundle import writing as bundles
 from simgen.cli.pipeline import build
 from simgen.errors import ConfigError, DamagedError, MismatchError, RefusedError, UsageError
@@ -218,33 +223,60 @@ def test_targets_are_names_or_objects_with_their_settings():
     ],
 )
 def test_errors_have_the_words_of_the_command(made, simgen, call, line):
+    """But for options, whose names are those of keywords."""
     with pytest.raises(package.errors.SimgenError) as raised:
         call()
     done = simgen(line)
-    assert done.err == f"simgen: error: {raised.value}\n"
+    assert spelled_alike(done.err) == spelled_alike(f"simgen: error: {raised.value}\n")
+    assert "--" not in str(raised.value)
     assert done.code == raised.value.exit_code
+
+
+def spelled_alike(message):
+    """With options as keywords."""
+    for each in (*choices(BuildChoices), *choices(Destination), *choices(RunCommand)):
+        flag, *others = each.flags or ["-"]
+        on = f"{each.name}=True" if isinstance(each.kind, Flag) else each.name
+        for word, name in ((flag, on), *((other, f"{each.name}=False") for other in others)):
+            message = re.sub(rf"(?<![\w-]){word}(?![\w-])", name, message)
+    return re.sub(r"(?<![\w-])--(?=\w)", "", message)
 
 
 @pytest.mark.parametrize(
     ("call", "fact"),
     [
-        (lambda: package.plan("lenet5", passes="fwd,sgd", rate=float("nan")), "--rate nan: no"),
-        (lambda: package.plan("lenet5", passes="fwd,sgd", rate=-1), "--rate -1: no"),
-        (lambda: package.plan("softmax_fwd", seed=-1), "--seed -1: not a seed"),
-        (lambda: package.plan("softmax_fwd", seed=2**63), "not a seed"),
-        (lambda: package.plan("softmax_fwd", seed=1.5), "--seed 1.5: not a seed"),
-        (lambda: package.load("made").run("cuda", timeout=0), "--timeout 0: not a time"),
-        (lambda: package.load("made").run("cuda", timeout=float("inf")), "--timeout inf: no"),
-        (lambda: package.load("made").run("cuda", options={"repeats": 0}), "--repeats '0': write"),
+        (
+            lambda: package.plan("lenet5", passes="fwd,sgd", rate=float("nan")),
+            "rate 'nan': not a fin",
+        ),
+        (
+            lambda: package.plan("lenet5", passes="fwd,sgd", rate=-1),
+            "rate '-1': write a number",
+        ),
+        (
+            lambda: package.plan("softmax_fwd", seed=-1),
+            "seed '-1': write a whole n",
+        ),
+        (lambda: package.plan("softmax_fwd", seed=2**63), "0 or more, below 2.63"),
+        (lambda: package.plan("softmax_fwd", seed=1.5), "seed '1.5': write a whole number"),
+        (
+            lambda: package.load("made").run("cuda", timeout=0),
+            "timeout '0': write a num",
+        ),
+        (
+            lambda: package.load("made").run("cuda", timeout=float("inf")),
+            "timeout 'inf': not",
+        ),
+        (lambda: package.load("made").run("cuda", options={"repeats": 0}), "repeats '0': write"),
         (lambda: package.load("made").diff(b="cuda"), "b is given without a"),
         (lambda: package.plan("softmax_fwd").build("x", []), "targets: none is given"),
         (
             lambda: package.plan("softmax_fwd").build("x", ["host"], settings={"sanitise": True}),
-            "--sanitise: not a setting of any target; did you mean 'sanitize'",
+            "sanitise: not a setting of any target; did you mean 'sanitize'",
         ),
         (
             lambda: package.plan("softmax_fwd").build("x", ["host"], settings={"sanitize": 1}),
-            "--sanitize 1: give it a value of type bool",
+            "sanitize '1': write yes or no",
         ),
         (lambda: package.report([], "out"), "no bundle is given"),
     ],

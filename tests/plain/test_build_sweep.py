@@ -11,6 +11,7 @@ from command_line import fails
 from handmade import build, lowered, run_by_hand, tree, with_manifest
 
 from simgen import api
+from simgen.ask.run import RunCommand
 from simgen.bundle import recipe, result_names
 from simgen.bundle import writing as bundles
 from simgen.bundle.planning import Plan
@@ -42,7 +43,9 @@ def settable():
 
 def test_settings_of_a_build_vary_more_slowly_than_options_of_the_run():
     grid = ["gpus=1,2", "n=4,8", "mode=emu", "a-b.n=3"]
-    found = sweep_points.points(MGPUSim(), grid, {"tcp_latency": 5}, settable)
+    found = sweep_points.points(
+        MGPUSim(), RunCommand(grid=grid, options={"tcp_latency": 5}), settable
+    )
     assert [point.name for point in found] == [
         f"mgpusim@n={n},a-b.n=3,mode=emu,tcp_latency=5,gpus={gpus}"
         for n in (4, 8)
@@ -65,13 +68,13 @@ def test_settings_of_a_build_vary_more_slowly_than_options_of_the_run():
 )
 def test_what_is_neither_is_refused_with_what_it_might_have_been(grid, words):
     with pytest.raises(UsageError, match="--sweep") as raised:
-        sweep_points.points(Gem5Se(), grid, {}, settable)
+        sweep_points.points(Gem5Se(), RunCommand(grid=grid, options={}), settable)
     assert words in str(raised.value)
 
 
 def test_no_option_of_a_run_has_the_name_of_one_of_a_build():
     for target in TARGETS.values():
-        assert not siblings.OPTIONS.keys() & target.run_options.keys()
+        assert not siblings.SWEPT.keys() & target.run_options.keys()
 
 
 def test_a_point_is_found_in_the_sweep_that_its_bundle_is_of():
@@ -204,10 +207,10 @@ def test_bundles_of_another_sweep_s_workload_are_not_lost(simgen, tmp_path):
         ("softmax.nn=4", "did you mean 'softmax.n'?"),
         (
             "fuse=maybe",
-            "--sweep net@reuse_memory=yes,fuse=maybe: fuse=maybe: not a value of it",
+            "--sweep net@reuse_memory=yes,fuse=maybe: --fuse 'maybe': write yes or no",
         ),
-        ("seed=x", "seed=x: not a value of it; write a whole number"),
-        ("seed=-1", "--seed -1: not a seed"),
+        ("seed=x", "--seed 'x': write a whole number"),
+        ("seed=-1", "--seed '-1': write a whole number"),
         ("algo=direct", "no layer here has a choice of algorithms"),
         ("plan_for=h20", "did you mean 'h200'?"),
         ("type=f6", "did you mean"),
@@ -281,7 +284,7 @@ def test_own_values_stay_those_of_the_tensors_that_had_them(own_folder, tmp_path
     other = bundles.load(tmp_path / "net@n=2").workload
     assert other.buffer("fc.w").values == bundles.load(made.path).workload.buffer("fc.w").values
     assert other.buffer("fc.x").values is None
-    with pytest.raises(UsageError, match=r"net@c=13: --values .*data.h5: .fc\.w.: has shape"):
+    with pytest.raises(UsageError, match=r"net@c=13: values .*data.h5: .fc\.w.: has shape"):
         made.sweep("null", {"c": [13]})
 
 

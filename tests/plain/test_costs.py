@@ -10,11 +10,12 @@ import pytest
 from command_line import fails
 from handmade import lowered
 
-from simgen.bundle.planning import Choices, Plan
+from simgen.ask.build import BuildChoices
+from simgen.ask.run import RunChoices
+from simgen.bundle.planning import Plan
 from simgen.cli import costing
 from simgen.errors import MissingError, UsageError
 from simgen.running import budget, estimates, pieces, probe
-from simgen.running.pieces import Cutting
 from simgen.running.probe import Probe
 from simgen.targets.gem5.se import Gem5Se
 from simgen.targets.host import Host
@@ -28,7 +29,7 @@ LARGE = (("n", "256"), ("c", "512"), ("h", "64"), ("w", "64"))
 
 @pytest.fixture(scope="module", name="resnet")
 def small_resnet():
-    return Plan("resnet18", Choices(settings=SMALL), [TARGET])
+    return Plan("resnet18", BuildChoices(set=SMALL), [TARGET])
 
 
 def test_sums_are_those_of_the_launches(resnet):
@@ -47,7 +48,7 @@ def test_representatives_take_what_their_pieces_take(resnet, jobs):
     """Those that a run has: `pieces.plan` is what it cuts by."""
     workload = resnet.workload
     found = estimates.estimate(workload, TARGET)
-    survey, cuts = pieces.plan(workload, Cutting(True, jobs=jobs), None)
+    survey, cuts = pieces.plan(workload, RunChoices(representatives=True, jobs=jobs))
     warm = sum(found.of(workload, at).host for piece in cuts for at in piece.warm)
     measured = sum(found.of(workload, at).host for at in survey.steps)
     whole = len(cuts) * found.start + warm + measured
@@ -64,11 +65,11 @@ def test_what_was_measured_is_foretold():
     """Instructions that MGPUSim counted: all that a fit without errors of its own can miss."""
     relu = lowered("activation_fwd", ("n", "16"), ("c", "16"), ("h", "16"), ("w", "16"))
     assert estimates.estimate(relu, TARGET).whole.instructions == pytest.approx(4352, rel=0.1)
-    resnet = Plan("resnet50", Choices(settings=(("n", "1"),)), [Gem5Se()]).workload
+    resnet = Plan("resnet50", BuildChoices(set=(("n", "1"),)), [Gem5Se()]).workload
     found = estimates.estimate(resnet, Gem5Se()).whole
     assert found.instructions == pytest.approx(105e6, rel=0.1)  # gem5's, benchmarks/pieces
     assert found.seconds == pytest.approx(122e-3, rel=0.2)
-    lenet = Plan("lenet5", Choices(), [TARGET]).workload
+    lenet = Plan("lenet5", BuildChoices(), [TARGET]).workload
     found = estimates.estimate(lenet, TARGET).whole
     assert found.instructions == pytest.approx(129_120, rel=0.5)
     assert found.seconds == pytest.approx(47.0e-6, rel=0.5)
@@ -87,7 +88,7 @@ def test_what_was_measured_is_foretold():
 def test_products_of_matrices_are_foretold(m, n, k, instructions, seconds):
     """As MGPUSim counted them, from small ones to those whose wavefronts work for long."""
     settings = (("m", str(m)), ("n", str(n)), ("k", str(k)))
-    made = Plan("gemm_fwd", Choices(settings=settings), [TARGET]).workload
+    made = Plan("gemm_fwd", BuildChoices(set=settings), [TARGET]).workload
     found = estimates.estimate(made, TARGET).whole
     assert found.instructions == pytest.approx(instructions, rel=0.2)
     assert found.seconds == pytest.approx(seconds, rel=0.3)
@@ -115,16 +116,16 @@ def test_a_target_without_costs_is_told():
 def test_a_budget_gives_up_as_little_as_it_must(resnet):
     whole = estimates.estimate(resnet.workload, TARGET)
     rich = budget.choose(resnet, TARGET, 1.0, whole.whole.host + 1)
-    assert (rich.settings, rich.representatives, rich.given_up) == ((), False, ())
+    assert (rich.settings, rich.run.representatives, rich.given_up) == ((), False, ())
     assert rich.untaken == ()
-    _, cuts = pieces.plan(resnet.workload, Cutting(True), None)
+    _, cuts = pieces.plan(resnet.workload, RunChoices(representatives=True))
     alone = whole.by_pieces(resnet.workload, cuts, 1)
     once = budget.choose(resnet, TARGET, 1.0, (alone + whole.whole.host) / 2)
-    assert once.representatives
+    assert once.run.representatives
     assert not once.settings
     assert once.untaken == ()
     assert any("are inferred from like ones" in line for line in once.given_up)
-    conv = Plan("conv_fwd", Choices(), [TARGET])
+    conv = Plan("conv_fwd", BuildChoices(), [TARGET])
     small = budget.choose(conv, TARGET, 1.0, 10.0)
     assert small.seconds <= 10.0
     assert small.scale_to
@@ -138,7 +139,7 @@ def test_a_budget_gives_up_as_little_as_it_must(resnet):
 
 
 def test_a_budget_takes_samples_before_it_makes_a_launch_smaller():
-    relu = Plan("activation_fwd", Choices(settings=LARGE), [TARGET])
+    relu = Plan("activation_fwd", BuildChoices(set=LARGE), [TARGET])
     whole = estimates.estimate(relu.workload, TARGET).whole.host
     groups = prod(relu.workload.launches[0].grid)
     rates = []
@@ -149,28 +150,28 @@ def test_a_budget_takes_samples_before_it_makes_a_launch_smaller():
         (told,) = found.given_up
         ran = int(told.removeprefix("of 1 launch, about ").split()[0])
         assert told.endswith(f" of {groups} work-groups run")
-        assert ran / groups == pytest.approx(found.sample, rel=0.15)
+        assert ran / groups == pytest.approx(found.run.sample, rel=0.15)
         assert found.seconds == pytest.approx(whole * ran / groups, rel=0.05)
-        rates.append(found.sample)
+        rates.append(found.run.sample)
     assert rates == [0.25, 0.1, 0.02]
     again = budget.choose(relu, TARGET, 1.0, 0.005 * whole)
     assert again.settings
-    assert not again.sample
+    assert not again.run.sample
 
 
 def test_a_budget_takes_no_sample_of_what_would_be_refused(monkeypatch):
-    relu = Plan("activation_fwd", Choices(settings=LARGE), [TARGET])
+    relu = Plan("activation_fwd", BuildChoices(set=LARGE), [TARGET])
     limit = estimates.estimate(relu.workload, TARGET).whole.host / 2
     monkeypatch.setattr(budget.sampled, "is_declared", lambda kernel: False)
     found = budget.choose(relu, TARGET, 1.0, limit)
     assert found.settings
-    assert not found.sample
+    assert not found.run.sample
     assert found.untaken[0].endswith("nothing says which elements its work-groups write")
     monkeypatch.undo()
     gem5 = Gem5Se()
     limit = estimates.estimate(relu.workload, gem5).whole.host / 2
     found = budget.choose(relu, gem5, 1.0, limit)
-    assert not found.sample
+    assert not found.run.sample
     assert [each.split(":")[:2] for each in found.untaken] == [
         ["--sample", " gem5-se"], ["--scale-model", " gem5-se"]
     ]  # fmt: skip
@@ -179,7 +180,7 @@ def test_a_budget_takes_no_sample_of_what_would_be_refused(monkeypatch):
 def test_a_budget_says_where_nothing_can_be_sampled(resnet):
     limit = estimates.estimate(resnet.workload, TARGET).whole.host / 6
     found = budget.choose(resnet, TARGET, 1.0, limit)
-    assert found.scale_model
+    assert found.run.scale_model
     (told,) = found.untaken
     assert told.startswith("--sample: no launch has enough work-groups: the largest would fill ")
     assert samples.ranges(samples.LEAST * 8 + 8, 8, 0.01) is not None
@@ -189,9 +190,9 @@ def test_a_budget_says_where_nothing_can_be_sampled(resnet):
 def test_a_sample_is_of_the_launches_that_run_uncounted_too():
     """So a run of representatives with a sample takes a part of all that its pieces run."""
     settings = (("n", "512"), ("h", "112"), ("w", "112"), ("pool5.kernel_size", "4"))
-    workload = Plan("resnet18", Choices(settings=settings), [TARGET]).workload
+    workload = Plan("resnet18", BuildChoices(set=settings), [TARGET]).workload
     whole = estimates.estimate(workload, TARGET)
-    survey, cuts = pieces.plan(workload, Cutting(True), None)
+    survey, cuts = pieces.plan(workload, RunChoices(representatives=True))
     assert any(piece.warm for piece in cuts)
     steps = {at for piece in cuts for at in piece.all}
     both, own = (budget._shares(workload, 0.02, each) for each in (steps, survey.steps))
@@ -203,10 +204,10 @@ def test_a_sample_is_of_the_launches_that_run_uncounted_too():
 @pytest.mark.parametrize("option", ["reuse_memory", "queues"])
 def test_a_budget_takes_no_pieces_that_a_run_would_refuse(option):
     value = {"reuse_memory": True, "queues": 2}[option]
-    plan = Plan("cifar_quick", Choices(settings=(("n", "2"),), **{option: value}), [TARGET])
+    plan = Plan("cifar_quick", BuildChoices(set=(("n", "2"),), **{option: value}), [TARGET])
     limit = 0.7 * estimates.estimate(plan.workload, TARGET).whole.host
     found = budget.choose(plan, TARGET, 1.0, limit)
-    assert (found.representatives, found.jobs) == (False, 1)
+    assert (found.run.representatives, found.run.jobs) == (False, None)
     assert found.settings == (("n", "1"),)
     assert len(found.untaken) == 1
     assert found.untaken[0].startswith("--representatives: ")
@@ -214,10 +215,10 @@ def test_a_budget_takes_no_pieces_that_a_run_would_refuse(option):
 
 def test_a_budget_keeps_means_of_whole_images():
     """Of 224 x 224, the last pooling has 7 x 7; of a half, its rows are still one window."""
-    resnet = Plan("resnet18", Choices(settings=(("n", "1"),)), [TARGET])
+    resnet = Plan("resnet18", BuildChoices(set=(("n", "1"),)), [TARGET])
     limit = estimates.estimate(resnet.workload, TARGET).whole.host / 60
     found = budget.choose(resnet, TARGET, 1.0, limit)
-    made = Plan("resnet18", Choices(settings=(("n", "1"), *found.settings)), [TARGET])
+    made = Plan("resnet18", BuildChoices(set=(("n", "1"), *found.settings)), [TARGET])
     height = int(dict(found.settings)["h"])
     assert height < 224
     (pool,) = [each for each in made.network.layers if each.node.name == "pool5"]
@@ -228,7 +229,7 @@ def test_a_budget_keeps_means_of_whole_images():
 def test_a_budget_of_a_product_by_itself():
     """Its sizes are keys: it has no input that says a batch."""
     gemm = Plan(
-        "gemm_fwd", Choices(settings=(("m", "2048"), ("n", "2048"), ("k", "512"))), [TARGET]
+        "gemm_fwd", BuildChoices(set=(("m", "2048"), ("n", "2048"), ("k", "512"))), [TARGET]
     )
     found = budget.choose(gemm, TARGET, 1.0, 0.8)
     assert found.scale_to

@@ -27,7 +27,8 @@ import pytest
 from imported_models import by_evaluator, by_references
 from onnx import TensorProto, helper, numpy_helper
 
-from simgen.bundle.planning import Choices, Plan
+from simgen.ask.build import BuildChoices
+from simgen.bundle.planning import Plan
 from simgen.errors import SimgenError
 from simgen.frontend.importing import onnx_model
 
@@ -67,11 +68,11 @@ def test_a_program_computes_what_pytorch_does(name: str) -> None:
     inputs = {n: v.astype(np.int32) if v.dtype.kind in "bi" else v for n, v in held.items()}
     (found,) = by_references(FIXED / f"{name}.pt2", inputs).values()
     np.testing.assert_allclose(found.reshape(expected.shape), expected, rtol=2e-5, atol=2e-6)
-    plan = Plan(str(FIXED / f"{name}.pt2"), Choices())
+    plan = Plan(str(FIXED / f"{name}.pt2"), BuildChoices())
     drawn, launches = DRAWN[name]
     assert {b.name for b in plan.workload.inputs if b.values is None} == set(drawn.split())
     assert sum(len(step.launches) for step in plan.workload.steps) == launches
-    of_model = Plan(str(FIXED / f"{name}.pt2"), Choices(values=("model",)))
+    of_model = Plan(str(FIXED / f"{name}.pt2"), BuildChoices(values=("model",)))
     for buffer, values in plan.constants.items():
         assert np.array_equal(values, of_model.values[buffer])
 
@@ -82,7 +83,7 @@ def test_constants_are_those_of_the_file() -> None:
         names = {n.split("/", 1)[1]: n for n in archive.namelist()}
         told = json.loads(archive.read(names["data/weights/model_weights_config.json"]))["config"]
         bytes_ = archive.read(names[f"data/weights/{told['table']['path_name']}"])
-    plan = Plan(str(FIXED / "places.pt2"), Choices())
+    plan = Plan(str(FIXED / "places.pt2"), BuildChoices())
     (values,) = plan.constants.values()
     assert np.array_equal(values, np.frombuffer(bytes_, np.float32).reshape(6, 8)[:5])
 
@@ -96,7 +97,7 @@ def test_parameters_are_trained_where_training_changes_none(tmp_path: Path) -> N
             if name.endswith("weights_config.json"):
                 content = content.replace(b'"requires_grad": true', b'"requires_grad": false')
             new.writestr(name, content)
-    drawn = {b.name for b in Plan(str(path), Choices()).workload.inputs if b.values is None}
+    drawn = {b.name for b in Plan(str(path), BuildChoices()).workload.inputs if b.values is None}
     assert drawn == {"x.y", "linear.w", "linear.b", "p_p.y"}
 
 
@@ -124,7 +125,7 @@ def saved(
 
 
 def drawn_of(path: Path) -> set[str]:
-    return {b.name for b in Plan(str(path), Choices()).workload.inputs if b.values is None}
+    return {b.name for b in Plan(str(path), BuildChoices()).workload.inputs if b.values is None}
 
 
 def f32(values: Any) -> Array:
@@ -156,7 +157,7 @@ def test_stored_tensors_are_trained_where_they_are_parameters_of_layers(tmp_path
                "table": some(3, 4)}  # fmt: skip
     model = saved(tmp_path / "m.onnx", nodes, {"x": some(3, 4)}, tensors)
     assert drawn_of(tmp_path / "m.onnx") == {"x.y", "trained.w", "trained_too.w", "norm.gamma"}
-    beta = Plan(str(tmp_path / "m.onnx"), Choices()).constants["norm.beta"]
+    beta = Plan(str(tmp_path / "m.onnx"), BuildChoices()).constants["norm.beta"]
     assert not beta.any()  # the model has none: it is not drawn either
     inputs = {"x": some(3, 4)}
     found = by_references(tmp_path / "m.onnx", inputs)["y"]
@@ -169,7 +170,7 @@ def test_what_a_factor_scales_is_not_drawn(tmp_path: Path) -> None:
     tensors = {"w": some(4, 5), "c": some(5)}
     model = saved(tmp_path / "m.onnx", [node], {"x": some(3, 4)}, tensors)
     assert drawn_of(tmp_path / "m.onnx") == {"x.y"}
-    plan = Plan(str(tmp_path / "m.onnx"), Choices())
+    plan = Plan(str(tmp_path / "m.onnx"), BuildChoices())
     inputs = {"x": some(3, 4)}
     made = inputs["x"] @ plan.constants["p.w"].T + plan.constants["p.b"]
     np.testing.assert_allclose(made, by_evaluator(model, inputs)["y"], rtol=1e-5, atol=1e-6)
@@ -196,7 +197,7 @@ def test_a_batch_that_is_set_leaves_constants_alone(tmp_path: Path) -> None:
     node = helper.make_node
     nodes = [node("Mul", ["x", "gate"], ["a"], "gated"), node("Relu", ["a"], ["y"], "end")]
     saved(tmp_path / "m.onnx", nodes, {"x": some(2, 3, 4)}, {"gate": some(1, 3, 1)})
-    plan = Plan(str(tmp_path / "m.onnx"), Choices(settings=(("n", "5"),)))
+    plan = Plan(str(tmp_path / "m.onnx"), BuildChoices(set=(("n", "5"),)))
     assert plan.workload.buffer("end.y").spec.shape == (5, 3, 4)
     assert plan.constants["gate.y"].shape == (1, 3, 1)
 
@@ -211,16 +212,16 @@ def test_a_window_of_keys_is_a_table(tmp_path: Path) -> None:
     inputs = {"x": some(2, 2, 6, 6)}
     found = by_references(tmp_path / "m.onnx", inputs)["y"]
     np.testing.assert_allclose(found, by_evaluator(model, inputs)["y"], rtol=1e-4, atol=1e-6)
-    values = Plan(str(tmp_path / "m.onnx"), Choices()).constants["window.y"]
+    values = Plan(str(tmp_path / "m.onnx"), BuildChoices()).constants["window.y"]
     assert values.min() == np.finfo(np.float32).min
-    narrow = Plan(str(tmp_path / "m.onnx"), Choices(type="f16")).constants["window.y"]
+    narrow = Plan(str(tmp_path / "m.onnx"), BuildChoices(type="f16")).constants["window.y"]
     assert narrow.min() == np.finfo(np.float16).min
 
 
 def test_a_constant_that_is_no_number_is_refused(tmp_path: Path) -> None:
     nodes = [helper.make_node("Mul", ["x", "gate"], ["y"], "gated")]
     saved(tmp_path / "m.onnx", nodes, {"x": some(2, 3)}, {"gate": f32([1, np.nan, 2])})
-    plan = Plan(str(tmp_path / "m.onnx"), Choices())
+    plan = Plan(str(tmp_path / "m.onnx"), BuildChoices())
     with pytest.raises(
         SimgenError, match=r"^constant of the model: gate\.y: \[1\] is nan, not a f"
     ):
@@ -340,12 +341,13 @@ def test_a_bundle_knows_what_its_model_fixes(tmp_path: Path) -> None:
     own = tmp_path / "own.npz"
     np.savez(own, **{"gate.y": f32([3, 4, 5])})
     kept = [
-        Plan(str(tmp_path / "m.onnx"), Choices(values=values)).provenance()["config"]
+        Plan(str(tmp_path / "m.onnx"), BuildChoices(values=values)).provenance()["config"]
         for values in ((), (str(own),))
     ]
     assert [each.get("constants") for each in kept] == [["gate.y"], None]
+    model = tmp_path / "m.onnx"
     digests = {
-        values: Plan(str(tmp_path / "m.onnx"), Choices(values=values)).workload.buffer("gate.y")
+        values: Plan(str(model), BuildChoices(values=values)).workload.buffer("gate.y")
         for values in ((), ("model",), (str(own),))
     }
     assert digests[()] == digests["model",] != digests[str(own),]

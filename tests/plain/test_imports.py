@@ -214,7 +214,7 @@ def test_the_command_line_starts_without_the_heavy_packages():
     assert "simgen.cli.main" in loaded
     assert heavy & {name.split(".")[0] for name in loaded} == set()
     stages = {name.split(".")[1] for name in loaded if name.startswith("simgen.")}
-    assert stages == {"cli", "errors"}
+    assert stages == {"ask", "cli", "errors"}
 
 
 AUDIT = """

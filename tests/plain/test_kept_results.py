@@ -12,14 +12,13 @@ from command_line import Done, fails
 from handmade import build, run_by_hand, small, tree
 
 import simgen
+from simgen.ask.run import RunChoices
 from simgen.bundle import commands, result_names
 from simgen.errors import RefusedError
 from simgen.running import runs
-from simgen.running.pieces import Cutting
 from simgen.targets.base import File
 from simgen.targets.cuda import CudaPackage, NvidiaGpu
 from simgen.targets.mgpusim.target import MGPUSim
-from simgen.workload.pieces import Warm
 
 # What a run.sh does that leaves a whole result.
 GOOD = """cd "${0%/*}/.."
@@ -125,7 +124,7 @@ def test_python_has_the_same_rule(made):
     first = bundle.run("cuda", options={"repeats": 9})
     assert first.name == "cuda@repeats=9"
     assert first.provenance["options"] == {"repeats": "9"}
-    with pytest.raises(RefusedError, match="run it anew with --replace"):
+    with pytest.raises(RefusedError, match="run it anew with replace=True"):
         bundle.run("cuda", options={"repeats": 9})
     assert bundle.run("cuda", options={"repeats": 9}, replace=True).name == first.name
     assert bundle.run("cuda").name == "cuda"
@@ -133,23 +132,27 @@ def test_python_has_the_same_rule(made):
 
 
 CUTS = [
-    (Cutting(sample=0.05), "mgpusim@mode=timing,sample=0.05,sampled"),
-    (Cutting(sample=0.1), "mgpusim@mode=timing,sample=0.1,sampled"),
-    (Cutting(True, sample=0.1), "mgpusim@mode=timing,sample=0.1,representatives,sampled"),
-    (Cutting(True, Warm.NONE), "mgpusim@mode=timing,warm=none,representatives"),
-    (Cutting(True), "mgpusim@mode=timing,representatives"),
-    (Cutting(part=4, warm=Warm.NONE), "mgpusim@mode=timing,scale_model=4,scaled"),
+    ({"sample": 0.05}, "mgpusim@mode=timing,sample=0.05,sampled"),
+    ({"sample": 0.1}, "mgpusim@mode=timing,sample=0.1,sampled"),
+    (
+        {"representatives": True, "sample": 0.1},
+        "mgpusim@mode=timing,sample=0.1,representatives,sampled",
+    ),
+    ({"representatives": True, "warm": "none"}, "mgpusim@mode=timing,warm=none,representatives"),
+    ({"representatives": True}, "mgpusim@mode=timing,representatives"),
+    ({"scale_model": 4}, "mgpusim@mode=timing,scale_model=4,scaled"),
 ]
 
 
 @pytest.mark.parametrize(("cutting", "name"), CUTS, ids=[name for _, name in CUTS])
 def test_runs_that_are_cut_in_other_ways_have_other_names(cutting, name):
-    """And the words that make one again are those of its target's options alone."""
-    target = MGPUSim()
-    assert runs.name_of(target, {"mode": "timing"}, runs.Wish(cutting=cutting)) == name
-    record = SimpleNamespace(variables={"SIMGEN_MODE": "timing"})
+    """And the words that make one again ask for the same."""
+    target, asked = MGPUSim(), RunChoices("mgpusim", options={"mode": "timing"}, **cutting)
+    assert runs.name_of(target, asked) == name
+    record = SimpleNamespace(variables={}, choices=runs._recorded(target, asked, swept=False))
     words = commands.run(Path("b"), target, name, record)
-    assert words == ["simgen", "run", "b", "--on", "mgpusim", "--mode=timing"]
+    assert words == ["simgen", "run", "b", *asked.words()]
+    assert words[3:7] == ["--on", "mgpusim", "--mode", "timing"]
 
 
 def test_values_that_no_folder_can_be_called_get_a_digest():

@@ -66,7 +66,7 @@ def test_nvidia_has_warpgroups_and_tf32_where_it_is_asked_for() -> None:
     f8 = {**along_k, "type": "f8e4m3fn"}
     assert forms(plan_for="h200", set=f8) == set()  # on request only
     assert forms(plan_for="h200", set=f8, matrix="yes") == {"64x128x32 f8e4m3fn"}
-    with pytest.raises(UsageError, match=r"--matrix yes: a100 has no matrix instruction for f8"):
+    with pytest.raises(UsageError, match=r"matrix yes: a100 has no matrix instruction for f8"):
         simgen.plan("gemm_fwd", plan_for="a100", set=f8, matrix="yes")
     with pytest.raises(UsageError, match=r"a100 multiplies i8 where .* set transb=true"):
         simgen.plan("gemm_fwd", plan_for="a100", set={"type": "i8"}, matrix="yes")
@@ -76,7 +76,7 @@ def test_nvidia_has_warpgroups_and_tf32_where_it_is_asked_for() -> None:
     assert forms(plan_for="h200", set=along_k, matrix="tf32") == {"64x256x8 tf32"}
     assert forms(plan_for="a100", set=along_k, matrix="tf32") == {"16x8x8 tf32"}
     assert forms(plan_for="a100", matrix="tf32") == set()  # b does not lie along k
-    with pytest.raises(UsageError, match=r"--matrix tf32: mi210 has no matrix instructions"):
+    with pytest.raises(UsageError, match=r"matrix tf32: mi210 has no matrix instructions"):
         simgen.plan("gemm_fwd", plan_for="mi210", matrix="tf32")
 
 
@@ -107,9 +107,9 @@ def test_convolution_multiplies_by_them_too(direction: str) -> None:
 
 
 def test_a_machine_without_is_refused() -> None:
-    with pytest.raises(UsageError, match=r"--matrix yes: gem5-gfx902 has no matrix instructions"):
+    with pytest.raises(UsageError, match=r"matrix yes: gem5-gfx902 has no matrix instructions"):
         simgen.plan("gemm_fwd", plan_for="gem5-gfx902", matrix="yes")
-    with pytest.raises(UsageError, match=r"--matrix 'ye': .*did you mean 'yes'\?"):
+    with pytest.raises(UsageError, match=r"matrix 'ye': .*did you mean 'yes'\?"):
         simgen.plan("gemm_fwd", plan_for="mi210", matrix="ye")
     with pytest.raises(ConfigError, match=r"has no matrix instruction for f32 that kernels use"):
         simgen.plan("gemm_fwd", plan_for="h200", matrix="yes")

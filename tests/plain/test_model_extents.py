@@ -15,7 +15,8 @@ import pytest
 from imported_models import by_references
 from onnx import TensorProto, helper, numpy_helper
 
-from simgen.bundle.planning import Choices, Plan
+from simgen.ask.build import BuildChoices
+from simgen.bundle.planning import Plan
 from simgen.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -246,7 +247,7 @@ def test_what_contradicts_itself_is_refused(fact: str, tmp_path: Path) -> None:
     model = (REFUSED | DECLARED)[fact]
     onnx.save(model, tmp_path / "m.onnx")
     with pytest.raises(ConfigError, match=f"node cannot be imported: .*{fact}") as caught:
-        Plan(str(tmp_path / "m.onnx"), Choices())
+        Plan(str(tmp_path / "m.onnx"), BuildChoices())
     assert "\n" not in str(caught.value)
     if fact in REFUSED:
         with pytest.raises(Exception):  # noqa: B017, PT011 - of many kinds

@@ -16,7 +16,8 @@ import pytest
 from imported_models import by_evaluator, by_references, random_inputs
 from onnx import TensorProto, helper, numpy_helper
 
-from simgen.bundle.planning import Choices, Plan
+from simgen.ask.build import BuildChoices
+from simgen.bundle.planning import Plan
 from simgen.errors import MissingError, SimgenError
 from simgen.frontend.importing import aten, onnx_model
 
@@ -74,7 +75,7 @@ def test_a_classifier_is_what_it_was(tmp_path: Path) -> None:
     inputs = random_inputs(model)
     found, expected = by_references(path, inputs), by_evaluator(model, inputs)
     np.testing.assert_allclose(found["prob"], expected["prob"], rtol=1e-4, atol=1e-6)
-    plan = Plan(str(path), Choices())
+    plan = Plan(str(path), BuildChoices())
     names = [placed.node.name for placed in plan.network.layers]
     assert names == ["data", "features_0_Conv", "bn1", "relu1", "pool1", "flatten", "fc", "prob"]
 
@@ -83,12 +84,12 @@ def test_an_open_extent_takes_a_value(tmp_path: Path) -> None:
     path = tmp_path / "cnn.onnx"
     onnx.save(cnn("batch"), path)
     with pytest.raises(SimgenError, match=r"no value for the extent batch .*--set NAME=VALUE"):
-        Plan(str(path), Choices())
+        Plan(str(path), BuildChoices())
     with pytest.raises(SimgenError, match=r"--set batc: did you mean 'batch'\?"):
-        Plan(str(path), Choices(settings=(("batc", "5"),)))
-    plan = Plan(str(path), Choices(settings=(("batch", "5"),)))
+        Plan(str(path), BuildChoices(set=(("batc", "5"),)))
+    plan = Plan(str(path), BuildChoices(set=(("batch", "5"),)))
     assert plan.network.layers[-1].output.shape == (5, 10)
-    again = Plan(str(path), Choices(settings=(("batch", "5"), ("n", "3"))))
+    again = Plan(str(path), BuildChoices(set=(("batch", "5"), ("n", "3"))))
     assert again.network.layers[-1].output.shape == (3, 10)
 
 
@@ -97,7 +98,7 @@ def test_an_extent_without_a_bound_is_named_by_its_axis(tmp_path: Path) -> None:
     model.graph.input[0].type.tensor_type.shape.dim[2].dim_value = 2**62
     onnx.save(model, path)
     with pytest.raises(SimgenError, match=r"axis 2 of input \S+ has 4,611,686,018,427,387,904 "):
-        Plan(str(path), Choices(settings=(("batch", "1"),)))
+        Plan(str(path), BuildChoices(set=(("batch", "1"),)))
 
 
 def test_what_cannot_be_imported_is_named_at_once(tmp_path: Path) -> None:
@@ -112,7 +113,7 @@ def test_what_cannot_be_imported_is_named_at_once(tmp_path: Path) -> None:
     path = tmp_path / "m.onnx"
     onnx.save(model_of(nodes, {"x": (1, 2, 3, 3)}, ["d", "f"], {}), path)
     with pytest.raises(SimgenError) as caught:
-        Plan(str(path), Choices())
+        Plan(str(path), BuildChoices())
     message = str(caught.value)
     assert message.startswith(f"{path}: 3 nodes cannot be imported: Einsum (second) no layer")
     assert "NonZero (fourth) gives a tensor whose shape depends on values" in message
@@ -126,7 +127,7 @@ def test_a_tensor_of_another_shape_than_is_declared(tmp_path: Path) -> None:
     model.graph.input.append(helper.make_tensor_value_info("b1", FLOAT, (9,)))
     onnx.save(model, path)
     with pytest.raises(SimgenError, match="tensor 'b1' has 8, which the model declares as 9; corr"):
-        Plan(str(path), Choices())
+        Plan(str(path), BuildChoices())
     program = tmp_path / "m.pt2"
     with zipfile.ZipFile(DATA / "program.pt2") as old, zipfile.ZipFile(program, "w") as new:
         for name in old.namelist():
@@ -138,7 +139,7 @@ def test_a_tensor_of_another_shape_than_is_declared(tmp_path: Path) -> None:
                 content = json.dumps(told).encode()
             new.writestr(name, content)
     with pytest.raises(SimgenError, match=r"has .*, which its graph declares as "):
-        Plan(str(program), Choices(settings=((EXTENT, "2"),)))
+        Plan(str(program), BuildChoices(set=((EXTENT, "2"),)))
 
 
 def test_what_stands_behind_a_refused_node_is_not_named(tmp_path: Path) -> None:
@@ -150,7 +151,7 @@ def test_what_stands_behind_a_refused_node_is_not_named(tmp_path: Path) -> None:
     path = tmp_path / "m.onnx"
     onnx.save(model_of(n.nodes, {"x": (1, 3, 4, 4)}, [end], n.tensors, 13), path)
     with pytest.raises(SimgenError, match=r": 1 node cannot be imported: Resize \(resize0\) no l"):
-        Plan(str(path), Choices())
+        Plan(str(path), BuildChoices())
 
 
 def test_layers_that_take_less_than_a_model_says_are_named_at_once(tmp_path: Path) -> None:
@@ -161,7 +162,7 @@ def test_layers_that_take_less_than_a_model_says_are_named_at_once(tmp_path: Pat
     path = tmp_path / "m.onnx"
     onnx.save(model_of(n.nodes, {"x": (1, 2, 3, 3)}, [x], n.tensors), path)
     with pytest.raises(SimgenError) as caught:
-        Plan(str(path), Choices())
+        Plan(str(path), BuildChoices())
     for name in ("batchnormalization0", "batchnormalization1"):
         assert f"BatchNormalization ({name}): epsilon is 0.0; it must be" in str(caught.value)
 
@@ -196,7 +197,7 @@ def test_extents_of_one_spelling_are_two(tmp_path: Path) -> None:
     path = tmp_path / "m.onnx"
     onnx.save(model_of(nodes, inputs, ["y", "w"], {}), path)
     with pytest.raises(SimgenError, match="for the extents a_b, x_2, a_b_2, x_2_2 "):
-        Plan(str(path), Choices())
+        Plan(str(path), BuildChoices())
 
 
 def test_a_gru_in_two_directions(tmp_path: Path) -> None:
@@ -419,7 +420,7 @@ def test_a_file_that_is_no_model(tmp_path: Path, content: bytes | None, fact: st
     if content is not None:
         path.write_bytes(content)
     with pytest.raises(SimgenError, match=fact):
-        Plan(str(path), Choices())
+        Plan(str(path), BuildChoices())
 
 
 def test_tensors_outside_of_the_file(tmp_path: Path) -> None:
@@ -430,9 +431,9 @@ def test_tensors_outside_of_the_file(tmp_path: Path) -> None:
     found, expected = by_references(path, inputs), by_evaluator(cnn(), inputs)
     np.testing.assert_allclose(found["prob"], expected["prob"], rtol=1e-4, atol=1e-6)
     os.remove(tmp_path / "weights")
-    assert Plan(str(path), Choices()).workload.inputs
+    assert Plan(str(path), BuildChoices()).workload.inputs
     with pytest.raises(SimgenError, match="tensor 'w1' of the model cannot be read"):
-        _ = Plan(str(path), Choices(values=("model",))).workload
+        _ = Plan(str(path), BuildChoices(values=("model",))).workload
 
 
 def test_a_parameter_that_nodes_cannot_compute(tmp_path: Path) -> None:
@@ -441,20 +442,20 @@ def test_a_parameter_that_nodes_cannot_compute(tmp_path: Path) -> None:
     rows = n("GatherND", n.weights(3, 2000), n.known([[0], [7]], np.int64))
     model = model_of(n.nodes, {"x": (4, 2)}, [n("MatMul", "x", rows)], n.tensors)
     onnx.save(model, tmp_path / "m.onnx")
-    assert Plan(str(tmp_path / "m.onnx"), Choices()).workload.inputs
+    assert Plan(str(tmp_path / "m.onnx"), BuildChoices()).workload.inputs
     with pytest.raises(SimgenError, match=r"values of 'matmul1\.w' cannot be had \(cannot be comp"):
-        _ = Plan(str(tmp_path / "m.onnx"), Choices(values=("model",))).workload
+        _ = Plan(str(tmp_path / "m.onnx"), BuildChoices(values=("model",))).workload
 
 
 def test_without_the_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "onnx", None)
     with pytest.raises(MissingError, match=r"not installed; pip install 'gpu-simgen\[onnx\]'"):
-        Plan(str(tmp_path / "m.onnx"), Choices())
+        Plan(str(tmp_path / "m.onnx"), BuildChoices())
 
 
 def test_values_of_no_model() -> None:
     with pytest.raises(SimgenError, match="--values model: softmax_fwd is made of no model"):
-        _ = Plan("softmax_fwd", Choices(values=("model",))).workload
+        _ = Plan("softmax_fwd", BuildChoices(values=("model",))).workload
 
 
 @pytest.mark.parametrize(
@@ -469,7 +470,7 @@ def test_networks_of_the_zoo_import_whole(name: str) -> None:
     assert sections.count("Convolution") == kinds.count("Conv")
     assert sections.count("FullyConnected") == kinds.count("Gemm")
     assert sections.count("Pooling") == sum("Pool" in kind for kind in kinds)
-    plan = Plan(str(path), Choices())
+    plan = Plan(str(path), BuildChoices())
     (output,) = (each for each in model.graph.output)
     shape = tuple(dim.dim_value for dim in output.type.tensor_type.shape.dim)
     assert np.prod(plan.network.layers[-1].output.shape) == np.prod(shape)
@@ -538,7 +539,7 @@ def test_a_program_of_torch_export() -> None:
     with np.load(DATA / "program_io.npz") as known:
         inputs, expected = {"x": known["x"]}, known["y"]
     with pytest.raises(SimgenError, match="no value for the extent"):
-        Plan(str(DATA / "program.pt2"), Choices())
+        Plan(str(DATA / "program.pt2"), BuildChoices())
     found = by_references(DATA / "program.pt2", inputs, {EXTENT: "2"})
     np.testing.assert_allclose(found["softmax"], expected, rtol=1e-4, atol=1e-6)
 
@@ -566,6 +567,6 @@ def test_a_program_that_is_none(
         for name in old.namelist():
             new.writestr(name, change(name, old.read(name)))
     with pytest.raises(SimgenError) as caught:
-        Plan(str(path), Choices(settings=((EXTENT, "2"),)))
+        Plan(str(path), BuildChoices(set=((EXTENT, "2"),)))
     assert fact in str(caught.value)
     assert "\n" not in str(caught.value)

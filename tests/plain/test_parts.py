@@ -13,7 +13,8 @@ import pytest
 from command_line import CUDA, fails
 from handmade import BOTH, build, computed, lowered, run_by_hand
 
-from simgen.bundle import results, run_record
+from simgen.ask.run import RunChoices
+from simgen.bundle import result_names, results, run_record
 from simgen.bundle import writing as bundles
 from simgen.errors import UsageError
 from simgen.ir import Pass
@@ -74,12 +75,12 @@ def test_what_is_given_is_read_and_not_run():
     ("text", "name"), [("a..b", "cuda@a..b"), ("a,b", "cuda@a_b"), ("a/../é", "cuda@a_..__")]
 )
 def test_a_part_has_a_name_that_a_folder_may_have(text, name):
-    assert selection.result_name("cuda", text) == name
+    assert result_names.of_run("cuda", {}, result_names.of_asked(RunChoices(layers=text))) == name
 
 
 def prepared(made, text, source):
     steps = selection.selected(made.workload, text)
-    name = selection.result_name("cuda", text)
+    name = result_names.of_run("cuda", {}, result_names.of_asked(RunChoices(layers=text)))
     start = run_folder.begin(made, Cuda(), name, {}, steps, layers=text, inputs="x")
     selection.prepare(start, made, source)
     return start

@@ -5,8 +5,9 @@ import json
 
 import pytest
 
+from simgen.ask.build import BuildChoices
 from simgen.bundle.planned_machine import choose
-from simgen.bundle.planning import Choices, Plan, chosen_targets
+from simgen.bundle.planning import Plan, chosen_targets
 from simgen.errors import ConfigError, UsageError
 from simgen.ir import from_json, to_json
 from simgen.layers.product import tile
@@ -20,7 +21,7 @@ BN = (("n", "8"), ("c", "32"), ("h", "28"), ("w", "28"), ("batchnorm_mode", "spa
 
 def planned(word, settings=(), targets=("gem5-se", "host"), **choices):
     chosen = chosen_targets(targets, {})
-    return Plan(word, Choices(settings=tuple(settings), **choices), chosen)
+    return Plan(word, BuildChoices(set=tuple(settings), **choices), chosen)
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,8 @@ import pytest
 from imported_models import by_evaluator, by_references, random_inputs
 from quantised_model import Quantised
 
-from simgen.bundle.planning import Choices, Plan
+from simgen.ask.build import BuildChoices
+from simgen.bundle.planning import Plan
 from simgen.errors import SimgenError
 from simgen.frontend.importing import onnx_model
 
@@ -152,7 +153,7 @@ def test_what_cannot_be_mapped_is_refused_by_name(tmp_path: Path, name: str) -> 
     m, path = Quantised(), tmp_path / "m.onnx"
     onnx.save(m.model({"x": (2, 3, 5, 5)}, [change(m)]), path)
     with pytest.raises(SimgenError) as caught:
-        Plan(str(path), Choices())
+        Plan(str(path), BuildChoices())
     message = str(caught.value)
     assert "cannot be imported" in message
     assert node in message

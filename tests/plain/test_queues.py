@@ -132,7 +132,7 @@ def test_a_stored_schedule_must_keep_the_order(tmp_path: Path):
 
 
 def test_so_many_queues_there_are_not():
-    with pytest.raises(UsageError, match="--queues 9: not a number of queues; write 1 to 8"):
+    with pytest.raises(UsageError, match="queues '9': write a whole number, 1 to 8"):
         package.plan("lenet5", queues=9)
 
 

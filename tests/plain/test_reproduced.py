@@ -13,6 +13,8 @@ import numpy as np
 import pytest
 from command_line import Done, fails
 
+from simgen.ask.build import BuildChoices
+from simgen.ask.choice import choices
 from simgen.bundle import commands, folder
 from simgen.errors import UsageError
 
@@ -53,6 +55,8 @@ BUILDS = {
     "another machine": "conv_fwd --set n=1 --plan-for gem5-gfx902,num_compute_units=16",
     "another algorithm": "conv_fwd --set n=1 --algo direct --layout nhwc --matrix no",
     "queues": "lenet5 --pass fwd,bwd --queues 2",
+    "fused": "lenet5 --fuse",
+    "a loss and a rate": "lenet5 --training --loss none --rate 0.05",
     "a setting given twice": "softmax_fwd --set n=2 --set n=4",
 }
 
@@ -136,6 +140,11 @@ def test_what_build_and_report_print_builds_it_again(here, simgen, name, place):
     if run:  # where there is a result, too
         for _ in range(2):
             assert simgen(run.removeprefix("simgen ") + " -q") == Done(0, "", "")
+
+
+def test_every_choice_of_a_build_is_among_them():
+    words = {word for line in BUILDS.values() for word in shlex.split(line)}
+    assert {flag for each in choices(BuildChoices) for flag in each.flags} <= words
 
 
 def test_a_bundle_is_the_same_wherever_it_and_its_files_lie(here, simgen, monkeypatch, tmp_path):

@@ -14,6 +14,7 @@ import sys
 import pytest
 from handmade import build, lowered, run_by_hand
 
+from simgen.ask.run import RunChoices
 from simgen.bundle import results, run_record
 from simgen.bundle import writing as bundles
 from simgen.errors import DamagedError, UsageError
@@ -226,9 +227,9 @@ def test_a_stopped_run_survives_a_build_that_changes_another_target(made, monkey
 def test_what_a_launcher_cannot_keep_is_not_asked_of_it(launcher):
     target = Gem5Se(launcher=launcher)
     with pytest.raises(UsageError, match=r"--keep: gem5-se: .* runs all layers; build "):
-        runs.check(runs.Wish(), target, {"keep": "yes"})
-    runs.check(runs.Wish(), target, {"keep": "no"})
-    runs.check(runs.Wish(), Gem5Se(), {"keep": "yes"})
+        runs.check(RunChoices(options={"keep": "yes"}), target)
+    runs.check(RunChoices(options={"keep": "no"}), target)
+    runs.check(RunChoices(options={"keep": "yes"}), Gem5Se())
 
 
 # ------------------------------------------------------------------ damage

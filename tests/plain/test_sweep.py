@@ -14,6 +14,7 @@ from command_line import fails
 from handmade import build, lowered_text, run_by_hand, small, with_manifest
 
 from simgen import api
+from simgen.ask.run import RunCommand
 from simgen.bundle import manifest, result_names
 from simgen.bundle import writing as bundles
 from simgen.errors import RunError, UsageError
@@ -32,7 +33,7 @@ NET = "[Activation]\nname=a\nn=2\nc=3\n[Softmax]\nname=s\nprevious_layer=a\n"
 
 def test_a_grid_is_all_combinations_in_the_target_s_own_order():
     grid = ["tcp-size=16KiB,32KiB", "num_compute_units=2, 4,2"]
-    found = sweep_points.points(Gem5Se(), grid, {}, list)
+    found = sweep_points.points(Gem5Se(), RunCommand(grid=grid, options={}), list)
     assert [point.name for point in found] == [
         "gem5-se@num_compute_units=2,tcp_size=16KiB",
         "gem5-se@num_compute_units=4,tcp_size=16KiB",
@@ -42,7 +43,9 @@ def test_a_grid_is_all_combinations_in_the_target_s_own_order():
 
 
 def test_options_that_do_not_vary_are_part_of_each_point():
-    found = sweep_points.points(MGPUSim(), ["gpus=1,2"], {"mode": "timing"}, list)
+    found = sweep_points.points(
+        MGPUSim(), RunCommand(grid=["gpus=1,2"], options={"mode": "timing"}), list
+    )
     assert [dict(point.options) for point in found] == [
         {"mode": "timing", "gpus": 1},
         {"mode": "timing", "gpus": 2},
@@ -69,7 +72,7 @@ def test_options_that_do_not_vary_are_part_of_each_point():
 )
 def test_what_is_no_grid_is_refused(grid, fixed, words):
     with pytest.raises(UsageError, match="--sweep") as raised:
-        sweep_points.points(Gem5Se(), grid, fixed, list)
+        sweep_points.points(Gem5Se(), RunCommand(grid=grid, options=fixed), list)
     assert words in str(raised.value)
 
 
@@ -160,7 +163,7 @@ def test_a_sweep_from_python_is_that_of_the_command(own_folder, ready, capfd):
         made.sweep("cuda", {"repeats": [10, 2]}, notice=lines.append)
     assert "failed: cuda@repeats=10: cuda: ten is too many" in lines
     assert made.result("cuda@repeats=2").launches
-    with pytest.raises(UsageError, match="--sweep 'repeats=x': 'x': write a whole number"):
+    with pytest.raises(UsageError, match="grid 'repeats=x': 'x': write a whole number"):
         made.sweep("cuda", {"repeats": ["x"]})
     with pytest.raises(UsageError, match="no option is given"):
         made.sweep("cuda", {})

@@ -8,8 +8,8 @@ import pytest
 from command_line import fails
 from handmade import lowered_text
 
+from simgen.ask.build import BuildChoices
 from simgen.bundle.planning import Plan
-from simgen.bundle.recipe import Choices
 from simgen.ir import Pass
 from simgen.study.row import Row
 from simgen.study.score import of_machines, scores
@@ -20,7 +20,7 @@ FORWARD = (Pass.FORWARD,)
 
 
 def sources(*names: str, training: bool = False) -> list[Imitated]:
-    plans = [Plan(name, Choices(inference=False if training else None)) for name in names]
+    plans = [Plan(name, BuildChoices(inference=False if training else None)) for name in names]
     return [
         Imitated(p.problem.name, p.workload, tuple(q.node.name for q in p.network.layers))
         for p in plans

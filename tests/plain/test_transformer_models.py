@@ -16,7 +16,8 @@ import pytest
 from imported_models import by_evaluator, by_references
 from onnx import TensorProto, helper, numpy_helper
 
-from simgen.bundle.planning import Choices, Plan
+from simgen.ask.build import BuildChoices
+from simgen.bundle.planning import Plan
 from simgen.errors import SimgenError
 from simgen.frontend.importing import aten, onnx_model
 
@@ -148,7 +149,7 @@ def test_a_mask_is_an_input_of_zeros_and_ones(
     inputs = {"x": some(B, H, S, S), "mask": flags(B, S).astype(element)}
     sections = check(tmp_path, nodes, inputs, tensors)
     assert "Embedding" in sections
-    plan = Plan(str(tmp_path / "m.onnx"), Choices(values=("model",)))
+    plan = Plan(str(tmp_path / "m.onnx"), BuildChoices(values=("model",)))
     (fill,) = (b.fill for b in plan.workload.buffers if b.name == "mask.y")
     assert fill is not None
     assert (fill.a, fill.b) == (2.0, 0.0)  # 0 or 1, one as often as the other
@@ -202,7 +203,7 @@ def test_other_values_of_a_mask_are_refused(tmp_path: Path) -> None:
     given: dict[str, Any] = {"mask.y": np.full((B, S), 2, np.int32)}
     np.savez(own, **given)
     with pytest.raises(SimgenError, match=r"is 2; write 0 to 1"):
-        _ = Plan(str(path), Choices(values=("model", str(own)))).workload
+        _ = Plan(str(path), BuildChoices(values=("model", str(own)))).workload
 
 
 # ---- ONNX's own functions ----

@@ -20,8 +20,9 @@ import fuzzing
 import pytest
 from handmade import build, run_by_hand, small
 
+from simgen.ask.build import BuildChoices
 from simgen.bundle import built_here, finding, folder, own_reference, results, writing
-from simgen.bundle.planning import Choices, Plan
+from simgen.bundle.planning import Plan
 from simgen.compile import cache, triton
 from simgen.errors import ConfigError, DamagedError, UsageError
 from simgen.ir import Buffer, Role, TensorSpec
@@ -123,7 +124,7 @@ def test_a_bundle_of_this_machine_is_known_where_it_is_moved_to(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SIMGEN_CACHE_DIR", str(tmp_path / "cache"))
-    made, _ = Plan("softmax_fwd", Choices(), [Cuda()]).write(tmp_path / "bundle", [Cuda()])
+    made, _ = Plan("softmax_fwd", BuildChoices(), [Cuda()]).write(tmp_path / "bundle", [Cuda()])
     made.path.rename(tmp_path / "moved")
     assert built_here.warning(folder.load(tmp_path / "moved"), ["cuda"]) == ""
     # Another program under the same name is another one.

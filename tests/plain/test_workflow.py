@@ -9,7 +9,10 @@ import sys
 import pytest
 from click.testing import CliRunner
 
-from simgen.cli import main, sweep_files
+from simgen.ask.build import BuildChoices
+from simgen.ask.run import RunChoices
+from simgen.bundle.planning import Plan, chosen_targets
+from simgen.cli import main
 from simgen.errors import (
     ConfigError,
     DamagedError,
@@ -19,7 +22,6 @@ from simgen.errors import (
     UsageError,
 )
 from simgen.running import pieces as cuts
-from simgen.running.pieces import Cutting
 from simgen.storage import locks
 from simgen.workflow import engine, executors, jobs, planning, sweep_spec, writing
 from simgen.workflow.executors import Executor
@@ -46,7 +48,7 @@ def made(text, tmp_path, container=""):
     path = tmp_path / "sweep.toml"
     path.write_text(text)
     spec = sweep_spec.read(path)
-    return planning.of_spec(spec, sweep_files._planned, sweep_files.spelled, container)
+    return planning.of_spec(spec, container)
 
 
 @pytest.fixture(scope="module", name="workflow")
@@ -65,14 +67,15 @@ def test_lists_are_swept_and_each_combination_is_a_bundle_or_a_point(workflow):
         "mgpusim@mode=timing,num_compute_units=64,representatives",
         "host@representatives",
     ]
-    assert of_first[2].run == ("--on host --unless-done --representatives --jobs 3 --warm previous")
+    assert of_first[2].run == ("--on host --representatives --jobs 3 --warm previous --unless-done")
     assert len(workflow.points) == 4 * 3
 
 
 def test_a_piece_is_a_job_that_asks_for_what_is_foretold(workflow):
     point = next(iter(workflow.points.values()))
-    plan, targets = sweep_files._planned(["lenet5", "--target", "mgpusim", "--set", "n=1"])
-    _, expected = cuts.plan(plan.workload, Cutting(True, jobs=3), None)
+    targets = chosen_targets(["mgpusim"], {})
+    plan = Plan("lenet5", BuildChoices(set={"n": 1}), targets)
+    _, expected = cuts.plan(plan.workload, RunChoices(representatives=True, jobs=3))
     assert len(point.pieces) == len(expected) > 1
     assert min(point.pieces) > jobs.LEAST_MINUTES
     (target,) = targets

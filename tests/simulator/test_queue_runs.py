@@ -105,9 +105,9 @@ def test_what_needs_one_queue_says_so(tmp_path: Path, config: Path) -> None:
     made = simgen.plan(config, queues=2).build(tmp_path / "b", "mgpusim")
     with pytest.raises(UsageError, match="--keep yes: several queues run layers at once"):
         made.run("mgpusim", options={**TIMING, "keep": "yes"})
-    with pytest.raises(UsageError, match="--gpus 2: each of several GPUs has one queue"):
+    with pytest.raises(UsageError, match="gpus 2: each of several GPUs has one queue"):
         made.run("mgpusim", options={"gpus": 2})
-    with pytest.raises(UsageError, match="--jobs: a piece is simulated without"):
+    with pytest.raises(UsageError, match="jobs: a piece is simulated without"):
         made.run("mgpusim", options=TIMING, jobs=2)
 
 

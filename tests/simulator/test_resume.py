@@ -13,7 +13,7 @@ from interrupting import go_on, outputs, scripts, stop
 from network_bundles import TRAINING, built, failures
 
 import simgen
-from simgen.bundle import results
+from simgen.bundle import result_names, results
 from simgen.bundle import writing as bundles
 from simgen.check import diff
 from simgen.compile import render
@@ -129,7 +129,7 @@ def test_some_layers_are_simulated_by_themselves(place: Path, target: Target) ->
     made = built(place / "net", simgen.plan("lenet5"), target)
     planned = made.workload
     text = "pool1..pool2"
-    name, steps = selection.result_name(target.name, text), selection.selected(planned, text)
+    name, steps = result_names.of_run(target.name, {}, [text]), selection.selected(planned, text)
     start = run_folder.begin(made, target, name, {}, steps, layers=text, inputs=selection.REFERENCE)
     selection.prepare(start, made, None)
     process.run(made, target.name, start=start, timeout=TIMEOUT)

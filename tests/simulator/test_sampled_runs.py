@@ -90,11 +90,11 @@ def test_a_part_of_the_machine_runs_a_part_of_each_launch(bundle):
 
 
 def test_what_has_no_time_is_not_sampled(bundle):
-    with pytest.raises(UsageError, match=r"--sample: mgpusim: the emulator has no time"):
+    with pytest.raises(UsageError, match=r"sample: mgpusim: the emulator has no time"):
         bundle.run("mgpusim", sample=0.05)
-    with pytest.raises(UsageError, match=r"--scale-model: mgpusim: the emulator has no time"):
+    with pytest.raises(UsageError, match=r"scale_model: mgpusim: the emulator has no time"):
         bundle.run("mgpusim", scale_model=8)
-    with pytest.raises(UsageError, match=r"--scale-model: mgpusim: the emulator has no time"):
+    with pytest.raises(UsageError, match=r"scale_model: mgpusim: the emulator has no time"):
         bundle.run("mgpusim", scale_model=8, representatives=True)
 
 

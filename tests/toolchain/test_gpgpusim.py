@@ -228,9 +228,9 @@ def test_words_of_a_mode_are_those_of_the_target_that_runs(tmp_path: Path) -> No
     """MGPUSim's and GPGPU-Sim's modes have one option, and other words."""
     plan = api.plan("softmax_fwd", set={"n": 1, "c": 3})
     bundle = plan.build(tmp_path / "b", targets=["gpgpusim", "mgpusim"])
-    with pytest.raises(UsageError, match="--mode 'emu': unknown; known: functional, timing"):
+    with pytest.raises(UsageError, match="mode 'emu': unknown; known: functional, timing"):
         bundle.run("gpgpusim", options={"mode": "emu"})
-    with pytest.raises(UsageError, match="--mode 'slow': unknown"):
+    with pytest.raises(UsageError, match="mode 'slow': unknown"):
         bundle.run(options={"mode": "slow"})
 
 

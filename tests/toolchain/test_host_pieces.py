@@ -7,13 +7,12 @@ from dataclasses import replace
 import pytest
 
 import simgen
-from simgen.bundle import results
+from simgen.bundle import results, run_record
 from simgen.bundle import writing as bundles
 from simgen.errors import DamagedError, RunError, UsageError
 from simgen.running import pieces as running
 from simgen.running import status
 from simgen.storage import seal
-from simgen.study import reporting
 from simgen.targets.host import Host
 
 pytestmark = pytest.mark.skipif(
@@ -79,6 +78,11 @@ def test_equal_launches_run_once_and_count_as_often_as_they_are(bundle):
     assert any("were not run" in note for note in judged.notes)
 
 
+def asked(made, result):
+    record = run_record.read(made.path / "results" / result.name, made.workload)
+    return record.choices.words()
+
+
 def test_all_layers_side_by_side_leave_all_tensors(bundle):
     found = bundle.run("host", jobs=3, warm="none", replace=True)
     assert found.name == "host@warm=none,pieces"
@@ -87,7 +91,7 @@ def test_all_layers_side_by_side_leave_all_tensors(bundle):
     file = bundle.path / "results/host@warm=none,pieces/results.h5"
     assert right(bundle, str(file))  # what steps read travels with the file
     opened = bundles.load(bundle.path)
-    assert reporting._part(opened, found) == ["--jobs", "3", "--warm", "none"]
+    assert asked(opened, found) == ["--on", "host", "--jobs", "3", "--warm", "none"]
 
 
 def test_some_layers_and_points_of_a_sweep_run_by_pieces_too(bundle):
@@ -106,8 +110,8 @@ def test_some_layers_and_points_of_a_sweep_run_by_pieces_too(bundle):
         "host", layers="conv0", jobs=2, replace=True
     )  # reads nothing of other layers
     assert not first.given
-    words = reporting._part(bundles.load(bundle.path), first)
-    assert words[:3] == ["--layers", "conv0", "--jobs"]
+    words = asked(bundles.load(bundle.path), first)
+    assert words == ["--on", "host", "--layers", "conv0", "--jobs", "2"]
     assert right(bundle, first.name)
 
 
@@ -131,7 +135,7 @@ def test_finished_pieces_are_kept_until_all_have_ended(bundle, monkeypatch):
     kept[0].write_bytes(kept[0].read_bytes()[:-100])  # damaged meanwhile: it runs again
     stopped = [each for each in status.of_bundle(bundles.load(bundle.path)) if each.steps]
     assert "the command that began it goes on" in [each.fact for each in stopped]
-    with pytest.raises(UsageError, match=r"pieces? of another cut .* use the same --jobs"):
+    with pytest.raises(UsageError, match=r"pieces? of another cut .* use the same jobs"):
         bundle.run("host", representatives=True, warm="none", replace=True)
     assert sorted((home / "pieces").glob("*.h5")) == kept
     told = []

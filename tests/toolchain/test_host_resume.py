@@ -16,7 +16,7 @@ from interrupting import command, finished, go_on, outputs, stop
 from network_bundles import TRAINING, built
 
 import simgen
-from simgen.bundle import results
+from simgen.bundle import result_names, results
 from simgen.bundle import writing as bundles
 from simgen.check import diff
 from simgen.ir import Pass
@@ -147,7 +147,7 @@ def test_some_layers_run_by_themselves(made: Bundle, whole: bytes, source: str |
     text = "conv2..ip1"
     steps = selection.selected(made.workload, text)
     assert {made.workload.steps[at].direction for at in steps} >= {Pass.FORWARD}
-    name = selection.result_name("host", text)
+    name = result_names.of_run("host", {}, [text])
     folder = made.results("host") if source else None
     read = results.collect(made, Host(), folder) if folder else None
     start = run_folder.begin(

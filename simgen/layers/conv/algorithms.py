@@ -21,6 +21,7 @@ from enum import StrEnum
 from math import prod, sqrt
 from typing import TYPE_CHECKING, Protocol
 
+from simgen.ask.build import BuildChoices
 from simgen.dtypes import DType
 from simgen.ir import Launch, TensorSpec
 from simgen.layers.base import CHUNKS, Choice, Lowering
@@ -265,7 +266,8 @@ def reasoned(g: Geometry, unknown: Unknown) -> tuple[Algorithm, str]:
     if last and not little:
         return Algorithm.CHANNELS_LAST, f"{g.machine.name} multiplies {g.dtype} with channels last"
     if by_matrix:
-        return Algorithm.IMPLICIT_GEMM, "--matrix yes: matrix instructions multiply its tiles"
+        why = f"{BuildChoices.matrix.flag} yes: matrix instructions multiply its tiles"
+        return Algorithm.IMPLICIT_GEMM, why
     if little:
         return Algorithm.DIRECT, "little to compute: the fewest instructions"
     return Algorithm.IMPLICIT_GEMM, f"{rows} rows and sums of {depth} fill a product's tiles"
@@ -468,7 +470,7 @@ class ConvJob:
                 )
             raise ValueError(
                 f"{fact}: algorithm channels_last takes one group of f16 or bf16, planned for an "
-                "NVIDIA GPU with --matrix; choose implicit_gemm"
+                f"NVIDIA GPU with {BuildChoices.matrix}; choose implicit_gemm"
             )
         if self.algorithm in TRANSFORMS and not _fits(self.algorithm, self.g, self.unknown):
             takes = TRANSFORMS[self.algorithm].TAKES

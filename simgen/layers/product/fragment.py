@@ -49,6 +49,7 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
+from simgen.ask.build import BuildChoices
 from simgen.dtypes import FLUSHED, DType
 from simgen.layers.base import Choice
 from simgen.layers.product.tile import WARPGROUP_ROWS, Tile
@@ -187,16 +188,17 @@ def tiles(machine: Machine, factors: str = "f32") -> tuple[Tile, ...]:
             return ()  # there are some of what lies along k: other passes have scalars
         if _along_k(machine, factors):
             raise NoRoomError(
-                f"--matrix yes: {machine.name} multiplies {factors} where both factors lie along k "
-                "and their rows are multiples of 16 bytes; of [Gemm] set transb=true, or choose "
-                "--matrix auto"
+                f"{BuildChoices.matrix} yes: {machine.name} multiplies {factors} where both "
+                "factors lie along k and their rows are multiples of 16 bytes; of [Gemm] set "
+                f"transb=true, or choose {BuildChoices.matrix} auto"
             )
         named = {each.factors for each in machine.matrix}
         having = sorted(e for e in named if instructions(machine, e) or _along_k(machine, e))
         types = f"; it has some for {', '.join(having)}" if having else ""
         raise NoRoomError(
-            f"--matrix yes: {machine.name} has no matrix instruction for {factors} that kernels "
-            f"use{types}; choose another type or machine, or --matrix auto"
+            f"{BuildChoices.matrix} yes: {machine.name} has no matrix "
+            f"instruction for {factors} that kernels "
+            f"use{types}; choose another type or machine, or {BuildChoices.matrix} auto"
         )
     if machine.arch.startswith("sm_"):
         return _mma_tiles(found)
@@ -387,9 +389,10 @@ def whole(machine: Machine, *factors: Array, dtype: DType = DType.F32) -> bool:
 def told(machine: Machine, factors: str = "f32", tile: Tile | None = None) -> tuple[Choice, ...]:
     """Whether matrix instructions multiply, and why; nothing where the machine has none. `tile` is
     what is chosen, where tiles may be `staged`."""
+    flag = BuildChoices.matrix.flag
     if machine.use_matrix == TF32 and factors == DType.F32.name:
         if tile is not None and tile.matrix:
-            return (Choice("matrix cores", "yes", "--matrix tf32: factors are cut off to 11 bits"),)
+            return (Choice("matrix cores", "yes", f"{flag} tf32: factors are cut off to 11 bits"),)
         why = "runs of 16 bytes along k, in both" if tile is not None else "matrix products alone"
         return (Choice("matrix cores", "no", f"tf32 is for {why}"),)
     if tile is not None and tile.matrix and not instructions(machine, factors):
@@ -398,9 +401,9 @@ def told(machine: Machine, factors: str = "f32", tile: Tile | None = None) -> tu
         return ()
     if tiles(machine, factors):
         has = f"{machine.name} has them for {factors}"
-        return (Choice("matrix cores", "yes", "--matrix yes" if _asked(machine) else has),)
-    auto = f"{factors} is multiplied and added up as on machines without, unless --matrix yes"
-    return (Choice("matrix cores", "no", auto if machine.use_matrix == AUTO else "--matrix no"),)
+        return (Choice("matrix cores", "yes", f"{flag} yes" if _asked(machine) else has),)
+    auto = f"{factors} is multiplied and added up as on machines without, unless {flag} yes"
+    return (Choice("matrix cores", "no", auto if machine.use_matrix == AUTO else f"{flag} no"),)
 
 
 def lost(a: Array, b: Array, dtype: DType, machine: Machine) -> Array | float:

@@ -15,6 +15,7 @@ from functools import cached_property, lru_cache
 from math import ceil, gcd
 from typing import TYPE_CHECKING
 
+from simgen.ask.build import BuildChoices
 from simgen.layers.base import CHUNKS, Choice
 from simgen.machine import NoRoomError
 
@@ -227,7 +228,7 @@ def cut(
         raise NoRoomError(
             f"the smallest tile of a product takes {least} bytes of LDS and a place for a "
             f"wavefront, and {machine.label} has {machine.group_lds_nbytes} bytes for a "
-            "work-group; plan for another machine with --plan-for"
+            f"work-group; plan for another machine with {BuildChoices.plan_for}"
         )
     most = partial(machine)
     options = [

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from math import ceil
 from typing import TYPE_CHECKING
 
+from simgen.ask.build import BuildChoices
 from simgen.ir import Kernel
 from simgen.layers.product import fragment
 from simgen.layers.product.elements import constant, name_of
@@ -98,7 +99,7 @@ def why_scalars(machine: Machine, dtype: DType) -> str:
     if not machine.arch.startswith("sm_") or not fragment.instructions(machine, dtype.name):
         return ""
     if machine.use_matrix == NO:
-        return "--matrix no"
+        return f"{BuildChoices.matrix.flag} no"
     return f"mma.sp is for k of whole {OF_WORD}s, n of whole {RUN}s and m from {LEAST_ROWS} on"
 
 

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from math import ceil
 from typing import TYPE_CHECKING
 
+from simgen.ask.choice import spelled
 from simgen.compile.legalise import versions
 from simgen.errors import UsageError
 from simgen.machine import Gem5Model, descriptions
@@ -126,7 +127,7 @@ _OWN = "leave it out"
 SET = {
     **{f"--{name.replace('_', '-')}": f"write --{name.replace('_', '-')}" for name in HARDWARE},
     "-u": "write --num-compute-units",
-    **dict.fromkeys(("--gfx-version", "--dgpu"), "build with another --arch"),
+    **dict.fromkeys(("--gfx-version", "--dgpu"), f"build with another {spelled('arch')}"),
     **dict.fromkeys(("-c", "--cmd", "-o", "--options", "-e", "--env", "-n", "--num-cpus"), _OWN),
     **dict.fromkeys(("-h", "--help"), _OWN),
 }
@@ -175,16 +176,16 @@ def check(version: str, arch: str) -> None:
     """
     if version == TOO_OLD:
         raise UsageError(
-            f"gem5-se: --gem5-version {version}: its driver has no events, which the launcher "
-            f"waits for; use {next(iter(VERSIONS))} or later"
+            f"gem5-se: {spelled('gem5_version')} {version}: its driver has no events, which the "
+            f"launcher waits for; use {next(iter(VERSIONS))} or later"
         )
     found = VERSIONS.get(version)
     if found and arch in GPUS and arch not in found.gpus:
         told = versions(SIMULATOR)[version].architectures.get(arch)
         fact = (told and told.refused) or "has no such GPU"
         raise UsageError(
-            f"gem5-se: --arch {arch}: gem5 {version} {fact}; "
-            f"take --arch {' or '.join(found.gpus)}, or another --gem5-version"
+            f"gem5-se: {spelled('arch')} {arch}: gem5 {version} {fact}; take {spelled('arch')} "
+            f"{' or '.join(found.gpus)}, or another {spelled('gem5_version')}"
         )
 
 

@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar
 
+from simgen.ask.choice import spelled
 from simgen.compile import code_object, stages
 from simgen.compile.legalise import Model, cache_policy
 from simgen.errors import RefusedError, SimgenError
@@ -77,7 +78,7 @@ class Simulated:
         """Why steps of several queues run in order; empty: they run at once."""
         if not self.version.dumps:
             return f"apu_se.py of gem5 {self.gem5_version} does not tell when its GPU was active"
-        return "--m5ops marks one layer after the other" if self.m5ops else ""
+        return f"{spelled('m5ops')} marks one layer after the other" if self.m5ops else ""
 
     def stages(self, *, own: bool = False) -> tuple[Stage, ...]:
         """The stages of the workload's kernels; `own`: they are a user's."""
@@ -126,7 +127,7 @@ class Simulated:
                 raise RefusedError(
                     f"gem5-se: kernel {kernel.name}: code for {self.arch} runs as {self.gpu.told}, "
                     "which has ids of work-items elsewhere; give it a block of one dimension, or "
-                    f"take --arch {self.gpu.told}"
+                    f"take {spelled('arch')} {self.gpu.told}"
                 )
 
 

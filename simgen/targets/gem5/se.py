@@ -12,6 +12,8 @@ import shlex
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from simgen.ask.choice import option, spelled
+from simgen.ask.run import RunChoices
 from simgen.compile import render
 from simgen.errors import UsageError
 from simgen.ir import FOR_AMD, Language
@@ -61,8 +63,8 @@ class Gem5Se(Target):
         **apu_se.ARGUMENTS,
         "keep": RunOption(
             "SIMGEN_KEEP",
-            "keep what finished layers leave, for --resume; takes some simulated CPU instructions "
-            "[default: yes in long runs]",
+            f"keep what finished layers leave, for {RunChoices.resume}; takes some simulated CPU "
+            "instructions [default: yes in long runs]",
             ("yes", "no"),
         ),
     }
@@ -71,7 +73,8 @@ class Gem5Se(Target):
 
     arch: str = setting(
         "gfx902",
-        "the GPU to compile kernels for; the first of --gem5-version, if that has no gfx902",
+        "the GPU to compile kernels for; the first of "
+        f"{spelled('gem5_version')}, if that has no gfx902",
         apu_se.GPUS,
     )
     m5ops: bool = setting(False, "mark each layer and pass with m5_work_begin and m5_work_end")
@@ -85,14 +88,14 @@ class Gem5Se(Target):
         super().__post_init__()
         if self.m5ops and not self.simulated.version.dumps:
             raise UsageError(
-                f"{self.name}: --m5ops: apu_se.py of gem5 {self.gem5_version} ignores "
+                f"{self.name}: {spelled('m5ops')}: apu_se.py of gem5 {self.gem5_version} ignores "
                 "them; leave it out"
             )
         told = self.simulated.gpu.told
         if told and self._launcher.runtime:
             raise UsageError(
-                f"{self.name}: --arch {self.arch}: gem5 is told that its GPU is a {told}, and a "
-                f"runtime loads no other code; take --launcher kfd"
+                f"{self.name}: {spelled('arch')} {self.arch}: gem5 is told that its GPU is a "
+                f"{told}, and a runtime loads no other code; take {spelled('launcher')} kfd"
             )
         self._launcher.check(self.simulated)
 
@@ -117,12 +120,12 @@ class Gem5Se(Target):
     @classmethod
     def unseen(cls) -> str:
         unseen = [name for name, each in LAUNCHERS.items() if not each.seen_running]
-        return ", ".join(f"--launcher {name}" for name in unseen)
+        return ", ".join(f"{option('launcher')} {name}" for name in unseen)
 
     @property
     def one_queue(self) -> str:  # type: ignore[override]
         if self._launcher.runtime:
-            return f"the program of --launcher {self.launcher} has one queue"
+            return f"the program of {spelled('launcher')} {self.launcher} has one queue"
         return self.simulated.in_order
 
     @property

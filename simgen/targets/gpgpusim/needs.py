@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from simgen.ask.choice import spelled
 from simgen.targets.base import Lack, Requirements
 
 if TYPE_CHECKING:
@@ -43,7 +44,9 @@ class GpgpuSimBuild(Requirements):
             lacks.append(Lack(f"{root}/lib has several builds", cure))
         if not Path(root, CONFIGS, self.config, "gpgpusim.config").is_file():
             fact = f"{root}/{CONFIGS}/{self.config} has no gpgpusim.config"
-            lacks.append(Lack(fact, "take a GPGPU-Sim 4.2, or build with another --config"))
+            lacks.append(
+                Lack(fact, f"take a GPGPU-Sim 4.2, or build with another {spelled('config')}")
+            )
         return lacks
 
     def identity(self) -> str:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from simgen import machine
+from simgen.ask.build import BuildChoices
 from simgen.compile import ptx_modules, render, stages
 from simgen.errors import RefusedError
 from simgen.ir import GUARD
@@ -212,7 +213,7 @@ def _check(workload: Workload) -> None:
         if kernel.maps:
             raise RefusedError(
                 f"{NAME}: kernel {kernel.name}: it is planned for another GPU; plan it for "
-                "GPGPU-Sim's with --plan-for gpgpusim-sm7-qv100"
+                f"GPGPU-Sim's with {BuildChoices.plan_for} gpgpusim-sm7-qv100"
             )
 
 

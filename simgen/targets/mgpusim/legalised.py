@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from simgen.ask.choice import spelled
 from simgen.compile import legalise, render, source_line, stages
 from simgen.compile.legalise import cache_policy
 from simgen.errors import RefusedError
@@ -87,7 +88,7 @@ def _lacking(
     what = f"{found.instruction} ({model.arch}, {lack})" if found else f"{lack} ({model.arch})"
     return (
         f"{_place(workload, kernel, found)}: {what}: the simulator does not implement it; write "
-        "the kernel without it, or see the simulator as it is with --no-legalise"
+        f"the kernel without it, or see the simulator as it is with {spelled('legalise', False)}"
     )
 
 

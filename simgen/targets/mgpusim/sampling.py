@@ -10,6 +10,7 @@ from dataclasses import replace
 from math import ceil, sqrt
 from typing import TYPE_CHECKING
 
+from simgen.ask.run import RunChoices
 from simgen.compile import code_object
 from simgen.errors import DamagedError, UsageError
 from simgen.ir import PAGE
@@ -74,8 +75,8 @@ def caches_of_part(
     if banks % part or machine.units < part:
         most = min(banks & -banks, machine.units)
         raise UsageError(
-            f"--scale-model {part}: a GPU of {machine.units} compute units and {banks} banks of L2 "
-            f"has no such part; write a power of two up to {most}"
+            f"{RunChoices.scale_model} {part}: a GPU of {machine.units} compute units and {banks} "
+            f"banks of L2 has no such part; write a power of two up to {most}"
         )
     return machine.l2_nbytes, TLB_NBYTES.get(machine.name, ALL_NBYTES)
 

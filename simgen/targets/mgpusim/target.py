@@ -17,6 +17,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from simgen import machine
+from simgen.ask.choice import spelled
+from simgen.ask.run import RunChoices
 from simgen.compile import code_object, render, stages
 from simgen.compile.legalise import Model, cache_policy
 from simgen.errors import DamagedError, printable
@@ -120,7 +122,7 @@ class MGPUSim(Target):
         ),
         "gpu": RunOption(
             "SIMGEN_GPU",
-            "the GPU to simulate [default: the one that --arch belongs to]",
+            f"the GPU to simulate [default: the one that {spelled('arch')} belongs to]",
             tuple(GPUS),
         ),
         **HARDWARE,
@@ -129,8 +131,8 @@ class MGPUSim(Target):
         ),
         "keep": RunOption(
             "SIMGEN_KEEP",
-            "keep what finished layers leave, for --resume; in the timing model, caches are "
-            "emptied after each [default: yes with emu]",
+            f"keep what finished layers leave, for {RunChoices.resume}; in the timing model, "
+            "caches are emptied after each [default: yes with emu]",
             ("yes", "no"),
         ),
     }
@@ -165,7 +167,7 @@ class MGPUSim(Target):
 
     def unsampled(self, options: Mapping[str, str | int]) -> str | None:
         if options.get("mode") != "timing":
-            return "the emulator has no time to extrapolate; add --mode timing"
+            return f"the emulator has no time to extrapolate; add {spelled('mode')} timing"
         return None
 
     def held(self, folder: Path, kernel: Kernel, options: Mapping[str, str | int]) -> int:

@@ -22,6 +22,8 @@ from dataclasses import dataclass
 from math import ceil, prod
 from typing import TYPE_CHECKING
 
+from simgen.ask.build import BuildChoices
+from simgen.ask.choice import spelled
 from simgen.errors import ConfigError
 from simgen.frontend.network import make_layer
 from simgen.ir import PAGE, Pass, TensorSpec
@@ -218,7 +220,7 @@ def _layer(node: Node, machine: Machine) -> Layer:
     layer = make_layer(node, machine)
     where = f"layer {node.name!r}"
     if layer.kind not in KEYS:
-        cure = "leave it out, or take --launcher kfd"
+        cure = f"leave it out, or take {spelled('launcher')} kfd"
         raise ConfigError(where, f"DNNMark built for ROCm has no [{layer.section}]; {cure}")
     for key, value, default in _values(layer):
         has = HAS.get(key)
@@ -226,11 +228,11 @@ def _layer(node: Node, machine: Machine) -> Layer:
             cure = f"set {' or '.join(f'{key}={each}' for each in has)}"
             raise ConfigError(where, f"{key}={value}: DNNMark built for ROCm does not obey; {cure}")
         if key not in (*KEYS[layer.kind], *UNHEARD) and value != default:
-            cure = f"set {key}={default}, or take --launcher kfd"
+            cure = f"set {key}={default}, or take {spelled('launcher')} kfd"
             raise ConfigError(where, f"DNNMark has no key {key!r}; {cure}")
     if isinstance(layer, BatchNorm) and layer.epsilon < LEAST_EPSILON:
         fact = f"DNNMark stops at epsilon={layer.epsilon:g}, which is less than {LEAST_EPSILON:g}"
-        raise ConfigError(where, f"{fact}; set epsilon=1e-5, or take --launcher kfd")
+        raise ConfigError(where, f"{fact}; set epsilon=1e-5, or take {spelled('launcher')} kfd")
     return layer
 
 
@@ -252,10 +254,10 @@ def _passes(node: Node, layer: Layer, given: set[Pass]) -> tuple[Pass, ...]:
     parts = (Pass.BACKWARD_WEIGHT, Pass.BACKWARD_DATA)
     if layer.kind == "fc" and rest and rest != set(parts):
         fact = f"DNNMark computes {' and '.join(parts)} together"
-        raise ConfigError(where, f"{fact}; build with --pass bwd")
+        raise ConfigError(where, f"{fact}; build with {BuildChoices.passes} bwd")
     if layer.kind == "conv" and rest == {Pass.BACKWARD_DATA}:
         fact = "DNNMark computes bwd_data after bwd_weight only"
-        raise ConfigError(where, f"{fact}; build with --pass bwd, or bwd_weight")
+        raise ConfigError(where, f"{fact}; build with {BuildChoices.passes} bwd, or bwd_weight")
     window = vars(layer).get("kernel_h", 0) * vars(layer).get("kernel_w", 0)
     if rest and layer.kind == "pool" and vars(layer)["mode"] == "max" and window > MOST_WINDOW:
         fact = f"MIOpen's backward pass takes windows of up to {MOST_WINDOW} elements"
@@ -292,9 +294,9 @@ def _program(name: str, layers: tuple[DnnmarkStep, ...], forward: bool, backward
         if len(layers) <= most:
             return program
     most = programs[-1][1]
-    cure = "take fewer with --layers"
+    cure = f"take fewer with {BuildChoices.layers}"
     if not (forward and backward):
-        cure += ", or build with --pass fwd,bwd"
+        cure += f", or build with {BuildChoices.passes} fwd,bwd"
     fact = f"DNNMark's program for this has {most} layers at most, and there are {len(layers)}"
     raise ConfigError(name, f"{fact}; {cure}")
 

@@ -16,6 +16,8 @@ import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
+from simgen.ask.build import BuildChoices
+from simgen.ask.choice import spelled
 from simgen.compile import render
 from simgen.compile.legalise import cache_policy
 from simgen.errors import DamagedError, UsageError
@@ -57,12 +59,15 @@ class DnnMark(Launcher):
     seen_running: ClassVar[bool] = False
 
     def check(self, simulated: Simulated) -> None:
-        lacks = {"--m5ops": simulated.m5ops, "--l1 bypass": simulated.l1 != cache_policy.CACHED}
+        lacks = {
+            f"{spelled('m5ops')}": simulated.m5ops,
+            f"{spelled('l1')} bypass": simulated.l1 != cache_policy.CACHED,
+        }
         for option, given in lacks.items():
             if given:
                 raise UsageError(
                     f"gem5-se: {option}: it cannot change DNNMark's own program and kernels; "
-                    "leave it out, or take --launcher kfd"
+                    f"leave it out, or take {spelled('launcher')} kfd"
                 )
 
     def missing(self) -> list[Lack]:
@@ -108,7 +113,8 @@ class DnnMark(Launcher):
         run = dnnmark.plan(job.workload)
         if not simulated.version.dumps and len(job.workload.steps) > 1:
             raise UsageError(
-                f"gem5-se: --launcher dnnmark: gem5 {simulated.gem5_version} leaves one table of "
+                f"gem5-se: {spelled('launcher')} dnnmark: gem5 "
+                f"{simulated.gem5_version} leaves one table of "
                 "statistics for all kernels; build one layer in one pass, or for gem5 24.0"
             )
         rows = keys(run)
@@ -149,11 +155,11 @@ class DnnMark(Launcher):
         raise DamagedError(
             f"gem5-se: statistics of {launches} kernels, where MIOpen {miopen.VERSION} launches "
             f"{len(expected)} for these layers; read stats.txt in the results, or take one layer "
-            "at a time with --layers"
+            f"at a time with {BuildChoices.layers}"
         )
 
     def whole_only(self) -> str:
-        return "DNNMark runs all layers; build a slice of them with --layers"
+        return f"DNNMark runs all layers; build a slice of them with {BuildChoices.layers}"
 
     def notes(self, folder: Path) -> list[str]:
         """The comments of the config: what DNNMark does otherwise, and in which layers."""

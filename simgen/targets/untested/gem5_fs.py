@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
+from simgen.ask.choice import spelled
 from simgen.compile import render
 from simgen.compile.legalise import Model
 from simgen.errors import DamagedError, UsageError
@@ -97,8 +98,8 @@ class Gem5Fs(Target):
         super().__post_init__()
         if self.arch not in VERSIONS[self.gem5_version]:
             raise UsageError(
-                f"{self.name}: --arch {self.arch}: gem5 {self.gem5_version} has no script for it; "
-                f"take --arch {' or '.join(VERSIONS[self.gem5_version])}"
+                f"{self.name}: {spelled('arch')} {self.arch}: gem5 {self.gem5_version} has no "
+                f"script for it; take {spelled('arch')} {' or '.join(VERSIONS[self.gem5_version])}"
             )
 
     @property

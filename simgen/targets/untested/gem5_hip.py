@@ -11,6 +11,7 @@ import os
 import shutil
 from typing import TYPE_CHECKING, ClassVar
 
+from simgen.ask.choice import spelled
 from simgen.errors import UsageError
 from simgen.targets.base import Lack
 from simgen.targets.gem5.launcher import (
@@ -65,8 +66,8 @@ class HipLauncher(Launcher):
     def check(self, simulated: Simulated) -> None:
         if simulated.m5ops:
             raise UsageError(
-                "gem5-se: --m5ops: the HIP program has no such instructions; leave it out, or "
-                "take --launcher kfd"
+                f"gem5-se: {spelled('m5ops')}: the HIP program has no such instructions; leave it "
+                f"out, or take {spelled('launcher')} kfd"
             )
 
     def missing(self) -> list[Lack]:
@@ -99,4 +100,6 @@ class HipLauncher(Launcher):
         return _program(simulated).names()
 
     def whole_only(self) -> str:
-        return "the HIP program runs all layers; build it with --launcher kfd to run some"
+        return (
+            f"the HIP program runs all layers; build it with {spelled('launcher')} kfd to run some"
+        )

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from simgen import resources
+from simgen.ask.build import BuildChoices
 from simgen.frontend.network import make_layer
 from simgen.ir import Pass, Role
 from simgen.layers.base import PortRole
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
 else:
     from simgen import arrays as np
 
+SET = BuildChoices.set
 COARSE = 20  # classes of CIFAR-100, where the network tells so many apart
 LABELS = "labels"  # port of losses
 SHIPPED = "samples"  # folder in data
@@ -153,11 +155,11 @@ def _of_images(path: Path, found: Images, step: _Batch) -> _Given:
     shape, image = buffer.spec.shape, found.pixels.shape[1:]
     if others:
         fact = f"images, but {others[0].name} is an input too, beside {buffer.name}"
-        raise fault(path, f"{fact}; give both with --values")
+        raise fault(path, f"{fact}; give both with {BuildChoices.values}")
     flat = [extent for extent in shape[1:] if extent > 1] == [prod(image)]
     if not buffer.spec.dtype.is_float or not (shape[1:] == image or flat):
         fact = f"images of {_times(image)}, but {buffer.name} takes {_times(shape[1:])}"
-        raise fault(path, f"{fact} of {buffer.spec.dtype}; change the network with --set")
+        raise fault(path, f"{fact} of {buffer.spec.dtype}; change the network with {SET}")
     if not len(found.pixels):
         raise fault(path, "holds no images; name another")
     at = np.arange(step.number * shape[0], (step.number + 1) * shape[0]) % len(found.pixels)
@@ -192,11 +194,14 @@ def _of_questions(path: Path, found: Questions, workload: Workload, step: _Batch
     for buffer in buffers:
         if len(buffer.spec.shape) != 2 or buffer.spec.shape[0] != samples:
             fact = f"questions, but {buffer.name} has {_times(buffer.spec.shape)}"
-            raise fault(path, f"{fact}, and {samples} candidates; change the network with --set")
+            raise fault(
+                path,
+                f"{fact}, and {samples} candidates; change the network with {SET}",
+            )
     most = max(map(len, found.candidates))
     if choices < most:
         fact = f"questions with {most} candidates, but {buffers[2].name} takes {choices}"
-        raise fault(path, f"{fact}; change the network with --set")
+        raise fault(path, f"{fact}; change the network with {SET}")
     rows = _rows_of_tables(step, workload)
     at = np.arange(step.number * samples, (step.number + 1) * samples) % len(found.queries)
     made = found.ids(min(rows), [buffer.spec.shape[1] for buffer in buffers])
@@ -289,7 +294,7 @@ def _lengths(path: Path, lengths: Buffer, counted: NDArray[Any]) -> NDArray[Any]
     """
     if lengths.spec.shape != counted.shape[:1]:
         fact = f"{len(counted)} samples, but {lengths.name} has {_times(lengths.spec.shape)}"
-        raise fault(path, f"{fact} lengths; change the network with --set")
+        raise fault(path, f"{fact} lengths; change the network with {SET}")
     found: NDArray[Any] = counted.sum(axis=1)
     return found
 

@@ -22,6 +22,7 @@ import zlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from simgen.ask.build import BuildChoices
 from simgen.errors import UsageError, one_line
 from simgen.storage.files import open_regular
 
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
 else:
     from simgen import arrays as np
 
-OPTION = "--data"
+OPTION = BuildChoices.data
 GZIP = b"\x1f\x8b"
 IDX = b"\x00\x00\x08"
 MOST = 2**31  # bytes of a file, unpacked
@@ -47,8 +48,8 @@ FOREIGN = (
     (b"\x80", "a pickle of Python, as CIFAR's files for Python are", "take the binary version"),
     (b"\x89PNG", "an image by itself, without a label", "name a file of MNIST or CIFAR"),
     (b"\xff\xd8\xff", "an image by itself, without a label", "name a file of MNIST or CIFAR"),
-    (b"\x89HDF", "an HDF5 file", "tensors go with --values"),
-    (b"\x93NUMPY", "an array of NumPy", "tensors go with --values"),
+    (b"\x89HDF", "an HDF5 file", f"tensors go with {BuildChoices.values}"),
+    (b"\x93NUMPY", "an array of NumPy", f"tensors go with {BuildChoices.values}"),
 )
 TAR = (257, b"ustar")  # where it stands
 

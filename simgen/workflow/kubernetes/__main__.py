@@ -25,6 +25,7 @@ from snakemake import cli
 from snakemake_interface_common.exceptions import WorkflowError
 from snakemake_interface_executor_plugins.registry import ExecutorPluginRegistry
 
+from simgen.ask.run import JobChoices
 from simgen.errors import MissingError, SimgenError, UsageError, cut, one_line
 from simgen.workflow.engine import ERROR, WAITS
 from simgen.workflow.executors import KUBERNETES, SECONDS
@@ -182,9 +183,10 @@ class VolumeExecutor(plugin.Executor):  # type: ignore[misc]
                 if held is not None and held.reason in NEVER:
                     fact = one_line(held.message or held.reason)
                     raise WorkflowError(
-                        f"{ERROR}--executor {KUBERNETES}: pods cannot start in the image "
-                        f"{self.container_image} ({held.reason}: {cut(fact, 300)}); name one that "
-                        "nodes can pull: --container, or container-image in your profile"
+                        f"{ERROR}{JobChoices.executor} {KUBERNETES}: pods cannot start in the "
+                        f"image {self.container_image} ({held.reason}: {cut(fact, 300)}); name one "
+                        f"that nodes can pull: {JobChoices.container}, or container-image in your "
+                        "profile"
                     )
             for condition in pod.status.conditions or ():
                 if condition.type == "PodScheduled" and condition.status == "False":
@@ -231,11 +233,11 @@ def check(words: Sequence[str]) -> None:
         MissingError: there is no cluster, or the volume's claim is not in it.
     """
     _, args = cli.parse_args(words)
-    place = f"--executor {KUBERNETES}"
+    place = f"{JobChoices.executor} {KUBERNETES}"
     if args.container_image == cli.get_container_image():
         raise UsageError(
-            f"{place}: no image is named that has simgen and Snakemake; name one: --container "
-            "IMAGE, or container-image in your profile"
+            f"{place}: no image is named that has simgen and Snakemake; name one: "
+            f"{JobChoices.container} IMAGE, or container-image in your profile"
         )
     if args.jobs is None:
         raise UsageError(
@@ -258,7 +260,7 @@ def check(words: Sequence[str]) -> None:
 
 
 def _answers(place: str, namespace: str, claims: Sequence[str]) -> None:
-    cure = "see `kubectl auth whoami`, or use --executor local"
+    cure = f"see `kubectl auth whoami`, or use {JobChoices.executor} local"
     try:
         configured.load_kube_config()
     except configured.ConfigException as error:
@@ -267,7 +269,7 @@ def _answers(place: str, namespace: str, claims: Sequence[str]) -> None:
         except configured.ConfigException:
             raise MissingError(
                 f"{place}: no cluster is configured here ({one_line(str(error))}); set KUBECONFIG, "
-                "or use --executor local"
+                f"or use {JobChoices.executor} local"
             ) from None
     except Exception as error:  # the client looks at nothing before it uses it
         fact = one_line(f"{type(error).__name__}: {error}")
@@ -282,7 +284,8 @@ def _answers(place: str, namespace: str, claims: Sequence[str]) -> None:
             fact = one_line(str(getattr(error, "reason", error))).rpartition(": ")[2]
             host = api.api_client.configuration.host
             raise MissingError(
-                f"{place}: {host} does not answer ({fact}); start it, or use --executor local"
+                f"{place}: {host} does not answer ({fact}); start it, or "
+                f"use {JobChoices.executor} local"
             ) from None
         except client.ApiException as error:
             if error.status == 404:
