@@ -25,7 +25,7 @@ import click
 from sphinx.util.docutils import SphinxDirective
 
 from simgen import machine, resources
-from simgen.ask.choice import option
+from simgen.ask.choice import option as flag_of
 from simgen.cli.main import cli
 from simgen.dtypes import DType, Special
 from simgen.frontend import problem
@@ -154,16 +154,16 @@ def _setting(each: Field[Any]) -> tuple[str, str, str, str]:
     assert each.default is not MISSING
     choices, text = each.metadata["choices"], each.metadata["help"]
     if isinstance(each.default, bool):
-        return f"`{option(each.name, not each.default)}`", "", "", text
+        return f"`{flag_of(each.name, not each.default)}`", "", "", text
     values = ", ".join(f"`{choice}`" for choice in choices) or KINDS[type(each.default)]
-    return f"`{option(each.name)}`", values, f"`{each.default}`", text
+    return f"`{flag_of(each.name)}`", values, f"`{each.default}`", text
 
 
 def _run_option(name: str, option: RunOption) -> tuple[str, str, str]:
     values = ", ".join(f"`{choice}`" for choice in option.choices)
     if option.pattern:
         values = f"such as `{option.example}`"
-    return f"`{option(name)}`", values or f"whole number, at least {option.least}", option.told
+    return f"`{flag_of(name)}`", values or f"whole number, at least {option.least}", option.told
 
 
 def metrics() -> str:

@@ -96,7 +96,7 @@ def test_a_machine_without_room_is_refused_in_one_line_with_its_place(
     word, machine, algorithm, said
 ):
     with pytest.raises(ConfigError) as caught:
-        _ = planned(word, plan_for=machine, algorithm=algorithm).workload
+        _ = planned(word, plan_for=machine, algo=algorithm).workload
     text = str(caught.value)
     assert said in text
     assert machine in text
