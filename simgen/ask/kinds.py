@@ -128,6 +128,8 @@ class Real(ValueKind):
             found = math.nan
         if not math.isfinite(found):
             raise ValueError("not a finite number; write one")
+        if found >= LARGEST:  # seconds that no clock counts, for one
+            raise ValueError(f"too large; write a number, {self.range}, below 2^63")
         if self.least <= found <= self.most and not (self.above and found == self.least):
             return found
         raise ValueError(f"write a number, {self.range}")

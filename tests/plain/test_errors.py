@@ -6,6 +6,8 @@ import errno
 import os
 import re
 import socket
+import subprocess
+import sys
 
 import click
 import pytest
@@ -166,7 +168,9 @@ def numeric_options(command=main.cli, words=()):
         return
     for param in command.get_params(context(command)):
         numeric = isinstance(param.type, click.types.IntParamType | click.types.FloatParamType)
-        if numeric or RANGE.search(getattr(param, "help", None) or ""):
+        # Those of simgen.ask are read as a whole: tests/plain/test_ask.py.
+        told = param.callback and RANGE.search(getattr(param, "help", None) or "")
+        if numeric or told:
             yield pytest.param(command, param, id=" ".join((*words, param.name)))
 
 
@@ -194,3 +198,23 @@ def test_output_on_a_full_disk_is_told_as_that(tmp_path, monkeypatch):
         finally:
             os.dup2(before, 1)
             os.close(before)
+
+
+@pytest.mark.parametrize(("name", "code"), [("SIGINT", 130), ("SIGTERM", 143), ("SIGHUP", 129)])
+def test_a_signal_that_comes_while_python_cleans_up_is_not_lost(name, code):
+    program = f"""
+import signal, time, weakref
+from simgen.cli import main
+class Held: pass
+def command(**_):
+    held = Held()
+    kept = weakref.ref(held, lambda _: signal.raise_signal(signal.{name}))
+    del held
+    time.sleep(60)
+main.cli.main = command
+signal.signal(signal.SIGINT, signal.default_int_handler)
+main.main()
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.returncode == code
+    assert done.stderr == ("simgen: error: interrupted\n" if code == 130 else "")
