@@ -169,6 +169,42 @@ def test_functions_are_called_in_gem5(tmp_path: Path, place: Path, name: str, ar
     assert bundle.diff(strict=True)
 
 
+LANELESS = """
+__global__ void added(const float* x, float* out, unsigned n)
+{
+    float s = 0;
+    for (unsigned i = threadIdx.x; i < n; i += blockDim.x)
+        s += x[blockIdx.x * n + i];
+    __shared__ float t[64];
+    t[threadIdx.x] = s;
+    __syncthreads();
+    for (unsigned h = blockDim.x / 2; h > 0; h /= 2) {
+        if (threadIdx.x < h)
+            t[threadIdx.x] += t[threadIdx.x + h];
+        __syncthreads();
+    }
+    if (threadIdx.x == 0)
+        out[blockIdx.x] = t[0];
+}
+"""
+
+
+@pytest.mark.skipif(not os.environ.get("GEM5"), reason="GEM5 is not set")
+def test_scalar_loads_of_wavefronts_without_active_lanes_in_gem5(place: Path) -> None:
+    """No lane leaves the loop at once, and clang loads the block's size in that branch too."""
+    (place / "added.hip").write_text(LANELESS)
+    (place / "added.toml").write_text(
+        'source = "added.hip"\nparameters = { n = 1000 }\ninputs = { x = "f32[4, n]" }\n'
+        'outputs = { out = "f32[4]" }\nargs = ["x", "out", "i32 n"]\ngrid = 4\nblock = 64\n'
+        'reference = "x.sum(1)"\n'
+    )
+    bundle = simgen.plan(str(place / "added.toml")).build(place / "b", "gem5-se")
+    replaced = (place / "b" / "gem5-se" / "kernels" / "replaced.json").read_text()
+    assert '"s_load_dword": 1' in replaced
+    bundle.run(timeout=TIMEOUT)
+    assert bundle.diff(strict=True)
+
+
 PRIVATE = """\
 __global__ void indexed(const int* x, const int* at, int* out, int n)
 {
