@@ -13,7 +13,7 @@ instructions wait for good once the queue of requests seems to be full.
 From 23.1 on (9f4d3346), `Wavefront::exec` returns a token of the coalescer behind each access to
 global memory without active lanes. Scalar loads and stores, and what empties L1, took none
 (`ScheduleStage::fillDispatchList`): where none is out, the simulation ends ("More tokens available
-than the maximum after recvTokens!").
+than the maximum after recvTokens!"). Read up to 24.0.0.1; later versions are taken to do the same.
 """
 
 from __future__ import annotations
