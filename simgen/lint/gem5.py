@@ -7,7 +7,7 @@ import re
 from typing import TYPE_CHECKING
 
 from simgen.compile.legalise import gem5_rules
-from simgen.compile.legalise.empty_exec import MaskStep, unguarded
+from simgen.compile.legalise.empty_exec import SCALAR, VECTOR, MaskStep, unguarded
 from simgen.compile.legalise.gem5 import HALF
 from simgen.lint.naming import modifiers, name
 from simgen.lint.verdicts import (
@@ -37,7 +37,12 @@ _IGNORED = {"negative": "the sign of the constant"}
 _SIGN_CURE = "compare both signs, or clear the sign bit with integer arithmetic"
 
 _TITLES = {"mgpusim": "MGPUSim"}
-_IDLE = "goes on counting what a wavefront without active lanes asks for, and ends later"
+_IDLE = (
+    ("empty_exec_scalar", SCALAR,
+     "returns a token there that it has not taken, for a wavefront without active lanes, and ends"),
+    ("empty_exec", VECTOR,
+     "goes on counting what a wavefront without active lanes asks for, and ends later"),
+)  # fmt: skip
 _MOVED = re.compile(r"(?:flat|global|scratch)_(?:load|store)_(dword|[us]?short)")
 _CUT = "loses bytes of lanes that cross a line of 64, unless their addresses are multiples of {}"
 _ALIGN = (
@@ -66,14 +71,16 @@ class Gem5:
         """What is to be said of a function's instructions."""
         arch = self.model.arch
         named = [(item, name(item, arch)) for item in items]
-        idle = set[int]()
-        if "empty_exec" in self.rewritings:
-            idle = set(unguarded(_step(*each) for each in named))
+        idle: dict[int, str] = {}
+        for rewriting, memory, reason in _IDLE:
+            if rewriting in self.rewritings:
+                steps = (_step(*each) for each in named)
+                idle.update(dict.fromkeys(unguarded(steps, memory), reason))
         for (item, word), following in zip(named, [*items[1:], None], strict=True):
             if found := self._one(item, following, word):
                 yield item, found
             elif item.offset in idle:
-                yield item, (ENDS, f"{self.title} {_IDLE}", LEGALISE)
+                yield item, (ENDS, f"{self.title} {idle[item.offset]}", LEGALISE)
             if word in self.notes:
                 yield item, (NOTE, self.notes[word], KEEP_OUT)
 
@@ -150,9 +157,11 @@ def _corrected(item: Decoded, following: Decoded | None, arch: str) -> bool:
 def _step(item: Decoded, word: str) -> MaskStep:
     scalar = item.format in ("SOP1", "SOP2")
     result = "exec" if scalar and item.bits(16, 22) in (_EXEC, _EXEC + 1) else ""
-    return MaskStep(
-        item.offset, word, result, "-1" if scalar and item.bits(0, 7) == _MINUS_ONE else ""
-    )
+    source = "-1" if scalar and item.bits(0, 7) == _MINUS_ONE else ""
+    distance = item.bits(0, 15)  # in words of four bytes, with a sign
+    target = item.offset + 4 + 4 * (distance - ((distance & 0x8000) << 1))
+    branches = word.startswith(("s_branch", "s_cbranch"))
+    return MaskStep(item.offset, word, result, source, target if branches else None)
 
 
 def _is_vector(item: Decoded) -> bool:

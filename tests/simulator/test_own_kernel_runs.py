@@ -169,6 +169,75 @@ def test_functions_are_called_in_gem5(tmp_path: Path, place: Path, name: str, ar
     assert bundle.diff(strict=True)
 
 
+DOWN = """
+__device__ __noinline__ int down(int n, const int* x)
+{
+    return n <= 0 ? x[0] : x[n & 63] - down(n - 1, x);
+}
+__global__ void deep(const int* x, int* out, int depth)
+{
+    const int i = blockIdx.x * blockDim.x + threadIdx.x;
+    out[i] = down(depth, x) + i;
+}
+"""
+
+
+@pytest.mark.skipif(not os.environ.get("GEM5"), reason="GEM5 is not set")
+@pytest.mark.parametrize("depth", [20, 400])
+def test_stacks_end_in_gem5(place: Path, depth: int) -> None:
+    (place / "down.hip").write_text(DOWN)
+    (place / "down.toml").write_text(
+        f'source = "down.hip"\nparameters = {{ depth = {depth} }}\n'
+        'inputs = { x = "i32[64] uniform(-50, 50)" }\noutputs = { out = "i32[128]" }\n'
+        'args = ["x", "out", "i32 depth"]\nitems = 128\nblock = 64\n[reference]\n'
+        'down = "sum([x[n % 64] * (1 - (depth - n) % 2 * 2) for n in range(depth + 1)])"\n'
+        'out = "np.arange(128) + down"\n'
+    )
+    bundle = simgen.plan(str(place / "down.toml")).build(place / "b", "gem5-se")
+    if depth == 20:
+        bundle.run(timeout=TIMEOUT)
+        assert bundle.diff(strict=True)
+    else:
+        with pytest.raises(SimgenError, match="touched an address that is not mapped"):
+            bundle.run(timeout=TIMEOUT)
+
+
+LANELESS = """
+__global__ void added(const float* x, float* out, unsigned n)
+{
+    float s = 0;
+    for (unsigned i = threadIdx.x; i < n; i += blockDim.x)
+        s += x[blockIdx.x * n + i];
+    __shared__ float t[64];
+    t[threadIdx.x] = s;
+    __syncthreads();
+    for (unsigned h = blockDim.x / 2; h > 0; h /= 2) {
+        if (threadIdx.x < h)
+            t[threadIdx.x] += t[threadIdx.x + h];
+        __syncthreads();
+    }
+    if (threadIdx.x == 0)
+        out[blockIdx.x] = t[0];
+}
+"""
+
+
+@pytest.mark.skipif(not os.environ.get("GEM5"), reason="GEM5 is not set")
+def test_scalar_loads_of_wavefronts_without_active_lanes_in_gem5(place: Path) -> None:
+    """No lane leaves the loop at once, and clang loads the block's size in that branch too."""
+    (place / "added.hip").write_text(LANELESS)
+    (place / "added.toml").write_text(
+        'source = "added.hip"\nparameters = { n = 1000 }\ninputs = { x = "f32[4, n]" }\n'
+        'outputs = { out = "f32[4]" }\nargs = ["x", "out", "i32 n"]\ngrid = 4\nblock = 64\n'
+        'reference = "x.sum(1)"\n'
+    )
+    bundle = simgen.plan(str(place / "added.toml")).build(place / "b", "gem5-se")
+    replaced = (place / "b" / "gem5-se" / "kernels" / "replaced.json").read_text()
+    assert '"s_load_dword": 1' in replaced
+    bundle.run(timeout=TIMEOUT)
+    assert bundle.diff(strict=True)
+
+
 PRIVATE = """\
 __global__ void indexed(const int* x, const int* at, int* out, int n)
 {

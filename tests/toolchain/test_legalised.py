@@ -16,6 +16,7 @@ from simgen.compile.cache import Cache
 from simgen.compile.legalise import Model, simulators
 from simgen.compile.legalise.assembly import Instruction, parse
 from simgen.compile.legalise.table import RULES
+from simgen.conform.forms import forms
 from simgen.errors import RefusedError
 from simgen.frontend import network, problem
 from simgen.ir import Buffer, Kernel, Launch, Pass, Role, Step, TensorSpec, Workload
@@ -165,3 +166,33 @@ def test_a_launchers_error_gets_the_line_of_the_source(tmp_path: Path) -> None:
     )
     assert located(said.format(999)) == said.format(999)
     assert located("anything else") == "anything else"
+
+
+@pytest.mark.parametrize(
+    ("arch", "versions"),
+    [("gfx803", ("21.2", "22.1", "23.1")), ("gfx902", ("22.1", "24.0")), ("gfx942", ("25.1",))],
+)
+def test_what_stands_for_an_instruction_is_of_its_architecture(
+    arch: str, versions: tuple[str, ...]
+) -> None:
+    """Every form that the probe tries, legalised for gem5: the assembler takes what comes out."""
+    head = f'\t.amdgcn_target "amdgcn-amd-amdhsa--{arch}"\n\t.text\n\t.type\tk,@function\nk:\n'
+    tail = (
+        "\ts_endpgm\n.Lend_k:\n\t.size\tk, .Lend_k-k\n"
+        "\t.set k.num_vgpr, 128\n\t.set k.numbered_sgpr, 64\n"
+    )
+    every: dict[str, None] = {}
+    texts = {form.text for form in forms(arch)}
+    for version in versions:
+        of = Model("gem5", version, arch)
+        names = legalise.names(of, edges=True)
+        for text in texts:
+            try:
+                made = legalise.rewrite(f"{head}\t{text}\n{tail}", of, names).text
+            except RefusedError:
+                continue
+            lines = made.split("k:\n")[1].split("\ts_endpgm")[0].splitlines()
+            instructions = (line.partition(";")[0] for line in lines if not line.endswith(":"))
+            every.update(dict.fromkeys(re.sub(r"\.L\w+", "k", each) for each in instructions))
+    assert len(every) > 2000
+    toolchain.assemble_foreign(head + "\n".join(every) + "\n" + tail, arch, "forms.s")

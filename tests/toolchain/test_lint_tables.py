@@ -237,6 +237,30 @@ def test_scalar_loads_on_gem5(version):
     assert [item.offset in found for item in cases] == list(SCALAR_LOADS.values())
 
 
+LANELESS = {  # an access to memory: what is said of it, by rewritings of a version
+    "s_load_dword s6, s[0:1], 0x24": "a token there that it has not taken",
+    "ds_write_b32 v0, v1": "goes on counting",
+    "s_memtime s[6:7]": None,
+}
+
+
+@pytest.mark.parametrize(("access", "said"), LANELESS.items())
+def test_accesses_without_active_lanes_on_gem5(access, said):
+    save, restore = "s_and_saveexec_b64 s[2:3], vcc", "s_or_b64 exec, exec, s[2:3]"
+    skipped = [save, "s_cbranch_execz 3", access, "s_nop 0", restore]
+    behind = [save, "s_cbranch_execz 1", "s_nop 0", access, restore]
+    legalised = [save, "s_cbranch_execz 8", access, restore, access, "s_endpgm",
+                 "s_mov_b64 exec, -1", access, "s_mov_b64 exec, 0", "s_branch -8"]  # fmt: skip
+    for version, arch in (("23.1", "gfx902"), ("24.0", "gfx942")):
+        judge = linting.judge_of(Model("gem5", version, arch))
+        for lines, there in (([save, access, restore], 1), (behind, 1), (skipped, 0),
+                             (legalised, 0)):  # fmt: skip
+            found = [why for _, (word, why, _) in judge(assembled(lines, arch)) if word == "ends"]
+            assert [said in why for why in found if said] == [True] * (there if said else 0)
+    assert not [*linting.judge_of(Model("gem5", "23.0", "gfx902"))(
+        assembled([save, "s_load_dword s6, s[0:1], 0x24", restore], "gfx902"))]  # fmt: skip
+
+
 MATRIX_FORMS = {
     "v_mfma_f32_16x16x4f32 v[40:43], v4, v6, v[40:43]": False,
     "v_mfma_f32_16x16x4f32 v[40:43], v4, v6, v[40:43] blgp:3": True,

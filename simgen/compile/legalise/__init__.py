@@ -88,6 +88,7 @@ REWRITINGS: dict[str, Rewriting] = {
     "shift_add": _lines(gem5.shift_add),
     "packed_floats": _lines(gem5.packed_floats),
     "empty_exec": _lines(empty_exec.guard),
+    "empty_exec_scalar": lambda text, _model: empty_exec.guard_scalar(text),
     BYPASS_L1: _text(cache_policy.bypass),
     CODE_OBJECT_4: _text(code_object_version.four),
 }

@@ -91,11 +91,18 @@ def narrowed(site: Site, result: str, x: str) -> None:
     held = site.sgpr()
     site.put("v_and_b32_e32", bits, MAGNITUDE, x)
     site.put("v_add_f32_e32", small, "0.5", bits)
-    site.put("v_subrev_u32_e32", small, "0.5", small)  # its bits, as a whole number
+    if site.gcn3:
+        site.subtract(small, small, "0.5")  # its bits, as a whole number
+    else:
+        site.put("v_subrev_u32_e32", small, "0.5", small)
     site.put("v_min_u32_e32", bits, BEYOND_HALVES, bits)
     site.put("v_bfe_u32", normal, bits, "13", "1")
     site.put("s_mov_b32", held, REBIASED)
-    site.put("v_add3_u32", normal, bits, normal, held)
+    if site.gcn3:
+        site.add(normal, bits, normal)
+        site.add(normal, normal, held)
+    else:
+        site.put("v_add3_u32", normal, bits, normal, held)
     site.put("v_lshrrev_b32_e32", normal, "13", normal)
     site.put("s_mov_b32", held, LEAST_HALF)
     site.put("v_cmp_lt_u32_e64", mask, bits, held)
