@@ -164,7 +164,7 @@ def test_latencies_of_scalars_and_instructions(tmp_path: Path) -> None:
         ("scalar_assoc", 512, "scalar_assoc is 512, and the cache of scalars, of 16384 bytes"),
         ("tcc_size", "100kB", "tcc_size is 100000; write a multiple of 1024"),
         ("tcc_size", "33KiB", "tcc_assoc is 16, and a bank of L2 .*, of 2112 bytes"),
-        ("tcp_assoc", 0, "--tcp-assoc '0': write a whole number, 1 or more"),
+        ("tcp_assoc", 0, "tcp_assoc '0': write a whole number, 1 or more"),
     ],
 )
 def test_ways_that_do_not_divide_a_cache_are_refused(

@@ -101,8 +101,8 @@ def _changed_64(site: Site, operation: str, old: str, values: list[str]) -> str:
         co = "" if site.gcn3 else "_co"
         names = {"add": ("add", "addc"), "sub": ("sub", "subbrev")}[operation]
         for name, (result, was, value), more in zip(names, halves, ((), (carry,)), strict=True):
-            sources = (value, was) if name == "subbrev" else (was, value)
-            site.put(f"v_{name}{co}_u32_e64", result, carry, *sources, *more)
+            terms = (value, was) if name == "subbrev" else (was, value)
+            site.put(f"v_{name}{co}_u32_e64", result, carry, *terms, *more)
     else:  # one of both is there: the old value where the mask is set
         stays, _, _ = site.sgpr_pair()
         value = f"v[{values[0][1:]}:{values[1][1:]}]"
