@@ -291,6 +291,24 @@ _ROWS = (
         "dram_bytes", "bytes", COUNTER, "DRAM traffic",
         "dram_read_bytes + coalesce(dram_written_bytes, 0)", figure=True,
     ),
+    # What is at the DRAM at once follows from these by Little's law.
+    Metric(
+        "dram_read_cycles", "cycles", COUNTER,
+        "Cycles from a DRAM read's arrival at its controller to the answer, of all added up",
+    ),
+    Metric("dram_write_cycles", "cycles", COUNTER, "The same of DRAM writes"),
+    Metric(
+        "dram_read_latency", "seconds", RATE, "Mean latency of DRAM reads, at the controller",
+        "dram_read_cycles * seconds / cycles / dram_reads", figure=True,
+    ),
+    Metric(
+        "dram_write_latency", "seconds", RATE, "Mean latency of DRAM writes, at the controller",
+        "dram_write_cycles * seconds / cycles / dram_writes",
+    ),
+    Metric(
+        "dram_outstanding", "requests", RATE, "Requests at the DRAM at once, in the mean",
+        "(dram_read_cycles + dram_write_cycles) / cycles", figure=True,
+    ),
     # Adding up the sums that several GPUs have parts of, after the step of the launch.
     Metric("all_reduce_launches", "launches", COUNTER, "Launches of the all-reduce"),
     Metric("all_reduce_instructions", "instructions", COUNTER, "Instructions of the all-reduce"),

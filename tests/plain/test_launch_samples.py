@@ -149,6 +149,7 @@ def test_more_lines_than_there_are_make_the_interval_wide():
         "seconds": Extrapolated(4.0, 0.1),
         "dram_reads": Extrapolated(400.0, 1.0),
         "dram_read_bytes": Extrapolated(25600.0, 64.0),
+        "dram_read_cycles": Extrapolated(8000.0, 20.0),
         "l1_instruction_misses": Extrapolated(10.0, 0.0),
     }
     few = dict(found)
@@ -157,6 +158,7 @@ def test_more_lines_than_there_are_make_the_interval_wide():
     timing_samples._bound(found, 90.0)
     assert found["dram_reads"] == Extrapolated(100.0, 300.0)
     assert found["dram_read_bytes"] == Extrapolated(6400.0, 19200.0)
+    assert found["dram_read_cycles"] == Extrapolated(2000.0, 6000.0)  # 20 for each read, as before
     assert found["seconds"] == Extrapolated(4.0, 3.0)
 
 
@@ -170,11 +172,12 @@ def tables(folder, workload, sample, units=1.0, reads=3.0, shift=0):
     at = [*range(0, len(numbers), sample.wave), len(numbers)]
     times = [*begins[:: sample.wave], end]
     with (folder / timing_samples.WAVES).open("w") as file:
-        file.write("launch,groups,seconds,dram_reads,dram_read_bytes,cu_active_cycles,cu_cycles\n")
+        file.write("launch,groups,seconds,dram_reads,dram_read_bytes,dram_read_cycles,"
+                   "cu_active_cycles,cu_cycles\n")  # fmt: skip
         for count, time in zip(at, times, strict=True):
             cycles = time * 1e9 * units
             file.write(f"{sample.launch},{count},{time},{reads * count},{64 * reads * count},"
-                       f"{0.75 * cycles},{cycles}\n")  # fmt: skip
+                       f"{50 * reads * count},{0.75 * cycles},{cycles}\n")  # fmt: skip
     with (folder / timing_samples.GROUPS).open("w") as file:
         file.write("launch,group,begin,end,instructions,wavefronts\n")
         for number, begin in zip(numbers, begins, strict=True):
@@ -208,7 +211,8 @@ def test_a_sample_of_equal_groups_gives_the_whole_launch(tmp_path):
     time = 2e-6 * -(-count // wave)
     wanted = {
         "seconds": time, "cycles": 1.5e9 * time, "work_groups": count, "dram_reads": 1e-3 * count,
-        "dram_read_bytes": 0.064 * count, "cu_cycles": 1e9 * time,
+        "dram_read_bytes": 0.064 * count, "dram_read_cycles": 0.05 * count,
+        "cu_cycles": 1e9 * time,
         "cu_active_cycles": 0.75e9 * time,
         **{name: each * count for name, each in GROUP.items()},
     }  # fmt: skip
@@ -235,6 +239,7 @@ def test_lines_that_are_read_twice_are_doubted_where_l2_holds_them(tmp_path, har
     else:
         assert found["dram_reads"] == lines
         assert found["dram_read_bytes"] == 64 * lines
+        assert found["dram_read_cycles"] == pytest.approx(50 * lines)  # the latency stays
         assert done.errors["seconds"] == pytest.approx(
             found["seconds"] * (1 - lines / (1e4 * count))
         )
@@ -252,7 +257,7 @@ def test_a_part_of_the_machine_takes_as_long_as_all_of_it(tmp_path):
     groups = prod(grid)
     wanted = {
         "seconds": end, "cycles": 1.5e9 * end, "work_groups": groups, "dram_reads": 1e-3 * groups,
-        "dram_read_bytes": 0.064 * groups,
+        "dram_read_bytes": 0.064 * groups, "dram_read_cycles": 0.05 * groups,
         "cu_cycles": 2e9 * end,  # they pass in the other half, too
         "cu_active_cycles": 0.75e9 * end * groups / count,
         **{name: each * groups for name, each in GROUP.items()},
@@ -265,6 +270,7 @@ def test_a_part_of_the_machine_takes_as_long_as_all_of_it(tmp_path):
     found, _, _ = extrapolated(tmp_path, workload, sample, reads=1e4)
     lines = timing_samples._lines(workload, launch)
     assert (found["dram_reads"], found["dram_read_bytes"]) == (lines, 64 * lines)
+    assert found["dram_read_cycles"] == pytest.approx(50 * lines)
 
 
 @pytest.mark.parametrize("part", [1, 2])

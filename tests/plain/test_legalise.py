@@ -440,7 +440,7 @@ def test_the_data_file_travels_with_simgen():
 @pytest.mark.parametrize("arch", ARCHS)
 def test_the_tables_name_instructions_in_full(arch):
     for name in native(model(arch)) | RULES[arch].keys():
-        assert name[:2] in ("v_", "s_", "ds", "fl", "gl"), name
+        assert name[:2] in ("v_", "s_", "ds", "fl", "gl", "bu"), name
         assert "*" not in name
         assert not name.endswith(".")
 

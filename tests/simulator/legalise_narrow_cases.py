@@ -22,7 +22,8 @@ SOME, ALL_OF_THEM = "s_mov_b64 exec, s[26:27]", "s_mov_b64 exec, -1"
 
 
 def rows() -> list[Row]:
-    return [*_lds(), *_halves(), *_saturating(), *_local_atomics(), *_global_atomics(), *_stores()]
+    return [*_lds(), *_halves(), *_saturating(), *_local_atomics(), *_global_atomics(),
+            *_wide_atomics(), *_fences(), *_stores()]  # fmt: skip
 
 
 def _join(*parts: str) -> str:
@@ -208,18 +209,19 @@ PLACES = 4  # that the lanes of a wavefront share
 
 
 def _in_turn(
-    w: Inputs, of: Callable[..., int], *, some: bool = False, start: int = 5
+    w: Inputs, of: Callable[..., int], *, some: bool = False, start: int = 5, bits: int = 32
 ) -> tuple[Array, Array]:
     """(what each item finds, what is left for each item's place), lane by lane."""
-    found, left = np.zeros(w.items, np.uint32), np.zeros(w.items, np.uint32)
+    given = (w.u64(0), w.u64(2)) if bits == 64 else (w.u[0], w.u[1])
+    found, left = np.zeros_like(given[0]), np.zeros_like(given[0])
     on = w.bit(MASK_BITS if some else 2**64 - 1) == 1
     for first in range(0, w.items, 64):
         held = [start] * PLACES
         for k in range(64):
             if on[first + k]:
                 found[first + k] = held[k % PLACES]
-                values = (int(w.u[0][first + k]), int(w.u[1][first + k]))
-                held[k % PLACES] = of(held[k % PLACES], *values) & 0xFFFFFFFF
+                values = (int(each[first + k]) for each in given)
+                held[k % PLACES] = of(held[k % PLACES], *values) & (1 << bits) - 1
         for k in range(64):
             left[first + k] = held[k % PLACES]
     return found, left
@@ -334,6 +336,69 @@ def _global_atomics() -> Iterator[Row]:
                 f"g_{instruction.split()[0]}_{int(some)}", code, expected, (arch,), timed=False,
                 region=region, words=1, floats=name == "add_f32",
             )  # fmt: skip
+
+
+def _i64(x: int) -> int:
+    return x - (1 << 64) if x >> 63 else x
+
+
+def _halves_of(x: Array) -> tuple[Array, Array]:
+    return (x & np.uint64(0xFFFFFFFF)).astype(np.uint32), (x >> np.uint64(32)).astype(np.uint32)
+
+
+WIDE_START = 5 << 32 | 0x80000003
+
+
+def _wide_atomics() -> Iterator[Row]:
+    """Of 64 bits, with words 0 and 1 of each item; cmpswap compares with what is there at first."""
+    kinds: dict[str, Callable[..., int]] = {
+        name: lambda old, x, _, of=of: of(old, x) for name, of in OPERATIONS.items()
+    }
+    kinds |= {
+        "smin": lambda old, x, _: min(old, x, key=_i64),
+        "smax": lambda old, x, _: max(old, x, key=_i64),
+        "cmpswap": lambda old, x, _: x if old == WIDE_START else old,
+    }
+    for (name, of), arch in ((kind, arch) for kind in kinds.items() for arch in (*CDNA3, *GCN3)):
+        data, more = "v[2:3]", ()
+        if name == "cmpswap":
+            data = "v[2:5]"
+            more = (f"v_mov_b32_e32 v4, {WIDE_START & 0xFFFFFFFF:#x}; v_mov_b32_e32 v5, 5",)
+        for result, some in (("", False), ("v[10:11], ", True)):
+            instruction = _access(f"atomic_{name}_x2", arch, result, data)
+            code = _join(
+                _place(OWN.replace("2, v0", "3, v0"), arch),
+                f"v_mov_b32_e32 v22, {WIDE_START & 0xFFFFFFFF:#x}; v_mov_b32_e32 v23, 5",
+                _access("store_dwordx2", arch, "", "v[22:23]"), DONE,
+                _place(SHARED.replace("2, v20", "3, v20"), arch), *more,
+                *((SOME,) if some else ()), instruction, DONE, *((ALL_OF_THEM,) if some else ()),
+            )  # fmt: skip
+
+            def expected(w: Inputs, of=of, some=some):  # type: ignore[no-untyped-def]
+                found, _ = _in_turn(w, of, some=some, start=WIDE_START, bits=64)
+                on = w.bit(MASK_BITS) == 1
+                parts = enumerate(_halves_of(found))
+                return {k: np.where(on, each, UNTOUCHED + k) for k, each in parts} if some else {}
+
+            def region(w: Inputs, of=of, some=some) -> Array:  # type: ignore[no-untyped-def]
+                _, left = _in_turn(w, of, some=some, start=WIDE_START, bits=64)
+                shared = np.arange(w.items) % 64 < PLACES
+                return np.stack(_halves_of(np.where(shared, left, np.uint64(WIDE_START))), axis=1)
+
+            yield Row(
+                f"g_{instruction.split()[0]}_{int(some)}", code, expected, (arch,), timed=False,
+                region=region, words=2,
+            )  # fmt: skip
+
+
+def _fences() -> Iterator[Row]:
+    """Of the whole GPU, as clang puts them around a fence of agent scope."""
+    for code, archs in (
+        (f"buffer_wbl2 sc1; {DONE}; buffer_inv sc1", CDNA3),
+        ("buffer_wbinvl1_vol; buffer_wbinvl1", GCN3),
+    ):
+        code = _join(code, "v_mov_b32_e32 v10, v2")
+        yield Row(f"g_fence_{archs[0]}", code, lambda w: {0: w.u[0]}, archs, timed=False)
 
 
 def _stores() -> Iterator[Row]:

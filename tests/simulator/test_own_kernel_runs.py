@@ -90,6 +90,48 @@ def test_warps_of_cuda_are_halves_of_wavefronts(tmp_path: Path, mode: str) -> No
     assert bundle.diff(strict=True)
 
 
+# As CUDA's threadFenceReduction: each group adds up its part, the one that ends last the sums.
+LAST = """
+__global__ void last(const int* x, int* sums, unsigned* done, long long* total, int groups)
+{
+    __shared__ bool is_last;
+    atomicAdd(&sums[blockIdx.x], x[blockIdx.x * blockDim.x + threadIdx.x]);
+    __threadfence();
+    __syncthreads();
+    if (threadIdx.x == 0)
+        is_last = atomicAdd(done, 1u) == (unsigned)groups - 1;
+    __syncthreads();
+    if (is_last && threadIdx.x < groups)
+        atomicAdd((unsigned long long*)total, (unsigned long long)sums[threadIdx.x] * 1048576);
+}
+"""
+LAST_TOML = """
+source = "last.hip"
+parameters = { groups = 8, n = 512 }
+inputs = { x = "i32[n] uniform(-100000, 100000)" }
+outputs = { sums = "i32[groups] zeros", done = "u32[1] zeros", total = "i64[1] zeros" }
+args = ["x", "sums", "done", "total", "i32 groups"]
+items = "n"
+block = 64
+[reference]
+sums = "x.reshape(groups, 64).sum(1)"
+done = "np.full(1, groups)"
+total = "x.reshape(1, n).sum(1) * 1048576"
+"""
+
+
+@pytest.mark.skipif(bool(LACKS), reason="; ".join(map(str, LACKS)))
+@pytest.mark.parametrize("arch", ["gfx942", "gfx803"])
+def test_fences_atomics_of_64_bits_and_one_byte_of_lds(tmp_path: Path, arch: str) -> None:
+    (tmp_path / "last.hip").write_text(LAST)
+    (tmp_path / "last.toml").write_text(LAST_TOML)
+    bundle = simgen.plan(tmp_path / "last.toml").build(tmp_path / "b", MGPUSim(arch=arch))
+    bundle.run(timeout=TIMEOUT)
+    assert bundle.diff(strict=True)
+    with pytest.raises(SimgenError, match=r"right in emulation only|its emulator needs none"):
+        bundle.run(timeout=TIMEOUT, options={"mode": "timing"})
+
+
 @pytest.mark.skipif(not os.environ.get("GEM5"), reason="GEM5 is not set")
 @pytest.mark.parametrize("arch", ["gfx902", "gfx942"])
 def test_warps_and_variables_in_gem5(tmp_path: Path, place: Path, arch: str) -> None:

@@ -162,17 +162,17 @@ def wide(site: Site) -> None:
     result, a, b = site.item.operands
     condition, kind = _condition(site), site.item.mnemonic.split("_")[3][0]
     if condition in ("eq", "ne"):
-        _same_64(site, condition, result, a, b)
+        same_64(site, condition, result, a, b)
         return
     if condition in ("gt", "le"):
         a, b = b, a
-    pair_a, pair_b = (_ordered_64(site, o, signed=kind == "i") for o in (a, b))
+    pair_a, pair_b = (ordered_64(site, o, signed=kind == "i") for o in (a, b))
     site.put("v_cmp_lt_u64_e64", result, pair_a, pair_b)
     if condition in ("le", "ge"):
         _complement(site, result)
 
 
-def _same_64(site: Site, condition: str, result: str, a: str, b: str) -> None:
+def same_64(site: Site, condition: str, result: str, a: str, b: str) -> None:
     different, other = site.vgpr(), site.vgpr()
     (a_low, a_high), (b_low, b_high) = site.halves(a), site.halves(b)
     site.binary("xor_b32", different, a_low, b_low)
@@ -181,7 +181,7 @@ def _same_64(site: Site, condition: str, result: str, a: str, b: str) -> None:
     site.put(f"v_cmp_{condition}_u32_e64", result, "0", different)
 
 
-def _ordered_64(site: Site, operand: str, *, signed: bool) -> str:
+def ordered_64(site: Site, operand: str, *, signed: bool) -> str:
     """A pair of registers that compares as an unsigned number like the operand does."""
     pair, low, high = site.vgpr_pair()
     from_low, from_high = site.halves(operand)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from simgen.compile.legalise import vector_float
+from simgen.compile.legalise import compare, vector_float
 from simgen.compile.legalise.assembly import integer, registers
 from simgen.compile.legalise.table import GFX803, GFX942, rule
 
@@ -30,7 +30,12 @@ NARROW = (
     "words"
 )
 _OPERATIONS = "add sub smin umin smax umax and or xor"
-_NAMES = " ".join(f"KIND_atomic_{o}" for o in [*_OPERATIONS.split(), "swap", "cmpswap", "add_f32"])
+_WIDTHS = [f"{o}{wide}" for o in [*_OPERATIONS.split(), "swap", "cmpswap"] for wide in ("", "_x2")]
+_NAMES = " ".join(f"KIND_atomic_{o}" for o in [*_WIDTHS, "add_f32"])
+FENCE = (
+    "MGPUSim has no fences of the whole GPU; its emulator needs none, but compute units of its "
+    "timing model do not see each other's writes; run with --mode emu, or make two launches of it"
+)
 
 
 def _each_lane(site: Site, body: Callable[[], None]) -> None:
@@ -84,6 +89,36 @@ def _changed(site: Site, operation: str, old: str, values: list[str]) -> str:
     return new
 
 
+def _changed_64(site: Site, operation: str, old: str, values: list[str]) -> str:
+    """A pair of registers with what an atomic operation of 64 bits leaves in memory."""
+    pair, *new = site.vgpr_pair()
+    halves = list(zip(new, registers(old), values[:2], strict=True))
+    if operation in ("and", "or", "xor"):
+        for result, was, value in halves:
+            site.put(f"v_{operation}_b32_e32", result, was, value)
+    elif operation in ("add", "sub"):
+        carry, _, _ = site.sgpr_pair()
+        co = "" if site.gcn3 else "_co"
+        names = {"add": ("add", "addc"), "sub": ("sub", "subbrev")}[operation]
+        for name, (result, was, value), more in zip(names, halves, ((), (carry,)), strict=True):
+            terms = (value, was) if name == "subbrev" else (was, value)
+            site.put(f"v_{name}{co}_u32_e64", result, carry, *terms, *more)
+    else:  # one of both is there: the old value where the mask is set
+        stays, _, _ = site.sgpr_pair()
+        value = f"v[{values[0][1:]}:{values[1][1:]}]"
+        if operation == "swap":
+            site.put("s_mov_b64", stays, "0")
+        elif operation == "cmpst":
+            compare.same_64(site, "ne", stays, old, f"v[{values[2][1:]}:{values[3][1:]}]")
+        else:  # smin, umax ...
+            both = [compare.ordered_64(site, o, signed=operation[0] == "s") for o in (old, value)]
+            sources = both if operation.endswith("min") else both[::-1]
+            site.put("v_cmp_lt_u64_e64", stays, *sources)
+        for result, was, half in halves:
+            site.select(result, half, was, stays)
+    return pair
+
+
 # Atomics -------------------------------------------------------------------------------------
 
 
@@ -92,26 +127,37 @@ def _changed(site: Site, operation: str, old: str, values: list[str]) -> str:
 def global_atomic(site: Site) -> None:
     """The old value is returned where there is one operand more."""
     kind, _, operation = site.item.mnemonic.split("_", 2)
+    wide = operation.endswith("_x2")
+    operation = operation.removesuffix("_x2").replace("cmpswap", "cmpst")
     operands = list(site.item.operands)
     base = [operands.pop()] if kind == "global" else []
     result = operands.pop(0) if len(operands) == 3 else ""
     address, data = operands
     values = list(registers(data))  # of cmpswap: what to write, what to compare with
-    operation = operation.replace("cmpswap", "cmpst")
+    words = "dwordx2" if wide else "dword"
     tail = tuple(w for w in site.item.tail if w.startswith("offset:"))
     site.only_emulated(ATOMIC)
 
     def body() -> None:
-        old = site.vgpr()
-        site.put(f"{kind}_load_dword", old, address, *base, tail=tail)
+        old = site.vgpr_pair()[0] if wide else site.vgpr()
+        site.put(f"{kind}_load_{words}", old, address, *base, tail=tail)
         site.put("s_waitcnt", "vmcnt(0) lgkmcnt(0)")
-        new = _changed(site, operation, old, values)
-        site.put(f"{kind}_store_dword", address, new, *base, tail=tail)
+        new = (_changed_64 if wide else _changed)(site, operation, old, values)
+        site.put(f"{kind}_store_{words}", address, new, *base, tail=tail)
         site.put("s_waitcnt", "vmcnt(0) lgkmcnt(0)")
         if result:
-            site.put("v_mov_b32_e32", result, old)
+            for found, was in zip(registers(result), registers(old), strict=True):
+                site.put("v_mov_b32_e32", found, was)
 
     _each_lane(site, body)
+
+
+@rule("buffer_wbl2 buffer_inv", GFX942)
+@rule("buffer_wbinvl1 buffer_wbinvl1_vol", GFX803)
+def fence(site: Site) -> None:
+    """The emulator has no caches, and a wavefront's accesses happen in order."""
+    site.only_emulated(FENCE)
+    site.put("s_nop", "0")
 
 
 _LDS = [

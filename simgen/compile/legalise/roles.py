@@ -183,11 +183,14 @@ s2 s3            flat_store_dwordx3
 s2 s4            flat_store_dwordx4
 s2 s             flat_atomic_{swap,add,sub,smin,umin,smax,umax,and,or,xor,inc,dec,add_f32}
 d s2 s           flat_atomic_{swap,add,sub,smin,umin,smax,umax,and,or,xor,inc,dec,add_f32}
-s2 s2            flat_atomic_cmpswap flat_atomic_{swap,add,sub,and,or,xor}_x2
+s2 s2            flat_atomic_cmpswap flat_atomic_{swap,add,sub,smin,umin,smax,umax,and,or,xor}_x2
+s2 s4            flat_atomic_cmpswap_x2
 d s2 s2          flat_atomic_cmpswap
-d2 s2 s2         flat_atomic_{swap,add,sub,and,or,xor}_x2
+d2 s2 s2         flat_atomic_{swap,add,sub,smin,umin,smax,umax,and,or,xor}_x2
+d2 s2 s4         flat_atomic_cmpswap_x2
 """
 _GFX942 = """
+i*               buffer_{wbl2,inv}
 b s s            v_dot4c_i32_i8
 d s s            v_{add,sub,subrev}_u32
 d dm s s         v_{add,sub,subrev}_co_u32
@@ -203,11 +206,15 @@ a s3 o           global_store_dwordx3
 a s4 o           global_store_dwordx4
 a s o            global_atomic_{swap,add,sub,smin,umin,smax,umax,and,or,xor,inc,dec,add_f32}
 d a s o          global_atomic_{swap,add,sub,smin,umin,smax,umax,and,or,xor,inc,dec,add_f32}
-a s2 o           global_atomic_cmpswap global_atomic_{swap,add,sub,and,or,xor}_x2
+a s2 o           global_atomic_cmpswap
+a s2 o           global_atomic_{swap,add,sub,smin,umin,smax,umax,and,or,xor}_x2
+a s4 o           global_atomic_cmpswap_x2
 d a s2 o         global_atomic_cmpswap
-d2 a s2 o        global_atomic_{swap,add,sub,and,or,xor}_x2
+d2 a s2 o        global_atomic_{swap,add,sub,smin,umin,smax,umax,and,or,xor}_x2
+d2 a s4 o        global_atomic_cmpswap_x2
 """
 _GFX803 = """
+-                buffer_wbinvl1 buffer_wbinvl1_vol
 d dm s s         v_{add,sub,subrev}_u32
 d dm s s sm      v_{addc,subb,subbrev}_u32
 """

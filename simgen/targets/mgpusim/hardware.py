@@ -26,11 +26,18 @@ HARDWARE = {
     "lds_size": _count("LDS_SIZE", "bytes of LDS per compute unit"),
     "tcp_size": _size("TCP_SIZE", "L1 cache of a compute unit"),
     "tcp_latency": _count("TCP_LATENCY", "cycles of a bank of L1"),
+    "tcp_assoc": _count("TCP_ASSOC", "ways of L1"),
     "tcc_size": _size("TCC_SIZE", "L2 cache"),
     "tcc_latency": _count("TCC_LATENCY", "cycles of a bank of L2"),
+    "tcc_assoc": _count("TCC_ASSOC", "ways of L2"),
+    "scalar_latency": _count("SCALAR_LATENCY", "cycles of the cache of scalars"),
+    "scalar_assoc": _count("SCALAR_ASSOC", "ways of the cache of scalars"),
+    "sqc_latency": _count("SQC_LATENCY", "cycles of the cache of instructions"),
     "num_tccs": _count("NUM_TCCS", "banks of L2, each with a memory controller"),
     "gpu_clock": RunOption(
         "SIMGEN_GPU_CLOCK", "clock of the GPU [default: its own]", pattern=CLOCK, example="1.5GHz"
     ),
-    "dram_latency": _count("DRAM_LATENCY", "cycles of a memory controller, at 1 GHz"),
+    "dram_latency": _count(
+        "DRAM_LATENCY", "cycles of a memory controller: of 1 GHz (mi300a), or of the GPU (r9nano)"
+    ),
 }

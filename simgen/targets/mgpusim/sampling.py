@@ -155,6 +155,9 @@ def _of_part(
         estimates["seconds"] = Extrapolated(time, PART_ERROR * time)
         lines = _lines(workload, sample.launch)
         if "dram_reads" in estimates and estimates["dram_reads"].value > lines:
+            if "dram_read_cycles" in estimates:  # of so many reads, each with the latency measured
+                cycles = estimates["dram_read_cycles"].value * lines / estimates["dram_reads"].value
+                estimates["dram_read_cycles"] = Extrapolated(cycles, 0.0)
             estimates["dram_reads"] = Extrapolated(lines, 0.0)
             estimates["dram_read_bytes"] = Extrapolated(lines * LINE, 0.0)
     except (KeyError, ValueError, IndexError, ZeroDivisionError) as error:
@@ -222,7 +225,10 @@ def _bound(estimates: dict[str, Extrapolated], lines: float) -> None:
     most = lines + sum(estimates[name].value for name in caches if name in estimates)
     if reads.value <= most:
         return
-    for name, size in (("dram_reads", 1), ("dram_read_bytes", LINE)):
+    sizes = {"dram_reads": 1.0, "dram_read_bytes": LINE}
+    if "dram_read_cycles" in estimates:  # of so many reads, each with the latency measured
+        sizes["dram_read_cycles"] = estimates["dram_read_cycles"].value / reads.value
+    for name, size in sizes.items():
         half = max(estimates[name].half, (reads.value - most) * size)
         estimates[name] = Extrapolated(most * size, half)
     too_long = time.value * (1 - most / reads.value)

@@ -87,6 +87,8 @@ COUNTED = {
     "dram_writes": "WriteReq at DRAM",
     "dram_read_bytes": "bytes of ReadReq at DRAM",
     "dram_written_bytes": "bytes of WriteReq at DRAM",
+    "dram_read_cycles": "time of ReadReq at DRAM * clock",
+    "dram_write_cycles": "time of WriteReq at DRAM * clock",
     "cu_cycles": "(end - start of the launch) * clock * units",
     "cu_active_cycles": "time of units with tasks wavefront * clock",
     "wavefront_slot_cycles": "time of units with tasks wavefront * clock * slots",

@@ -5,12 +5,18 @@ package main
 
 import (
 	"fmt"
+	"reflect"
+	"strings"
 
+	"github.com/sarchlab/akita/v4/mem/cache"
+	"github.com/sarchlab/akita/v4/mem/cache/writearound"
 	"github.com/sarchlab/akita/v4/mem/cache/writeback"
+	"github.com/sarchlab/akita/v4/mem/cache/writethrough"
 	"github.com/sarchlab/akita/v4/mem/idealmemcontroller"
 	"github.com/sarchlab/akita/v4/mem/mem"
 	"github.com/sarchlab/akita/v4/mem/vm/mmu"
 	"github.com/sarchlab/akita/v4/mem/vm/tlb"
+	"github.com/sarchlab/akita/v4/pipelining"
 	"github.com/sarchlab/akita/v4/sim"
 	"github.com/sarchlab/akita/v4/sim/directconnection"
 	"github.com/sarchlab/akita/v4/simulation"
@@ -90,6 +96,48 @@ func (a *assembly) addShaderArrays(id uint64) {
 	for i := range a.units / a.ofArray {
 		a.arrays = append(a.arrays, builder.Build(fmt.Sprintf("%s.SA[%d]", a.name, i)))
 	}
+	a.fitCaches()
+}
+
+// fitCaches gives the caches of shader arrays what their builder has no options for.
+func (a *assembly) fitCaches() {
+	for _, component := range a.simulation.Components() {
+		if !strings.HasPrefix(component.Name(), a.name+".SA[") {
+			continue
+		}
+		switch each := component.(type) {
+		case *writearound.Comp:
+			fitWays(each, a.l1, a.l1Ways)
+		case *writethrough.Comp:
+			if strings.HasSuffix(each.Name(), ".L1ICache") {
+				fitLatency(each, a.codeLatency)
+			} else {
+				fitWays(each, scalarNbytes, a.scalarWays)
+				fitLatency(each, a.scalarLatency)
+			}
+		}
+	}
+}
+
+// fitWays divides a cache of so many bytes into sets.
+func fitWays(of any, nbytes, ways int) {
+	made := reflect.ValueOf(cache.NewDirectory(nbytes/(ways*lineNbytes), ways, lineNbytes, cache.NewLRUVictimFinder()))
+	inside(of, "directory").Set(made)
+	inside(inside(of, "controlStage").Interface(), "directory").Set(made)
+	inside(of, "wayAssociativity").SetInt(int64(ways))
+}
+
+// fitLatency has each bank of a cache take so many cycles.
+func fitLatency(of sim.Component, cycles int) {
+	stages := inside(of, "bankStages")
+	for i := range stages.Len() {
+		stage := stages.Index(i).Interface()
+		made := pipelining.MakeBuilder().WithPipelineWidth(int(inside(stage, "numReqPerCycle").Int())).
+			WithNumStage(cycles).WithCyclePerStage(1).
+			WithPostPipelineBuffer(inside(stage, "postPipelineBuf").Interface().(sim.Buffer)).
+			Build(fmt.Sprintf("%s.Bank[%d].Pipeline", of.Name(), i))
+		inside(stage, "pipeline").Set(reflect.ValueOf(made))
+	}
 }
 
 func (a *assembly) addMemory(storage *mem.Storage) {
@@ -115,7 +163,7 @@ func (a *assembly) addMemory(storage *mem.Storage) {
 
 func (a *assembly) addL2() {
 	builder := writeback.MakeBuilder().WithEngine(a.simulation.GetEngine()).WithFreq(a.frequency).
-		WithLog2BlockSize(log2Line).WithWayAssociativity(l2Ways).WithByteSize(uint64(a.hardware.l2 / a.banks)).
+		WithLog2BlockSize(log2Line).WithWayAssociativity(a.l2Ways).WithByteSize(uint64(a.hardware.l2 / a.banks)).
 		WithNumMSHREntry(a.l2MSHRs).WithNumReqPerCycle(a.l2Requests).WithBankLatency(a.l2Latency).
 		WithDirectoryLatency(a.l2Directory).WithMaxInflightFetch(a.l2InFlight).WithMaxInflightEviction(a.l2InFlight)
 	for i := range a.banks {

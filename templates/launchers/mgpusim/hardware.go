@@ -14,29 +14,33 @@ import (
 const (
 	simds        = 4 // of a compute unit
 	lineNbytes   = 64
-	ldsGranule   = 256 // bytes, in which LDS is given to work-groups
-	registerUnit = 4   // vector registers, in which they are given to wavefronts
-	l1Ways       = 4
-	l2Ways       = 16
+	ldsGranule   = 256      // bytes, in which LDS is given to work-groups
+	registerUnit = 4        // vector registers, in which they are given to wavefronts
+	scalarNbytes = 16 << 10 // of a cache of scalars
 	kib          = 1 << 10
 	mib          = 1 << 20
 )
 
 // hardware is a GPU of the timing model.
 type hardware struct {
-	units       int // compute units
-	ofArray     int // of them in a shader array; they share the caches of scalars and instructions
-	wavefronts  int // that a SIMD unit holds
-	registers   int // vector registers of a SIMD unit, of 64 lanes
-	lds         int // bytes of a compute unit
-	l1          int // bytes of a compute unit's
-	l1Latency   int // cycles of a bank
-	l2          int // bytes of all banks
-	l2Latency   int // cycles of a bank
-	banks       int // of L2, each with a memory controller
-	dramLatency int // cycles of a controller; of a bank's pipeline, where rows are modelled
-	frequency   sim.Freq
-	part        int // what it is of the GPU: 8 is an eighth
+	units         int // compute units
+	ofArray       int // of them in a shader array; they share the caches of scalars and instructions
+	wavefronts    int // that a SIMD unit holds
+	registers     int // vector registers of a SIMD unit, of 64 lanes
+	lds           int // bytes of a compute unit
+	l1            int // bytes of a compute unit's
+	l1Ways        int
+	l1Latency     int // cycles of a bank
+	scalarWays    int // of the cache of scalars, which the units of a shader array share
+	scalarLatency int
+	codeLatency   int // of their cache of instructions
+	l2            int // bytes of all banks
+	l2Ways        int
+	l2Latency     int // cycles of a bank
+	banks         int // of L2, each with a memory controller
+	dramLatency   int // cycles of a controller; of a bank's pipeline, where rows are modelled
+	frequency     sim.Freq
+	part          int // what it is of the GPU: 8 is an eighth
 
 	fixed
 }
@@ -85,12 +89,15 @@ var models = map[string]hardware{
 func newHardware(gpu, list string) hardware {
 	h := models[gpu]
 	h.part = 1
+	h.l1Ways, h.l2Ways, h.scalarWays, h.scalarLatency, h.codeLatency = 4, 16, 4, 1, 1
 	arrays := false
 	for _, each := range strings.FieldsFunc(list, func(c rune) bool { return c == ',' }) {
 		name, text, _ := strings.Cut(each, "=")
 		counts := map[string]*int{
 			"num_compute_units": &h.units, "cu_per_sa": &h.ofArray, "wfs_per_simd": &h.wavefronts,
 			"vreg_file_size": &h.registers, "lds_size": &h.lds, "tcp_size": &h.l1, "tcp_latency": &h.l1Latency,
+			"tcp_assoc": &h.l1Ways, "tcc_assoc": &h.l2Ways, "scalar_assoc": &h.scalarWays,
+			"scalar_latency": &h.scalarLatency, "sqc_latency": &h.codeLatency,
 			"tcc_size": &h.l2, "tcc_latency": &h.l2Latency, "num_tccs": &h.banks, "dram_latency": &h.dramLatency,
 		}
 		value := quantity(name, text)
@@ -147,12 +154,26 @@ func (h hardware) check() {
 	}{
 		{"lds_size", h.lds, ldsGranule},
 		{"vreg_file_size", h.registers, registerUnit},
-		{"tcp_size", h.l1, l1Ways * lineNbytes},
-		{"tcc_size", h.l2, l2Ways * lineNbytes * h.banks},
+		{"tcp_size", h.l1, lineNbytes},
+		{"tcc_size", h.l2, lineNbytes * h.banks},
 	}
 	for _, each := range sizes {
 		if each.size%each.least != 0 || each.size == 0 {
 			fail(exitUsage, "%s is %d; write a multiple of %d", each.name, each.size, each.least)
+		}
+	}
+	caches := []struct {
+		name, size   string
+		nbytes, ways int
+	}{
+		{"tcp_assoc", "tcp_size", h.l1, h.l1Ways},
+		{"tcc_assoc", "a bank of L2 (tcc_size / num_tccs)", h.l2 / h.banks, h.l2Ways},
+		{"scalar_assoc", "the cache of scalars", scalarNbytes, h.scalarWays},
+	}
+	for _, each := range caches {
+		if each.nbytes%(each.ways*lineNbytes) != 0 {
+			fail(exitUsage, "%s is %d, and %s, of %d bytes, has no whole number of sets of so many lines of %d; change one of "+
+				"them", each.name, each.ways, each.size, each.nbytes, lineNbytes)
 		}
 	}
 }

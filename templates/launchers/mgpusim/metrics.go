@@ -64,7 +64,9 @@ const (
 	dramWrites
 	dramReadBytes
 	dramWrittenBytes
-	cuCycles // from here on, row() fills them in
+	dramReadCycles // from here on, row() fills them in
+	dramWriteCycles
+	cuCycles
 	cuActiveCycles
 	wavefrontSlotCycles
 	wavefrontCycles
@@ -85,6 +87,7 @@ var metricNames = [metrics]string{
 	"l1_instruction_hits", "l1_instruction_misses", "l1_instruction_mshr_hits",
 	"l2_hits", "l2_misses", "l2_mshr_hits",
 	"dram_reads", "dram_writes", "dram_read_bytes", "dram_written_bytes",
+	"dram_read_cycles", "dram_write_cycles",
 	"cu_cycles", "cu_active_cycles", "wavefront_slot_cycles", "wavefront_cycles",
 	"stall_wait_cycles", "stall_barrier_cycles", "stall_other_cycles",
 }
@@ -128,20 +131,21 @@ func (r *row) add(other row) {
 type recorder struct {
 	engine    sim.TimeTeller
 	frequency sim.Freq
-	active    map[string]bool // launches between their start and their end
-	launches  int             // that have started
-	ended     atomic.Int32    // launches
-	tally                     // of all that run
-	watched   *watched        // nil: one launch runs at a time
-	seen      *seen           // of a sample of the launch; nil: all of it runs
-	units     int             // of the timing model, in all GPUs
-	slots     int             // for wavefronts, in a unit
-	wavefront *emu.Wavefront  // that executed last, and where it was then
+	active    map[string]bool  // launches between their start and their end
+	requests  map[string]timed // at controllers of the DRAM
+	launches  int              // that have started
+	ended     atomic.Int32     // launches
+	tally                      // of all that run
+	watched   *watched         // nil: one launch runs at a time
+	seen      *seen            // of a sample of the launch; nil: all of it runs
+	units     int              // of the timing model, in all GPUs
+	slots     int              // for wavefronts, in a unit
+	wavefront *emu.Wavefront   // that executed last, and where it was then
 	pc        uint64
 }
 
 func newRecorder(s *simulation.Simulation, d *driver.Driver) *recorder {
-	r := &recorder{engine: s.GetEngine(), active: map[string]bool{}}
+	r := &recorder{engine: s.GetEngine(), active: map[string]bool{}, requests: map[string]timed{}}
 	tracing.CollectTrace(d, &launchTracer{recorder: r})
 	for _, component := range s.Components() {
 		switch c := component.(type) {
@@ -209,6 +213,7 @@ func (r *recorder) countCycles(cycles uint64) {
 	active := r.cycles(r.times[activeUnit])
 	r.counts[cuCycles] = cycles * uint64(r.units)
 	r.counts[cuActiveCycles] = active
+	r.counts[dramReadCycles], r.counts[dramWriteCycles] = r.cycles(r.times[atReads]), r.cycles(r.times[atWrites])
 	r.counts[wavefrontSlotCycles] = active * uint64(r.slots)
 	r.countWaits(&r.tally)
 }
@@ -357,6 +362,11 @@ func (t *launchTracer) EndTask(task tracing.Task) {
 	if t.active[task.ID] {
 		delete(t.active, task.ID)
 		t.end = t.engine.CurrentTime()
+		if len(t.active) == 0 {
+			for id := range t.requests { // what is on its way counts as long as the launch runs
+				t.answered(id)
+			}
+		}
 		if t.watched != nil {
 			t.watched.byCommand[task.ID].end = t.end
 			t.watched.ended(task.ID)
@@ -365,7 +375,7 @@ func (t *launchTracer) EndTask(task tracing.Task) {
 	}
 }
 
-// span is a time that is added up over wavefronts, or over units.
+// span is a time that is added up over wavefronts, units, or requests.
 type span int
 
 const (
@@ -373,6 +383,8 @@ const (
 	atWait                 // wavefronts in s_waitcnt
 	atBarrier              // and in s_barrier
 	activeUnit             // units with a wavefront
+	atReads                // reads at controllers of the DRAM
+	atWrites               // and writes
 	spans
 )
 
@@ -467,7 +479,21 @@ func (t *cacheTracer) StepTask(task tracing.Task) {
 	}
 }
 
-// memoryTracer sees the requests that reach a DRAM controller.
+// timed is a request whose time counts.
+type timed struct {
+	of    span
+	since sim.VTimeInSec
+}
+
+// answered ends the time of a request.
+func (r *recorder) answered(id string) {
+	if ended, found := r.requests[id]; found {
+		delete(r.requests, id)
+		r.times[ended.of] += r.engine.CurrentTime() - ended.since
+	}
+}
+
+// memoryTracer sees the requests that reach a DRAM controller, and their answers.
 type memoryTracer struct {
 	ignore
 	*recorder
@@ -481,11 +507,15 @@ func (t *memoryTracer) StartTask(task tracing.Task) {
 	case *mem.ReadReq:
 		t.counts[dramReads]++
 		t.counts[dramReadBytes] += request.AccessByteSize
+		t.requests[task.ID] = timed{atReads, t.engine.CurrentTime()}
 	case *mem.WriteReq:
 		t.counts[dramWrites]++
 		t.counts[dramWrittenBytes] += uint64(len(request.Data))
+		t.requests[task.ID] = timed{atWrites, t.engine.CurrentTime()}
 	}
 }
+
+func (t *memoryTracer) EndTask(task tracing.Task) { t.answered(task.ID) }
 
 // table is launches.csv: the emulator knows no time, no caches and no DRAM. Columns of the
 // all-reduce are there only if some step has one, and empty for the others.
