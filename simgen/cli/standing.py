@@ -101,7 +101,7 @@ def show_bundle(path: Path, as_json: bool, verbose: bool) -> None:
 
 
 def _heading(bundle: Bundle) -> str:
-    """ "lenet5: a bundle of lenet5.dnnmark (n=4; pass fwd), seed 0, by simgen 0.1.0"."""
+    """ "lenet5: a bundle of lenet5.dnnmark (n=4; pass fwd), seed 0, by simgen 0.2.0"."""
     from simgen.ask.build import BuildChoices
     from simgen.bundle import recipe
     from simgen.errors import UsageError

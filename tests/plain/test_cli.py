@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import json
 import os
 import re
 import shlex
@@ -19,8 +20,11 @@ from command_line import CUDA, ROOT, fails, process
 from handmade import BOTH, build, lowered_text, run_by_hand
 
 from simgen import __version__
+from simgen.bundle import folder as bundles
+from simgen.bundle import results
 from simgen.cli import main, precompute
 from simgen.compile import cache as caches
+from simgen.targets.cuda import Cuda
 
 
 def wrong(tensors):
@@ -146,6 +150,14 @@ def test_the_help_of_all_commands_names_the_exit_codes(simgen):
 
 def test_the_version_is_one_word(simgen):
     assert simgen("--version").out == f"simgen {__version__}\n"
+
+
+def test_bundles_and_results_name_the_version(simgen, tmp_path):
+    assert simgen(f"build softmax_fwd {CUDA} -o b").code == 0
+    assert json.loads((tmp_path / "b/manifest.json").read_text())["simgen"] == __version__
+    made = bundles.load(tmp_path / "b")
+    left = results.collect(made, Cuda(), run_by_hand(made))
+    assert left.provenance["simgen"] == __version__
 
 
 # ------------------------------------------------------------------ pipes, terminals, signals
