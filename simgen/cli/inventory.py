@@ -529,11 +529,11 @@ def cache_pack(output: Path | None) -> None:
 
     root = output or caches.precomputed_root()
     own = root.resolve() == caches.precomputed_root().resolve()
-    kept = lambda path: own or any(caches.entries(path))  # noqa: E731
-    outputs.check(root, "cache", kept)
+    if own:
+        outputs.outside(root)
+    else:  # marked first: what is stopped goes on
+        outputs.folder(root, "cache", lambda path: any(caches.entries(path)))
     made = precompute.pack(root)
-    if not own:
-        outputs.folder(root, "cache", kept)
     print(f"{root}: {present.many(len(made), 'entry', 'entries')}")
 
 

@@ -165,11 +165,18 @@ def atomic_folder(path: Path, *, new: bool = False) -> Iterator[Path]:
 
 @contextlib.contextmanager
 def scratch_folder(kind: str, home: Path | None = None) -> Iterator[Path]:
-    """An empty folder in `home`, or where temporary files lie; it is gone when the block ends."""
+    """An empty folder in `home`, or where temporary files lie; it is gone when the block ends.
+
+    An OSError that tells no file tells `home`.
+    """
     home = home or Path(tempfile.gettempdir())
     _sweep(home)
-    with tempfile.TemporaryDirectory(prefix=_mine(f"{SCRATCH}{kind}-"), dir=home) as made:
-        yield Path(made)
+    try:
+        with tempfile.TemporaryDirectory(prefix=_mine(f"{SCRATCH}{kind}-"), dir=home) as made:
+            yield Path(made)
+    except OSError as error:
+        error.filename = error.filename or str(home)
+        raise
 
 
 def _mine(first: str) -> str:

@@ -109,7 +109,7 @@ def test_doctor_tells_of_a_cache_that_cannot_be_written(simgen, tmp_path, monkey
 def test_a_set_that_cannot_be_written_is_no_success(simgen, tmp_path, monkeypatch):
     monkeypatch.setattr(precompute, "build_all", lambda builder: {"ab" * 32})
     done = simgen("cache pack -o /proc/simgen")
-    fails(done, 2, "/proc/simgen: cannot be written; choose another folder")
+    fails(done, 2, "/proc/simgen: No such file or directory; check the path and its permissions")
 
 
 # ------------------------------------------------------------------ help

@@ -49,6 +49,13 @@ def test_a_full_disk_is_told_with_the_name_of_the_folder(tmp_path, name):
     assert [str(p.relative_to(tmp_path)) for p in tmp_path.rglob("*")] == ["traces", "traces/old"]
 
 
+def test_where_temporary_files_find_no_room_is_told(tmp_path):
+    with pytest.raises(OSError, match="No space left") as caught, scratch_folder("x", tmp_path):
+        full()
+    assert caught.value.filename == str(tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_place_that_cannot_be_written_is_told_with_the_name_of_the_file(tmp_path, monkeypatch):
     def refuse(dir, prefix):
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), f"{dir}/{prefix}x")
