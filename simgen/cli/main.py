@@ -9,8 +9,10 @@ import contextlib
 import io
 import logging
 import os
+import signal
 import stat
 import sys
+import threading
 from typing import TYPE_CHECKING
 
 import click
@@ -96,6 +98,7 @@ def main() -> None:
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")  # a path may be no text
     errors.end_by_signals()
+    sys.unraisablehook = _again
     logging.basicConfig(format="simgen: %(message)s")
     with _one_line_errors():
         code = cli.main(prog_name="simgen", standalone_mode=False)
@@ -141,6 +144,21 @@ def _one_line_errors() -> Iterator[None]:
         if "-v" in sys.argv or "--verbose" in sys.argv:
             raise
         _fail(f"bug: {type(error).__name__}: {error}; run again with -v and report it", 1)
+
+
+def _again(ignored: sys.UnraisableHookArgs) -> None:
+    """A signal that comes while Python cleans up is ignored there; it comes once more."""
+    error = ignored.exc_value
+    if isinstance(error, KeyboardInterrupt):
+        number = signal.SIGINT
+    elif isinstance(error, SystemExit) and error.code in [128 + each for each in errors.ENDING]:
+        number = signal.Signals(int(error.code) - 128)
+    else:
+        sys.__unraisablehook__(ignored)
+        return
+    timer = threading.Timer(0.01, os.kill, (os.getpid(), number))
+    timer.daemon = True
+    timer.start()
 
 
 def _unnamed() -> str:

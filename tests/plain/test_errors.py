@@ -6,6 +6,8 @@ import errno
 import os
 import re
 import socket
+import subprocess
+import sys
 
 import click
 import pytest
@@ -194,3 +196,23 @@ def test_output_on_a_full_disk_is_told_as_that(tmp_path, monkeypatch):
         finally:
             os.dup2(before, 1)
             os.close(before)
+
+
+@pytest.mark.parametrize(("name", "code"), [("SIGINT", 130), ("SIGTERM", 143), ("SIGHUP", 129)])
+def test_a_signal_that_comes_while_python_cleans_up_is_not_lost(name, code):
+    program = f"""
+import signal, time, weakref
+from simgen.cli import main
+class Held: pass
+def command(**_):
+    held = Held()
+    kept = weakref.ref(held, lambda _: signal.raise_signal(signal.{name}))
+    del held
+    time.sleep(60)
+main.cli.main = command
+signal.signal(signal.SIGINT, signal.default_int_handler)
+main.main()
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.returncode == code
+    assert done.stderr == ("simgen: error: interrupted\n" if code == 130 else "")
