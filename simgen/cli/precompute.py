@@ -42,7 +42,7 @@ def pack(root: Path) -> set[str]:
         raise store.unwritten
     for entry in list(cache.entries(root)):
         if entry.digest not in used:
-            shutil.rmtree(entry.path)
+            shutil.rmtree(entry.path, ignore_errors=True)  # another one may do the same
     return used
 
 
