@@ -211,7 +211,9 @@ class Process:
             out = slave
 
         def before() -> None:
-            signal.signal(signal.SIGINT, signal.SIG_DFL)  # ignored in a shell's background
+            # Ignored in a shell's background, and by nohup.
+            for each in (signal.SIGINT, signal.SIGHUP, signal.SIGTERM):
+                signal.signal(each, signal.SIG_DFL)
             if terminal:
                 ioctl(1, termios.TIOCSCTTY, 0)
 
