@@ -102,13 +102,13 @@ def test_what_has_no_time_is_not_sampled(bundle):
     ("said", "options"),
     [
         (
-            "--scale-model 3: a GPU of 120 compute units and 16 banks .* up to 16",
+            "scale_model 3: a GPU of 120 compute units and 16 banks .* up to 16",
             {"scale_model": 3},
         ),
-        ("--scale-model 16: a GPU of 8 .* up to 8", {"scale_model": 16, "num_compute_units": 8}),
-        ("--scale-model 65: .* up to 16", {"scale_model": 65}),
-        ("--scale-model 1: write a whole number, 2 or more", {"scale_model": 1}),
-        ("--scale-model: it is a sample by itself", {"scale_model": 2, "sample": 0.1}),
+        ("scale_model 16: a GPU of 8 .* up to 8", {"scale_model": 16, "num_compute_units": 8}),
+        ("scale_model 65: .* up to 16", {"scale_model": 65}),
+        ("scale_model '1': write a whole number, 2 or more", {"scale_model": 1}),
+        ("scale_model: it is a sample by itself", {"scale_model": 2, "sample": 0.1}),
     ],
 )
 def test_a_part_that_is_none(bundle, said, options):
