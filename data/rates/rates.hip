@@ -38,7 +38,7 @@ extern "C" __global__ void multiply_add(float* made, float factor, int rounds)
 #pragma unroll 1
   for (int i = 0; i < rounds; ++i) {
 #pragma unroll
-    for (int k = 0; k < 32; ++k) sum = fmaf(sum, factor, 1.0f);
+    for (int k = 0; k < 32; ++k) sum = sum * factor + 1.0f;
   }
   made[item] += sum + item;
 }
