@@ -102,6 +102,8 @@ class _Range:
         right = near | (values == reference) | np.isnan(reference) | (infinite & same_sign)
         lost = (values == 0) & (np.abs(reference) >= FLUSHED)
         mask = ~right | lost
+        if not self._log:  # then what a finite number differs by is no more than its last rounding
+            mask &= lost | ~np.isfinite(values)
         if not mask.any() and not large.any():
             return None
         return Beyond(mask, self._cause(sizes[large]), values, large)

@@ -29,7 +29,7 @@ def example(name: str, form: roles.Roles) -> str:
 
 def _operand(name: str, operand: roles.Operand, low: int) -> str:
     if operand.role == "i":
-        return "0x1"
+        return "sc1" if name.startswith("buffer_") else "0x1"
     if operand.role == "o":
         return "s[2:3]"
     scalar = name.startswith("s_") or operand.lane_mask
