@@ -6,7 +6,7 @@ import signal
 
 
 def main() -> None:
-    """Entry point. An interruption waits until modules are loaded; Python would tell a traceback."""
+    """Entry point. An interruption waits until modules are loaded, or Python tells a traceback."""
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     from simgen.cli import main as commands
 

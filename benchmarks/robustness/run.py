@@ -263,7 +263,7 @@ def kill(choice: random.Random, base: Path, _: Path) -> str:
     said = f"{how} of {name}"
     try:
         code = started.wait(commands.LIMIT)
-        if "Traceback" not in started.said() or "simgen" in started.said():  # of Python's start
+        if "Traceback" not in started.said() or "/cli/" in started.said():  # Python's start
             commands.check_words(code, started.said(), (*TOLD, *ENDINGS))
         commands.no_orphans()
         replaced = name == "build replaces"
