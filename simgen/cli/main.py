@@ -101,6 +101,7 @@ def main() -> None:
     sys.unraisablehook = _again
     logging.basicConfig(format="simgen: %(message)s")
     with _one_line_errors():
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})  # see simgen/__main__.py
         code = cli.main(prog_name="simgen", standalone_mode=False)
         sys.stdout.flush()
         sys.exit(code if isinstance(code, int) else 0)

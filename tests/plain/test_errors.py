@@ -8,6 +8,7 @@ import re
 import socket
 import subprocess
 import sys
+from pathlib import Path
 
 import click
 import pytest
@@ -19,6 +20,7 @@ from simgen.cli import inventory, main
 from simgen.errors import UsageError
 from simgen.storage import files, locks
 
+ROOT = Path(__file__).resolve().parents[2]
 LONG = "x" * 100_000
 
 
@@ -218,3 +220,22 @@ main.main()
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert done.returncode == code
     assert done.stderr == ("simgen: error: interrupted\n" if code == 130 else "")
+
+
+def test_an_interruption_while_modules_are_loaded_is_told_in_one_line(tmp_path):
+    """Whatever module is met: `click` here, which simgen's own cannot do without."""
+    (tmp_path / "click.py").write_text(
+        "import signal, sys\n"
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+        "signal.raise_signal(signal.SIGINT)\n"
+        f"sys.path[:] = [each for each in sys.path if each not in ('', {str(tmp_path)!r})]\n"
+        "del sys.modules['click']\n"
+        "import click\n"
+        "sys.modules['click'] = click\n"
+    )
+    path = os.pathsep.join((str(tmp_path), str(ROOT)))
+    done = subprocess.run(
+        [sys.executable, "-m", "simgen", "list"], capture_output=True, text=True,
+        env={**os.environ, "PYTHONPATH": path}, cwd=tmp_path,
+    )  # fmt: skip
+    assert (done.returncode, done.stderr) == (130, "simgen: error: interrupted\n")
