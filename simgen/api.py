@@ -7,8 +7,8 @@
     simgen.report([bundle], "report")
 
 Each call does what the command of the same name does, with the same checks. Nothing is printed:
-progress goes to callbacks, and what goes wrong is an exception of `simgen.errors` with the message
-of the command, in which options have their names here (`rate`, where the command has `--rate`).
+progress goes to callbacks, and what goes wrong is an exception of `simgen.errors` with the
+command's message. It names an option as the argument here is named (`rate`, not `--rate`).
 """
 
 from __future__ import annotations

@@ -87,7 +87,12 @@ class _Range:
     _log: dict[str, str] = field(default_factory=dict)
 
     def beyond(
-        self, port: str, reference: NDArray[np.float64], bound: NDArray[np.float64], part: slice
+        self,
+        port: str,
+        dtype: DType,
+        reference: NDArray[np.float64],
+        bound: NDArray[np.float64],
+        part: slice,
     ) -> Beyond | None:
         values = self._found.get(port)
         if values is None or values.size != reference.size:
@@ -96,14 +101,15 @@ class _Range:
         sizes = self._sizes[port].reshape(-1)[part]
         with np.errstate(all="ignore"):
             large = sizes - np.abs(reference) >= DType.F32.overflow  # without the result itself
-            near = np.abs(values - reference) <= bound
+            # `values` are not rounded to the port's type.
+            stored = np.abs(reference) * dtype.roundoff
+            stored = stored + (dtype.vanishing if dtype.is_float else 0.5)
+            near = np.abs(values - reference) <= bound + stored
             infinite = np.isinf(values) & (np.abs(reference) >= DType.F32.overflow)
             same_sign = np.sign(values) == np.sign(reference)
         right = near | (values == reference) | np.isnan(reference) | (infinite & same_sign)
         lost = (values == 0) & (np.abs(reference) >= FLUSHED)
         mask = ~right | lost
-        if not self._log:  # then what a finite number differs by is no more than its last rounding
-            mask &= lost | ~np.isfinite(values)
         if not mask.any() and not large.any():
             return None
         return Beyond(mask, self._cause(sizes[large]), values, large)
@@ -352,19 +358,20 @@ def _compare(
             bound = bound + bounds[1][part] + np.abs(apart)
             spread = both(spread, other) if spread and other else None
         kept = None if mask is None else mask[part]
-        beyond = partial(_beyond, port, expected, references, part)
+        beyond = partial(_beyond, port, into.dtype, expected, references, part)
         into.add(start + at, values[0][part], theirs, reference, bound, spread, apart, kept, beyond)
 
 
 def _beyond(
     port: str,
+    dtype: DType,
     expected: Sequence[Expected],
     references: Sequence[NDArray[np.float64]],
     part: slice,
 ) -> Beyond | None:
     """What is out of range in one result, or in one of two."""
     found = [
-        around.beyond(port, reference, each[port][1].reshape(-1), part)
+        around.beyond(port, dtype, reference, each[port][1].reshape(-1), part)
         for each, reference in zip(expected, references, strict=True)
         if (around := each[port][3])
     ]
