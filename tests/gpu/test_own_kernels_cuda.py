@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import importlib.util
 from typing import TYPE_CHECKING
 
 import own_native
 import pytest
 
 import simgen
+from simgen.targets.cuda import Cuda
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 pytestmark = pytest.mark.gpu
+
+if importlib.util.find_spec("cupy") is None or Cuda().needs.missing():
+    pytest.skip("no CuPy or no NVIDIA GPU on this machine", allow_module_level=True)
 
 
 @pytest.mark.parametrize(("name", "suffix"), own_native.CASES)
