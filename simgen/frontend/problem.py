@@ -64,6 +64,11 @@ class Problem:
     parameters: Mapping[str, ModelTensor] | None = field(default=None, compare=False, repr=False)
 
 
+# Programs of DNNMark: dnnmark_test_fwd_softmax is softmax_fwd.
+DNNMARK_PROGRAM = re.compile(r"\A(?:dnnmark_)?test_(fwd|bwd)_(\w+)\Z")
+GEM5_LINE = re.compile(r"(?:^|[\s/])apu_se\.py(?:\s|$)")  # of a line that starts gem5
+
+
 def built_in() -> dict[str, str]:
     """Names of the workloads that need no file -> what they are. Only those that can be built."""
     found = {
@@ -121,7 +126,12 @@ def find(
         typed = bool(line) or bool(re.search(r"[:,]\s*type\s*=", word))
         made = _from_operation(found, listed, settings, passes, dtype, typed=typed)
         return replace(made, notes=(*made.notes, *table.notes(word))) if line else made
-    kind, direction = _split(word)
+    if GEM5_LINE.search(word):
+        raise UsageError(
+            f"workload {printable(word)}: a command line of gem5; simgen show LINE says which "
+            "commands of simgen do the same"
+        )
+    kind, direction = _split(DNNMARK_PROGRAM.sub(r"\2_\1", word))
     if kind:
         if passes and tuple(passes) != (Pass(direction),):
             raise UsageError(f"{PASSES}: {word} is pass {direction} already; leave {PASSES} out")
