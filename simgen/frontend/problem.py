@@ -64,6 +64,9 @@ class Problem:
     parameters: Mapping[str, ModelTensor] | None = field(default=None, compare=False, repr=False)
 
 
+# As DNNMark's own programs have them: its convolutions have neither groups nor biases.
+DNNMARK_NETWORKS = {"alexnet_dnnmark": "alexnet", "vgg_dnnmark": "vgg16"}
+LACKING_IN_DNNMARK = re.compile(r"^\s*(?:bias|group)\s*=.*\n", re.MULTILINE)
 # Programs of DNNMark: dnnmark_test_fwd_softmax is softmax_fwd.
 DNNMARK_PROGRAM = re.compile(r"\A(?:dnnmark_)?test_(fwd|bwd)_(\w+)\Z")
 GEM5_LINE = re.compile(r"(?:^|[\s/])apu_se\.py(?:\s|$)")  # of a line that starts gem5
@@ -76,7 +79,11 @@ def built_in() -> dict[str, str]:
         for kind, layer in sorted(LAYERS.items())
         for direction in passes_of(layer)
     }
-    return found | {name: f"network, {name}.dnnmark" for name in networks()}
+    own = {
+        name: f"network, {base}.dnnmark without groups and biases"
+        for name, base in DNNMARK_NETWORKS.items()
+    }
+    return found | {name: f"network, {name}.dnnmark" for name in networks()} | own
 
 
 def networks() -> dict[str, str]:
@@ -119,6 +126,10 @@ def find(
     network = resources.folder("data") / f"{word}.dnnmark"
     if re.fullmatch(r"\w+", word) and network.is_file():
         return replace(_from_file(network, settings, passes or usual), dtype=dtype)
+    if base := DNNMARK_NETWORKS.get(word):
+        text = (resources.folder("data") / f"{base}.dnnmark").read_text("utf-8")
+        content = config.parse(LACKING_IN_DNNMARK.sub("", text), word, dict(settings))
+        return replace(_of_config(word, content, settings, passes or usual), dtype=dtype)
     listed = deepbench.find(word)
     line = None if listed else table.read(word)
     found = listed.operation if listed else line or operation.read(word)

@@ -110,3 +110,23 @@ def test_a_program_of_dnnmark_is_a_workload(program, kind, direction):
     found = problem.find(program, (), None)
     assert [str(each) for each in found.passes] == [direction]
     assert found.config.sections == problem.find(f"{kind}_{direction}", (), None).config.sections
+
+
+def test_networks_of_dnnmark_have_neither_groups_nor_biases(simgen):
+    """The second convolution of its AlexNet has 896 million operations (ICPE'18, Table 1)."""
+    for name in problem.DNNMARK_NETWORKS:
+        found = problem.find(name, (), None)
+        keys = {each.key for section in found.config.sections for each in section.entries}
+        assert not keys & {"bias", "group"}
+    shown = json.loads(simgen("show alexnet_dnnmark --json").out)
+    (conv2,) = [each for each in shown["work"] if each["layer"] == "conv2"]
+    assert round(conv2["flops"] / 1e6) == 896
+
+
+@pytest.mark.parametrize("name", sorted(problem.DNNMARK_NETWORKS))
+def test_they_go_with_dnnmark_s_own_programs(simgen, tmp_path, name):
+    done = simgen(
+        "build", name, "--pass", "fwd,bwd", "--target", "gem5-se", "--launcher", "dnnmark",
+        "-o", str(tmp_path / "b"), "--quiet",
+    )  # fmt: skip
+    assert done.code == 0, done.err

@@ -621,7 +621,7 @@ def test_a_network_of_halves_needs_no_instruction_that_gem5_lacks(builder: Build
     ("log", "told"),
     [
         ("simgen: option: --chiplet-topo=ring\napu_se.py: error: unrecognized arguments: "
-         "--chiplet-topo=ring", "this gem5 has no option --chiplet-topo=ring, which the run passes"),
+         "--chiplet-topo=ring", "this gem5 has no option --chiplet-topo=ring, which the run"),
         ("simgen: option: --mem-size=1GiB\napu_se.py: error: unrecognized arguments: --tcp-size=1",
          "apu_se.py does not take the options (--tcp-size=1); build for your gem5"),
         ("apu_se.py: error: the following arguments are required: --chiplet-topo",

@@ -122,7 +122,7 @@ def explained(log: str, first: tuple[tuple[str, str], ...]) -> str | None:
 
 
 def _unrecognised(log: str) -> tuple[tuple[str, str], ...]:
-    """What to say of options that apu_se.py does not know: the run passes them on, or the bundle."""
+    """What to say of options that apu_se.py does not know."""
     match = re.search(r"unrecognized arguments: (.+)", log)
     if not match:
         return ()
