@@ -2,6 +2,6 @@
 and only this room prints.
 
 May import: ask, bisect, bundle, check, compile, conform, exports, tensors, errors, frontend, ir,
-layers, lint, machine, metrics, rates, running, storage, studies, study, targets, workflow,
-workload.
+layers, lint, machine, metrics, rates, resources, running, storage, studies, study, targets,
+workflow, workload.
 """

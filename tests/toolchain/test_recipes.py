@@ -22,6 +22,7 @@ pytestmark = pytest.mark.skipif(
 )
 ROOT = Path(__file__).resolve().parents[2]
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+PER_LAYER = ("layers", "launch_geometry", "kernel_constants", "exactness", "render")
 NAMED = re.compile(r"`((?:simgen|templates|tests)/[\w./-]+)`:\n\n\Z")  # right before a block
 
 
@@ -37,11 +38,10 @@ def copied(place: Path) -> Path:
     return root
 
 
-def done(page: str, root: Path, place: Path) -> tuple[list[str], list[str]]:
-    """(the files that a recipe names, what its commands printed); an error where one fails."""
-    text = (ROOT / "docs" / page).read_text()
+def shell(text: str, root: Path, place: Path) -> str:
+    """What commands print that are given in `place`, with the sources in `root`."""
     commands = place / "bin"
-    commands.mkdir()
+    commands.mkdir(exist_ok=True)
     for name, words in (("python", ""), ("simgen", "-m simgen ")):
         program = commands / name
         program.write_text(f'#!/bin/sh\nexec {sys.executable} {words}"$@"\n')
@@ -54,7 +54,16 @@ def done(page: str, root: Path, place: Path) -> tuple[list[str], list[str]]:
         "PYTEST_ADDOPTS": "",  # those of this run are not the page's
         "SIMGEN_CACHE_DIR": str(place / "cache"),
     }
-    (place / "tests").symlink_to(root / "tests")
+    run = subprocess.run(
+        ["sh", "-ec", text], cwd=place, env=environment, capture_output=True, text=True, timeout=120
+    )
+    assert run.returncode == 0, run.stdout + run.stderr
+    return run.stdout
+
+
+def done(page: str, root: Path, place: Path) -> tuple[list[str], list[str]]:
+    """(the files that a recipe names, what its commands printed); an error where one fails."""
+    text = (ROOT / "docs" / page).read_text()
     files, printed = [], []
     for block in BLOCK.finditer(text):
         named = NAMED.search(text[: block.start()])
@@ -64,26 +73,21 @@ def done(page: str, root: Path, place: Path) -> tuple[list[str], list[str]]:
             path.write_text(old + block[2])
             files.append(named[1])
         elif block[1] == "sh":
-            run = subprocess.run(
-                ["sh", "-ec", block[2]],
-                cwd=place, env=environment, capture_output=True, text=True, timeout=120,
-            )  # fmt: skip
-            assert run.returncode == 0, run.stdout + run.stderr
-            printed.append(run.stdout)
+            printed.append(shell(block[2], root, place))
     return files, printed
 
 
-def test_a_layer_is_added_as_its_page_says(tmp_path: Path) -> None:
-    files, (printed,) = done("adding-a-layer.md", copied(tmp_path), tmp_path)
-    assert files == [
-        "simgen/layers/scale.py",
-        "templates/kernels/scale.hip",
-        "templates/kernels/constants/scale.h",
-        "simgen/layers/__init__.py",
-        "tests/plain/test_layers.py",
-    ]
+def test_a_new_layer_runs_as_its_page_says_and_keeps_the_contract(tmp_path: Path) -> None:
+    """`.ci/layer` has the tests that concern all layers together, too."""
+    root = copied(tmp_path)
+    _, (printed,) = done("adding-a-layer.md", root, tmp_path)
+    assert "next: .ci/layer square" in printed
     assert "1 result, 1 tensor: all right" in printed
-    assert re.search(r"^[1-9]\d* passed", printed, re.MULTILINE)
+    plain = " ".join(f"plain/test_{name}.py" for name in PER_LAYER)
+    chosen = f"-k 'square and not squared' {plain} toolchain/test_contract.py"
+    words = f"cd {root}/tests; python -m pytest -q -p no:cacheprovider {chosen}"
+    tested = shell(words, root, tmp_path)
+    assert re.search(r"^[1-9]\d* passed", tested, re.MULTILINE)
 
 
 def test_a_target_is_added_as_its_page_says(tmp_path: Path) -> None:
