@@ -178,7 +178,8 @@ def _inlined(folder: str, name: str, done: set[str]) -> Iterator[tuple[str, bool
     done.add(name)
     path = resources.folder("templates") / folder / name
     if not path.is_file():
-        raise SourceError(f"templates/{folder}/{name}: a kernel includes it, and it is not there")
+        fact = "a kernel includes it, and it is not there"
+        raise SourceError(f"templates/{folder}/{name}: {fact}; write it, or correct its name")
     text = _ONCE.sub("", path.read_text())
     end = 0
     for found in _INCLUDE.finditer(text):

@@ -158,7 +158,8 @@ def test_every_kernel_template_is_used(template):
     package = Path(simgen.__file__).parent
     kernels = resources.folder("templates") / "kernels"
     users = [*package.rglob("*.py"), *(p for p in kernels.glob("*.*") if p.name != template)]
-    assert any(names(path.read_text(), template) for path in users)
+    rule = "no layer names it as docs/adding-a-layer.md says under Rules for names"
+    assert any(names(path.read_text(), template) for path in users), rule
 
 
 def names(text: str, template: str) -> bool:

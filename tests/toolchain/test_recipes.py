@@ -90,6 +90,36 @@ def test_a_new_layer_runs_as_its_page_says_and_keeps_the_contract(tmp_path: Path
     assert re.search(r"^[1-9]\d* passed", tested, re.MULTILINE)
 
 
+MISTAKES = [  # in the layer (py) or a kernel (hip), and what is said of it
+    ("hip", "(x[at] * x[at])", "fabsf(x[at])",
+     "templates/kernels/square_fwd.hip:10: use of undeclared identifier 'fabsf'; known: absolute"),
+    ("hip", "x[at]);", "x[at])", "templates/kernels/square_fwd.hip:10: expected ';'"),
+    ("hip", "constants/square.h", "constants/sqare.h",
+     "templates/kernels/constants/sqare.h: a kernel includes it, and it is not there; write it"),
+    ("py", ', ("size", x.size)', ",", "p1 has no constant size; Kernel(...) of"),
+    ("py", '= ("x", "y")', '= ("x", "z")',
+     "simgen.layers.square: a launch names port 'z', which the pass lacks; known: x, y"),
+    ("py", 'kind = "square"', 'kind = "add"', "simgen.layers.square: kind 'add' is that of "),
+    ("py", "BLOCK, constants", "BLOK, constants", "simgen/layers/square.py:68: bug: NameError: "),
+]  # fmt: skip
+
+
+def test_a_mistake_is_told_with_its_place(tmp_path: Path) -> None:
+    """What a contributor may do to the layer: place, fact and cure, and no traceback."""
+    root = copied(tmp_path)
+    shell("simgen new layer square", root, tmp_path)
+    files = {"py": "simgen/layers/square.py", "hip": "templates/kernels/square_fwd.hip"}
+    for suffix, old, new, said in MISTAKES:
+        path = root / files[suffix]
+        text = path.read_text()
+        assert old in text
+        path.write_text(text.replace(old, new))
+        printed = shell("simgen build square_fwd -t host --set n=2 2>&1 || true", root, tmp_path)
+        assert printed.startswith("simgen: error: "), printed
+        assert said in printed
+        path.write_text(text)
+
+
 def test_a_target_is_added_as_its_page_says(tmp_path: Path) -> None:
     files, (printed,) = done("adding-a-target.md", copied(tmp_path), tmp_path)
     assert files == [
