@@ -12,14 +12,14 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from simgen import resources
 from simgen.bundle import outputs
-from simgen.compile import render
 from simgen.errors import DamagedError, MissingError, UsageError, printable
 from simgen.frontend import problem
 from simgen.frontend.settings import GENERAL
+from simgen.ground import resources
+from simgen.ground.storage.files import write_atomic
+from simgen.kernels import render
 from simgen.layers import LAYERS
-from simgen.storage.files import write_atomic
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -13,8 +13,8 @@ import pytest
 from command_line import fails
 from handmade import tree
 
-from simgen import resources
 from simgen.cli import layer_files
+from simgen.ground import resources
 
 ROOT = resources.folder("templates").parent
 PRELUDE = ("common.h", "host.h")

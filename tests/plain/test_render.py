@@ -14,11 +14,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import simgen
-from simgen import resources
-from simgen.compile import render
 from simgen.errors import SourceError
 from simgen.frontend import problem
-from simgen.ir import Kernel, Pass
+from simgen.ground import resources
+from simgen.ground.ir import Kernel, Pass
+from simgen.kernels import render
 from simgen.layers.activation import ActivationMode
 from simgen.layers.softmax import SoftmaxAlgo
 
