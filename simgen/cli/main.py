@@ -20,23 +20,6 @@ from typing import TYPE_CHECKING
 import click
 
 from simgen import __version__, errors
-from simgen.cli import (
-    bisecting,
-    comparing,
-    conforming,
-    creating,
-    exporting,
-    inventory,
-    legalising,
-    linting,
-    miopen,
-    pipeline,
-    rating,
-    standing,
-    studying,
-    sweep_files,
-    synthesising,
-)
 from simgen.cli.options import Commands
 from simgen.errors import SimgenError, did_you_mean
 
@@ -65,32 +48,33 @@ def cli() -> None:
     """
 
 
-inventory.cache.add_command(miopen.miopen)
-for command in (
-    pipeline.build,
-    pipeline.run,
-    sweep_files.sweep,
-    sweep_files.collect,
-    comparing.diff,
-    comparing.report,
-    bisecting.bisect,
-    exporting.export,
-    studying.study,
-    synthesising.synthesise,
-    synthesising.score,
-    standing.status,
-    linting.lint,
-    legalising.legalise,
-    creating.new,
-    conforming.conform,
-    rating.rates,
-    inventory.show,
-    inventory.list_,
-    inventory.data,
-    inventory.cache,
-    inventory.doctor,
-):
-    cli.add_command(command)
+# In the order of the help: where each lies, a function of the same name in a module of this room.
+# None: another package has it.
+COMMANDS = {
+    "build": "pipeline",
+    "run": "pipeline",
+    "sweep": "sweep_files",
+    "collect": "sweep_files",
+    "diff": "comparing",
+    "report": "comparing",
+    "bisect": None,
+    "export": "exporting",
+    "study": "studying",
+    "synthesise": "synthesising",
+    "score": "synthesising",
+    "status": "standing",
+    "lint": "linting",
+    "legalise": "legalising",
+    "new": "creating",
+    "conform": None,
+    "rates": "rating",
+    "show": "inventory",
+    "list": "inventory",
+    "data": "inventory",
+    "cache": "inventory",
+    "doctor": "inventory",
+}
+cli.below = COMMANDS
 
 
 def main() -> None:
@@ -123,8 +107,9 @@ def _one_line_errors() -> Iterator[None]:
         message, cure = error.format_message().rstrip("."), "see --help"
         if isinstance(error, click.NoSuchOption):  # which each version of click words otherwise
             message = f"No such option: {error.option_name}"
-            if error.possibilities:
-                cure = did_you_mean(error.option_name, error.possibilities)
+            passed = _passed_on(error)
+            if passed or error.possibilities:
+                cure = passed or did_you_mean(error.option_name, error.possibilities or ())
         _fail(f"{place}{message}; {cure}", 2)
     except (KeyboardInterrupt, click.Abort):
         # Python ends `-m simgen` by the signal all the same where it met text that was executed, as
@@ -156,6 +141,16 @@ def _raised(error: Exception) -> str:
     lines = traceback.extract_tb(error.__traceback__)
     own = [line for line in lines if Path(line.filename).is_relative_to(PACKAGE)]
     return f"{Path(own[-1].filename).relative_to(PACKAGE.parent)}:{own[-1].lineno}"
+
+
+def _passed_on(error: click.NoSuchOption) -> str:
+    """How `run` passes an option on to a target's own program; empty: it does not."""
+    if error.ctx is None or error.ctx.command.name != "run":
+        return ""
+    from simgen.running import runs
+    from simgen.targets import TARGETS
+
+    return runs.passing(error.option_name, TARGETS.values())
 
 
 def _again(ignored: sys.UnraisableHookArgs) -> None:
