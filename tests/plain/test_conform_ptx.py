@@ -389,3 +389,27 @@ def test_what_ends_a_machine_does_not_end_the_probe(tmp_path: Path):
     assert table["ends"] == sorted([REFUSES, ENDS, LACKS, HANGS])
     assert set(table["edges"]) == {"xor.b32"}
     assert page.rows(whole)["manual"].startswith("NVIDIA, Parallel Thread Execution")
+
+
+def test_a_loop_with_two_ends_adds_up_the_numbers_before_its_end():
+    """5 and 0 + 1 + ... + (rounds - 1); 1000 more where twelve rounds are the end."""
+    (form,) = (each for each in catalogue("sm_70") if each.what == "loop with two ends")
+    given = values.tuples(form.signature)
+    (found,) = form.answers(given)
+    last = given[0, 0] & 15
+    rounds = np.minimum(last + 1, 12)
+    right = 5 + rounds * (rounds - 1) // 2 + np.where(last >= 12, 1000, 0)
+    assert set(last.tolist()) == set(range(16))
+    assert (found.expected.value == right).all()
+
+
+def test_loads_are_of_variables_in_the_state_space_that_they_name():
+    """The manual, "State Spaces": an address of one space is that of a variable declared in it."""
+    count = 0
+    for form in catalogue("sm_70"):
+        space = re.match(r"ld\.(shared|local|const)\.", form.text)
+        if space and form.instruction.family.startswith("ld"):
+            count += 1
+            declared = " ".join((*form.variables, *form.constants))
+            assert re.findall(r"\.(shared|local|const) ", declared) == [space[1]], form.text
+    assert count > 20

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
-from simgen_examine.conform import assembly, bundling, lint_table
+from simgen.targets.gem5.se import Gem5Se
+from simgen.targets.roles import File
+from simgen_examine.conform import assembly, bundling, lint_table, values
 from simgen_examine.conform.catalogue import catalogue
 from simgen_examine.conform.description import SEQUENCE
+from simgen_examine.conform.forms import forms
 from simgen_examine.conform.judging import Found, judged
 from simgen_examine.conform.page import MOST_LINES, Told, reproducer
 
@@ -51,3 +56,29 @@ def test_what_a_quotient_is_made_of_comes_before_it():
     at = lines.index(form.text)
     assert sum(line.startswith("v_div_scale_f64") for line in lines[:at]) == 2
     assert lines[at - 1].startswith(".Lfrom")
+
+
+def test_a_probe_gives_scalar_forms_rows_and_vector_forms_columns(tmp_path, monkeypatch):
+    """A vector form's sources lie word by word, each over all lanes; a scalar form's sources lie
+    beside each other, in 8 words. Programs may be executed, and other files may not."""
+    made = SimpleNamespace(places=())
+    monkeypatch.setattr(assembly, "assembled", lambda *_: made)
+    found = list(forms("gfx902"))
+    vector = next(form for form in found if form.mnemonic == "v_add_u32_e32")
+    scalar = next(form for form in found if form.mnemonic == "s_add_u32" and form.scalar)
+    probed = bundling.batched([(vector,), (scalar,)], "gfx902")
+    words = values.tuples(vector.signature)
+    first = probed.given[: words.size].view(np.uint32).reshape(words.shape)
+    assert (first == words).all()
+    words = values.tuples(scalar.signature)
+    rows = probed.given[first.size :].view(np.uint32).reshape(-1, 8)
+    assert (rows[:, 0] == words[0, 0]).all()
+    assert (rows[:, 2] == words[1, 0]).all()
+    assert (rows[:, 4] == (np.arange(len(rows)) % 3 == 0)).all()
+
+    package = SimpleNamespace(
+        folder=lambda job, builder: {"run.sh": File(b"run", executable=True), "data": File(b"0")}
+    )
+    bundling.write(tmp_path, probed, Gem5Se(), {}, package)
+    held = {each.name: each.stat().st_mode & 0o100 for each in (tmp_path / "gem5-se").iterdir()}
+    assert held == {"run.sh": 0o100, "data": 0, "probe.json": 0}

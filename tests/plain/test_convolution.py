@@ -12,12 +12,13 @@ from hypothesis import strategies as st
 
 from simgen.errors import ConfigError
 from simgen.frontend import config, network
-from simgen.ground.ir import Pass, TensorSpec
+from simgen.ground.ir import DType, Pass, TensorSpec
 from simgen.ground.machine import named
 from simgen.layers.conv import algorithms, direct
 from simgen.layers.conv.algorithms import Algorithm, ConvAlgo, DataAlgo, Unknown
 from simgen.layers.conv.convolution import Convolution
 from simgen.layers.conv.geometry import Geometry, to_image, to_result
+from simgen.workload import lowering
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -336,3 +337,26 @@ def test_a_preference_is_not_above_an_algorithm_that_is_asked_for() -> None:
                 for value in ("no_workspace", "fastest")
             }
             assert len(lowered) == 1
+
+
+@pytest.mark.parametrize(("width", "together"), [(8, 4), (7, 1)])
+def test_windows_are_moved_by_fours_where_lines_are_whole_fours(width: int, together: int) -> None:
+    """Of 3 x 3 x 4 rows of 2 x 6 x width pixels, each work-item moves so many, 256 in a group."""
+    entries = [("num_output", "8"), ("kernel_size", "3"), ("pad", "1"), ("algo", "im2col")]
+    layer = Convolution.from_config([(name, value, "") for name, value in entries])
+    found = layer.lower((TensorSpec((2, 4, 6, width)),), F)
+    assert dict(found.kernels[0].constants)["wide"] == together
+    assert found.launches[0].grid == (-(-36 * 12 * width // (256 * together)), 1, 1)
+
+
+def test_what_is_stored_by_another_kernel_is_left_where_that_one_reads() -> None:
+    """Lines of 5 integers are no whole words: sums of 32 bits come first."""
+    text = "[Convolution]\nn=1\nc=4\nh=5\nw=5\nnum_output=3\nkernel_size=3\npad=1\n"
+    scales = "algo=implicit_gemm\nx_scale=.05\nw_scale=.01\ny_scale=.25\n"
+    parsed = config.parse(f"[DNNMark]\nrun_mode=standalone\n{text}{scales}", "net.dnnmark")
+    made = lowering.lower(network.resolve(parsed, dtype="i8"), "net", (F,), 0)
+    first, second = made.launches
+    assert first.args[-1] == second.args[0]
+    between = made.buffer(second.args[0])
+    assert (between.spec.dtype, between.spec.size) == (DType.I32, 75)
+    assert made.buffer(second.args[-1]).spec.dtype is DType.I8

@@ -11,6 +11,7 @@ from command_line import fails
 
 import simgen as api
 from simgen.frontend import deepbench, operation
+from simgen.frontend.drivers.deepbench_programs import DeepBenchPrograms
 from simgen.ground import resources
 from simgen.ground.ir import Pass
 
@@ -108,3 +109,10 @@ def test_show_says_what_the_problem_is(simgen):
     )
     notes = simgen("show deepbench/gemm/17 --json").json()["notes"]
     assert "by columns, as in BLAS" in notes[1]
+
+
+def test_sides_that_lie_transposed_are_0_and_1_in_a_line_for_its_programs():
+    """By gemm_bench.cu: M, N and K, then whether a and b are transposed."""
+    given = {"m": "32", "n": "16", "k": "8", "ta": "0", "tb": "1", "beta": "1", "type": "f16"}
+    made = operation.FAMILIES["gemm"].read(given.items(), "gemm")
+    assert DeepBenchPrograms().lines(made) == ["gemm_bench inference half 32 16 8 0 1"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +14,8 @@ from hypothesis import strategies as st
 
 import simgen.layers  # noqa: F401  fills LAYERS
 from simgen.frontend import config
-from simgen.ground.ir import OpCount, Pass, TensorSpec
+from simgen.ground.ir import DType, OpCount, Pass, TensorSpec
+from simgen.layers.add import Add
 from simgen.layers.base import COMMON_KEYS, LAYERS, Layer
 from simgen.layers.bypass import Bypass
 from simgen.layers.conv.convolution import ConvMode, Convolution
@@ -324,3 +326,26 @@ def test_words_that_a_table_lacks_are_named():
     for port in ("labels", "samples"):
         found = layer.fault({"labels": right, "samples": right, port: wrong}, inputs)
         assert found == f"{port}[0, 1] is 10; write 0 to 9"
+
+
+def test_sums_count_elements_and_copies_count_words():
+    """Of 2 x 3 x 4 x 5 = 120 elements of 16 bits, 60 words of 32 bits."""
+    x = TensorSpec((2, 3, 4, 5), DType.table["f16"])
+    for direction, size in ((F, 120), (B, 60)):
+        (kernel,) = made(Add).lower((x, x), direction).kernels
+        assert dict(kernel.constants)["size"] == size
+
+
+def test_a_share_of_one_gpu_has_the_plain_name():
+    x = (TensorSpec((2, 3, 4, 5)),)
+    names = [replace(made(SquaredError), gpus=gpus).lower(x, B).kernels[0].name for gpus in (1, 2)]
+    assert names == ["squared_error_bwd_120", "squared_error_bwd_120_of2"]
+
+
+def test_a_window_of_one_pixel_has_no_neighbours():
+    """Its gradient needs no sum over other windows: one kernel, and nothing in between."""
+    layer, x = made(LRN, lrn_mode="within_channel", local_size=1), TensorSpec((2, 3, 4, 4))
+    assert len(layer.lower((x,), B).kernels) == 1
+    assert [port.name for port in layer.ports((x,), B)] == ["x", "dy", "dx"]
+    other = made(LRN, lrn_mode="within_channel", local_size=2)
+    assert len(other.lower((x,), B).kernels) == 2

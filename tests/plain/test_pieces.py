@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
+from concurrent.futures import Future
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -11,6 +12,7 @@ import pytest
 from command_line import CUDA, fails
 from handmade import BOTH, lowered
 
+from simgen.errors import RefusedError, RunError
 from simgen.running import pieces as running
 from simgen.workload import costs, pieces
 from simgen.workload.pieces import Warm
@@ -187,3 +189,18 @@ def test_processes_take_the_largest_piece_that_waits(resnet, monkeypatch):
     assert sorted(ran, key=cuts.index) == cuts
     others = ran[1:]  # the first is taken as it comes
     assert others == sorted(others, key=lambda piece: (-weights[piece], cuts.index(piece)))
+
+
+def test_what_a_piece_failed_of_is_kept_and_what_is_no_failure_is_raised():
+    ended = [Future(), Future(), Future()]
+    ended[0].set_result(None)
+    ended[1].set_exception(RunError("the run\nended with exit code 7"))
+    ended[2].set_exception(RefusedError("no room"))
+    left, failed = set(ended), []
+    running._collect(left, failed, 0.0)
+    assert not left
+    assert sorted(failed) == ["no room", r"the run\nended with exit code 7"]
+    broken = Future()
+    broken.set_exception(ValueError("a mistake"))
+    with pytest.raises(ValueError, match="a mistake"):
+        running._collect({broken}, [], 0.0)

@@ -6,6 +6,7 @@ import os
 import socket
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import pytest
 
@@ -61,3 +62,25 @@ def test_what_pods_need_and_is_not_here_is_told_in_one_line(tmp_path):
         (line,) = [line for line in out.splitlines() if line.startswith("simgen: error: ")]
         assert words in line
     taken.close()
+
+
+def test_why_a_pod_ended_is_in_its_jobs_log(tmp_path, monkeypatch):
+    from simgen.running.workflow.kubernetes import __main__ as pods
+
+    reported = []
+    monkeypatch.setattr(
+        pods.plugin.Executor, "report_job_error", lambda self, job, **told: reported.append(job)
+    )
+    executor = pods.VolumeExecutor.__new__(pods.VolumeExecutor)
+    executor.ended = set()
+    said = {"its pod ended: OOMKilled": "simgen: error: its pod ended: OOMKilled\n",
+            "": "simgen: error: its pod was deleted, or its node is gone\n",
+            "sh: 1: cd: can't cd to /x": None}  # fmt: skip
+    for at, (why, right) in enumerate(said.items()):
+        log = tmp_path / f"logs/{at}.log"
+        job = SimpleNamespace(external_jobid=f"{at}", job=SimpleNamespace(log=[str(log)]))
+        executor.why = why
+        executor.report_job_error(job)
+        assert (log.read_text() if log.exists() else None) == right
+    assert len(reported) == 3
+    assert executor.ended == {"0", "1", "2"}

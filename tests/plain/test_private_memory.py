@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import re
+import struct
 
 import pytest
 
 from simgen.errors import RefusedError
+from simgen.ground.ir import Kernel, Launch, Pass, Step, Workload
 from simgen.isa.legalise import private_memory
+from simgen.targets import kernargs
 
 KERNEL = """\
 \t.type\tk,@function
@@ -107,3 +110,38 @@ def test_too_few_registers():
     )
     with pytest.raises(RefusedError, match="no register left"):
         private_memory.rewrite(text, "gfx902")
+
+
+def launched(grid: tuple[int, int, int]) -> Workload:
+    """A workload of one kernel of 64 work-items, in so many work-groups."""
+    kernel = Kernel("k", "", 64)
+    launch = Launch("k", grid, ())
+    return Workload("w", 0, (), (), (kernel,), (Step("k", Pass.FORWARD, (), (), (launch,)),), 0, 0)
+
+
+def test_kernels_that_have_private_memory_are_told_from_others(monkeypatch):
+    """A work-item's bytes are whole grains of 16, and a wavefront has 64 lanes."""
+    told = {".private_segment_fixed_size": 0, ".kernarg_segment_size": 24}
+    monkeypatch.setattr(kernargs, "metadata", lambda elf, kernel: told)
+    assert kernargs.privates(launched((1 << 20, 1, 1)), {"k": b""}) == {}
+    told[".private_segment_fixed_size"] = 64
+    most = (256 << 20) // (64 * 64)  # work-groups
+    assert kernargs.privates(launched((most, 1, 1)), {"k": b""})["k"].each == 64
+    with pytest.raises(RefusedError, match="kernel k: its work-items need 257 MiB of private"):
+        kernargs.privates(launched((most + 256, 1, 1)), {"k": b""})
+
+
+def test_hidden_arguments_are_what_a_runtime_leaves():
+    """LLVM, "Code Object V5 Metadata": work-groups in 4 bytes, extents of one in 2."""
+    planned = launched((7, 3, 1))
+    told = [
+        {".offset": at, ".size": size, ".value_kind": kind}
+        for at, size, kind in (
+            (0, 4, "hidden_block_count_x"), (4, 4, "hidden_block_count_y"),
+            (8, 4, "hidden_block_count_z"), (12, 2, "hidden_group_size_x"),
+            (14, 2, "hidden_group_size_y"), (64, 2, "hidden_grid_dims"),
+        )
+    ]  # fmt: skip
+    found = kernargs._area(planned, planned.kernels[0], planned.launches[0], told, 66, 0)
+    right = struct.pack("<IIIHH", 7, 3, 1, 64, 1) + bytes(48) + struct.pack("<H", 2)
+    assert found.content == right + bytes(128 - len(right))

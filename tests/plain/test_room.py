@@ -8,7 +8,7 @@ import pytest
 from handmade import lowered
 
 from simgen.errors import RefusedError
-from simgen.running import capacity
+from simgen.running import capacity, pieces
 from simgen.targets.gem5.se import Gem5Se
 from simgen.targets.host import Host
 
@@ -86,3 +86,13 @@ def test_a_run_that_does_not_fit_is_refused_before_it_starts(simgen, machine, mo
     assert simgen(f"build softmax_fwd {CUDA}").code == 0
     done = simgen("run softmax_fwd --on cuda")
     fails(done, 4, "cuda: it needs 5120 MiB of this machine's memory and 4096 MiB are free")
+
+
+def test_runs_side_by_side_need_the_memory_of_each(machine, monkeypatch):
+    monkeypatch.setattr(type(Host().needs), "memory_nbytes", lambda self, workload: 2 * GIB)
+    small = lowered("softmax_fwd")
+    pieces._check_memory(Host(), small, 1)
+    pieces._check_memory(Host(), small, 2)
+    fact = "host, 3 at a time: take fewer --jobs: it needs 6144 MiB of this machine's memory and"
+    with pytest.raises(RefusedError, match=fact):
+        pieces._check_memory(Host(), small, 3)

@@ -6,6 +6,8 @@ from command_line import fails
 
 from simgen.frontend import operation
 from simgen.ground.ir import Distribution, DType, Fill, TensorSpec
+from simgen.ground.machine import find
+from simgen.layers.sparse.structured_matrix import tile_of
 from simgen.tensors.random_values import generate
 
 
@@ -146,3 +148,13 @@ def test_show_says_why_scalars_multiply_with_structured_sparsity(simgen):
     assert "V_SMFMAC is not used" in simgen(f"{shown} mi300a").out
     assert "mma.sp is for k of whole 32s" in simgen(f"{shown} h200 --set k=36").out
     assert "matrix cores" not in simgen(f"{shown} mi210").out
+
+
+def test_tiles_multiply_where_rows_and_columns_are_whole():
+    """k of whole 32s (a word of positions) and n of whole 8s, and 16 rows (PTX, mma.sp)."""
+    machine = find("h200", "test")
+    for dims, whole in (
+        ((128, 128, 128), True), ((16, 8, 32), True), ((128, 128, 144), False),
+        ((128, 128, 16), False), ((128, 100, 128), False), ((15, 128, 128), False),
+    ):  # fmt: skip
+        assert (tile_of(machine, DType.table["f16"], *dims) is not None) == whole, dims

@@ -281,3 +281,10 @@ def test_a_result_within_its_bounds_may_differ(tmp_path):
         report = diff.diff(made.workload, inputs, *pair)
         assert report.passed
         assert report.verdicts[0].comparison.statistic < 0.5
+
+
+def test_the_risk_is_one_in_a_thousand_million():
+    """t = ln(2 / 1e-9) = 9 ln 10 + ln 2; for one number the limit is sqrt(1 + 2 sqrt(t) + 2 t)."""
+    t = 9 * 2.302585093 + 0.693147181
+    right = np.sqrt(1 + 2 * np.sqrt(t) + 2 * t)
+    assert statistic_limit(1, 1) == pytest.approx(right, rel=1e-6)
