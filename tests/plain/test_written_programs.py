@@ -88,3 +88,39 @@ def test_a_program_computes_what_pytorch_does(name: str, tmp_path: Path) -> None
         made.shape == expected.shape and np.allclose(made, expected, rtol=1e-4, atol=1e-5)
         for made in found
     )
+
+
+@pytest.mark.parametrize(("dim", "index"), [(0, 0), (0, 2), (0, -1), (1, 1), (1, 5), (-1, -2)])
+def test_select_scatter_replaces_one_row_or_column(dim: int, index: int, tmp_path: Path) -> None:
+    """x.select(dim, index) becomes x.select(dim, 0), by NumPy."""
+    program = told()["programs"]["narrow_write_decomposed"]["program"]
+    module = json.loads(json.dumps(program))
+    graph = module["graph_module"]["graph"]
+    x = np.array(told()["x"], np.float32)
+
+    def node(target: str, made: str, **inputs: Any) -> dict[str, Any]:
+        given = [
+            {"name": name, "arg": {"as_int" if isinstance(value, int) else "as_tensor": value}}
+            for name, value in inputs.items()
+        ]
+        outputs = [{"as_tensor": {"name": made}}]
+        return {"target": f"torch.ops.aten.{target}", "inputs": given, "outputs": outputs}
+
+    source, (last,) = {"name": "x"}, graph["outputs"]
+    made = last["as_tensor"]["name"]
+    row = graph["tensor_values"][made] | {
+        "sizes": [{"as_int": x.shape[1 - dim % 2]}], "strides": [{"as_int": 1}]
+    }  # fmt: skip
+    graph["tensor_values"] = {
+        "x": graph["tensor_values"]["x"], "row": row, made: graph["tensor_values"][made]
+    }  # fmt: skip
+    graph["nodes"] = [
+        node("select.int", "row", self=source, dim=dim, index=0),
+        node("select_scatter.default", made, self=source, src={"name": "row"}, dim=dim,
+             index=index),
+    ]  # fmt: skip
+    write(module, tmp_path / "m.pt2")
+    (found,) = by_references(tmp_path / "m.pt2", {"x": x}).values()
+    right = x.copy()
+    np.moveaxis(right, dim, 0)[index] = np.moveaxis(x, dim, 0)[0]
+    np.testing.assert_array_equal(found.reshape(x.shape), right)
