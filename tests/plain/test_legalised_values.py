@@ -326,14 +326,21 @@ def test_comparisons_of_64_bit_floats(name):
     assert wave.scalar("s[2:3]") == mask_of(DOUBLES[name](a, b))
 
 
-@pytest.mark.parametrize("kind", [np.int16, np.uint16])
-def test_comparisons_of_16_bit_integers(kind):
+@pytest.mark.parametrize("kind", [np.int16, np.uint16, np.int64, np.uint64])
+def test_comparisons_of_integers(kind):
     wave = Wavefront()
-    wave.v[1], wave.v[2] = words(5), words(6)
-    a, b = (wave.v[n].astype(np.uint16).view(kind) for n in (1, 2))
-    letter = np.dtype(kind).kind
+    for at in range(4):
+        wave.v[2 + at] = words(4 + at)
+    wave.v[5][:30] = wave.v[3][:30]
+    if kind in (np.int16, np.uint16):
+        sources = "v2, v4"
+        a, b = (wave.v[n].astype(np.uint16).view(kind) for n in (2, 4))
+    else:
+        sources = "v[2:3], v[4:5]"
+        a, b = (wave.vector(each, kind) for each in sources.split(", "))
+    suffix = f"{np.dtype(kind).kind}{8 * np.dtype(kind).itemsize}"
     for name, does in COMPARES.items():
-        wave.run(f"v_cmp_{name}_{letter}16_e64 s[2:3], v1, v2", arch="gfx803")
+        wave.run(f"v_cmp_{name}_{suffix}_e64 s[2:3], {sources}", arch="gfx803")
         assert wave.scalar("s[2:3]") == mask_of(does(a, b))
 
 
