@@ -55,8 +55,8 @@ class Hip(Target):
     run_options: ClassVar[Mapping[str, RunOption]] = launch_rows.ROUND_OPTIONS | {
         "counters": RunOption(
             "SIMGEN_COUNTERS",
-            "count what the hardware does, with rocprofv3: all launches once more for each group "
-            "of counters",
+            "hardware counters of rocprofv3, from one more run of all launches per group of "
+            "counters",
             choices=("yes", "no"),
             default="no",
         ),

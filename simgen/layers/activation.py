@@ -99,7 +99,7 @@ class Activation(Layer):
         default=6.0,
         least=1e-3,
         most=1e6,
-        text="largest value of clipped_relu",
+        text="upper limit of clipped_relu",
     )
     alpha: float = key(
         "activation_alpha", default=1.0, least=0.0, most=1e6, text="factor of exp(x) - 1 in elu"

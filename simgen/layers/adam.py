@@ -53,17 +53,21 @@ class Adam(Optimiser):
     per_sample = False  # c is one of the whole parameter
 
     beta1: float = key(
-        "beta1", default=0.9, least=0.0, most=0.999999, text="share of the first moment that stays"
+        "beta1", default=0.9, least=0.0, most=0.999999, text="decay rate of the first moment"
     )
     beta2: float = key(
-        "beta2", default=0.999, least=0.0, most=0.999999, text="the same of the second moment"
+        "beta2", default=0.999, least=0.0, most=0.999999, text="decay rate of the second moment"
     )
-    epsilon: float = key("epsilon", default=1e-8, least=1e-12, most=1.0, text="added to the root")
-    weight_decay: float = key(
-        "weight_decay", default=0.0, least=0.0, most=1.0, text="of the parameter"
+    epsilon: float = key(
+        "epsilon",
+        default=1e-8,
+        least=1e-12,
+        most=1.0,
+        text="constant added to the root, for stability",
     )
+    weight_decay: float = key("weight_decay", default=0.0, least=0.0, most=1.0, text="weight decay")
     decoupled: bool = key(
-        "decoupled", default=False, text="the decay is not in the gradient (AdamW)"
+        "decoupled", default=False, text="apply the weight decay outside the gradient (AdamW)"
     )
 
     @property

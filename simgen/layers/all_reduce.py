@@ -55,7 +55,9 @@ class AllReduce(Layer):
     needs_gpus = True
     sample: ClassVar[Mapping[str, str]] = {"n": "4", "c": "100000"}
 
-    route: Route = key("route", default=Route.RING, hint=True, text="how sums go from GPU to GPU")
+    route: Route = key(
+        "route", default=Route.RING, hint=True, text="route of the sums between GPUs"
+    )
 
     @property
     def way(self) -> str:

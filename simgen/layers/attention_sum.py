@@ -71,11 +71,18 @@ class AttentionSum(Layer):
     sample: ClassVar[Mapping[str, str]] = {"shape": "16x100"}
 
     candidates: int = key(
-        "candidates", default=10, least=1, text="words of each sample, where no layer names them"
+        "candidates",
+        default=10,
+        least=1,
+        text="candidate words per sample, if no layer provides them",
     )
-    log: bool = key("log", default=False, text="the logarithm of each sum?")
+    log: bool = key("log", default=False, text="output the logarithm of each sum")
     epsilon: float = key(
-        "epsilon", default=1e-3, least=1e-30, most=1.0, text="what log=true adds to each sum"
+        "epsilon",
+        default=1e-3,
+        least=1e-30,
+        most=1.0,
+        text="constant that log=true adds to each sum",
     )
     vocabulary: int = key(
         "vocabulary",
@@ -83,7 +90,7 @@ class AttentionSum(Layer):
         least=1,
         most=MOST_WORDS,
         hint=True,
-        text="of words that are random",
+        text="vocabulary size of random words",
     )
     zipf: float = key(
         "zipf",
@@ -91,7 +98,7 @@ class AttentionSum(Layer):
         least=0.0,
         most=STEEPEST,
         hint=True,
-        text="exponent of their frequencies",
+        text="Zipf exponent of random words",
     )
 
     def _words(self, inputs: tuple[TensorSpec, ...]) -> tuple[TensorSpec, TensorSpec]:

@@ -69,10 +69,12 @@ class Broadcast(Layer):
     any_float: ClassVar[bool] = True
     sample: ClassVar[Mapping[str, str]] = {"n": "16", "c": "64", "h": "56", "w": "56"}
 
-    operation: Pairwise = key("operation", default=Pairwise.MULTIPLY, text="what is computed")
+    operation: Pairwise = key(
+        "operation", default=Pairwise.MULTIPLY, text="operation on each pair of elements"
+    )
     operand: str = key(
         "operand", default="",
-        text="extents of x1 where previous_layer names none; 0: as x0 has it",
+        text="extents of x1 if previous_layer has no second layer; 0: as in x0",
     )  # fmt: skip
 
     def workload_inputs(self, x: TensorSpec) -> tuple[TensorSpec, ...]:

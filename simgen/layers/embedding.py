@@ -94,7 +94,7 @@ class Embedding(Layer):
         least=0.0,
         most=STEEPEST,
         hint=True,
-        text="exponent of the frequencies of words, where ids are random; 0: all alike",
+        text="Zipf exponent of random ids; 0: uniform",
     )
     type: DType = key("type", default=DType.F32, text="element type of the table")
 

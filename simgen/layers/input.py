@@ -32,7 +32,7 @@ class Input(Layer):
     sample: ClassVar[Mapping[str, str]] = {"shape": "8x128x768"}
 
     fixed: bool = key(
-        "fixed", default=False, text="whether it has no samples, so that a bare n leaves it alone"
+        "fixed", default=False, text="the input has no samples; a bare n does not change it"
     )
 
     def output(self, inputs: tuple[TensorSpec, ...]) -> TensorSpec:

@@ -68,7 +68,7 @@ class Mask(Layer):
     sample: ClassVar[Mapping[str, str]] = {"shape": "8x12x128x128"}
 
     mode: MaskMode = key(
-        "mask", default=MaskMode.CAUSAL, text="what is hidden: what comes later, or padding"
+        "mask", default=MaskMode.CAUSAL, text="hidden elements: later ones (causal), or padding"
     )
 
     @property

@@ -48,13 +48,11 @@ class SGD(Optimiser):
     section = "SGD"
     contract: ClassVar[Contract] = Contract(exact_settings=("rate=0.125",))
 
-    momentum: float = key(
-        "momentum", default=0.0, least=0.0, most=1.0, text="share of the velocity that stays"
-    )
+    momentum: float = key("momentum", default=0.0, least=0.0, most=1.0, text="momentum")
     weight_decay: float = key(
-        "weight_decay", default=0.0, least=0.0, most=1.0, text="of the parameter, in its gradient"
+        "weight_decay", default=0.0, least=0.0, most=1.0, text="weight decay, part of the gradient"
     )
-    nesterov: bool = key("nesterov", default=False, text="steps look ahead by the momentum")
+    nesterov: bool = key("nesterov", default=False, text="Nesterov momentum")
 
     @property
     def step(self) -> float:

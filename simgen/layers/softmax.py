@@ -115,7 +115,7 @@ class Softmax(Layer):
         text="over the channels of each pixel, or over a whole image",
     )
     axis: int = key(
-        "softmax_axis", default=1, text="of mode channel: 1, or another; -1 is the last"
+        "softmax_axis", default=1, text="mode channel: the axis, 1 or another; -1 is the last"
     )
 
     def view(self, shape: tuple[int, ...]) -> tuple[int, int, int]:

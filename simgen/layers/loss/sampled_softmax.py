@@ -82,12 +82,12 @@ class SampledSoftmax(Loss):
     sample: ClassVar[Mapping[str, str]] = {"shape": "4x25x64"}
 
     vocabulary: int = key(
-        "vocabulary", default=1000, least=1, most=MOST_WORDS, text="words: rows of w"
+        "vocabulary", default=1000, least=1, most=MOST_WORDS, text="vocabulary size (rows of w)"
     )
-    samples: int = key("samples", default=63, least=1, text="words that stand for all others")
+    samples: int = key("samples", default=63, least=1, text="number of sampled words")
     zipf: float = key(
         "zipf", default=1.0, least=0.0, most=STEEPEST,
-        text="exponent of the frequencies with which these are drawn",
+        text="Zipf exponent of the sampling",
     )  # fmt: skip
 
     def _rows(self, shape: tuple[int, ...]) -> int:

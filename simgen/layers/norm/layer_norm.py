@@ -83,9 +83,13 @@ class LayerNorm(Layer):
     sample: ClassVar[Mapping[str, str]] = {"shape": "8x128x768"}
 
     axis: int = key(
-        "axis", default=-1, text="the first one of a row, which goes to the end; -1 is the last"
+        "axis",
+        default=-1,
+        text="first axis of a row; the row extends to the last axis; -1 is the last",
     )
-    epsilon: float = key("epsilon", default=1e-5, least=1e-12, most=1e6, text="added to variances")
+    epsilon: float = key(
+        "epsilon", default=1e-5, least=1e-12, most=1e6, text="constant added to variances"
+    )
 
     def view(self, shape: tuple[int, ...]) -> tuple[int, int]:
         """(rows, elements of a row)."""

@@ -107,7 +107,7 @@ class Pooling(Layer):
     mode: PoolingMode = key(
         "pool_mode",
         default=PoolingMode.MAX,
-        text="the largest element of a window, or its mean, with the padding or without",
+        text="maximum of a window, or its mean with or without the padding",
     )
     kernel_h: int = key(
         "kernel_size", "kernel_size_h", default=3, least=1, text="height of a window"
@@ -130,7 +130,7 @@ class Pooling(Layer):
         "pad_behind_w", default=-1, least=-1, text="columns on its right side; -1: as on the left"
     )
     rounding: Rounding = key(
-        "round_mode", default=Rounding.CEIL, text="how the number of windows is rounded"
+        "round_mode", default=Rounding.CEIL, text="rounding of the number of windows"
     )  # Caffe's name
     zero_point: int = zero_key("")
 

@@ -79,9 +79,7 @@ class BlockCirculant(Layer):
         "num_output": "8192",
     }
 
-    num_output: int = key(
-        "num_output", default=4096, least=1, text="number of outputs of each image"
-    )
+    num_output: int = key("num_output", default=4096, least=1, text="number of outputs per image")
     block_size: int = key(
         "block_size", default=32, least=2, text="rows and columns of a circulant block"
     )
@@ -89,7 +87,7 @@ class BlockCirculant(Layer):
         "optimization",
         default=Optimization.NO,
         hint=True,
-        text="which kernels DNNMark has; here they are those of KF in any case",
+        text="DNNMark's choice of kernels; simgen always uses those of KF",
     )
 
     @property

@@ -99,11 +99,11 @@ class FullyConnected(Layer):
         "num_output": "4096",
     }
 
-    num_output: int = key(
-        "num_output", default=4096, least=1, text="number of outputs of each image"
+    num_output: int = key("num_output", default=4096, least=1, text="number of outputs per image")
+    bias: bool = key("bias", default=False, text="add a bias to each output")
+    axis: int = key(
+        "axis", default=1, text="first axis that is flattened, with all later ones; -1 is the last"
     )
-    bias: bool = key("bias", default=False, text="add a bias to each output?")
-    axis: int = key("axis", default=1, text="laid flat with all behind it; -1 is the last")
     group_size: int = packed.group_key("w")
     w_type: WeightType = key(
         "w_type",

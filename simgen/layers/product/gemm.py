@@ -120,17 +120,17 @@ class Gemm(Layer):
     m: int = key("m", default=256, least=1, text="rows of y")
     n: int = key("n", default=256, least=1, text="columns of y")
     k: int = key("k", default=256, least=1, text="length of the sums")
-    batch: int = key("batch", default=1, least=1, text="pairs of matrices")
+    batch: int = key("batch", default=1, least=1, text="number of pairs of matrices")
     type: DType = key("type", default=DType.F32, text="element type of a, b and c")
-    transa: bool = key("transa", "a_t", default=False, text="whether a lies in memory transposed")
-    transb: bool = key("transb", "b_t", default=False, text="whether b lies in memory transposed")
+    transa: bool = key("transa", "a_t", default=False, text="a is stored transposed")
+    transb: bool = key("transb", "b_t", default=False, text="b is stored transposed")
     alpha: float = key("alpha", default=1.0, least=-1e6, most=1e6, text="factor of the product")
     beta: float = key(
         "beta",
         default=0.0,
         least=-1e6,
         most=1e6,
-        text="factor of c; c is read only where it is not 0",
+        text="factor of c; c is read only if it is not 0",
     )
     a_scale: float = scale_key("a")
     a_zero_point: int = zero_key("a")

@@ -101,31 +101,34 @@ class Recurrent(Layer):
     algorithms: ClassVar[tuple[str, ...]] = (StepAlgo.STEPS, StepAlgo.PERSISTENT)
 
     cell: RecurrentCell = key(
-        "cell", default=RecurrentCell.LSTM, text="what a unit is; relu and tanh have no gates"
+        "cell", default=RecurrentCell.LSTM, text="kind of unit; relu and tanh have no gates"
     )
     hidden_size: int = key(
-        "hidden_size", default=0, least=0, text="units; 0: as many as features of the input"
+        "hidden_size",
+        default=0,
+        least=0,
+        text="number of units; 0: as many as the input has features",
     )
     input_mode: InputMode = key(
-        "input_mode", default=InputMode.LINEAR, text="whether x is multiplied by weights, or not"
+        "input_mode", default=InputMode.LINEAR, text="multiply x by weights, or use it directly"
     )
-    bias: bool = key("bias", default=True, text="add a bias to each of both products?")
-    reverse: bool = key("reverse", default=False, text="begin with the last time step?")
+    bias: bool = key("bias", default=True, text="add a bias to each of the two products")
+    reverse: bool = key("reverse", default=False, text="process time steps from last to first")
     initial_state: bool = key(
         "initial_state",
         default=False,
-        text="begin with states h0 and c0, which previous_layer names behind x, and not with zero?",
+        text="start from states h0 and c0, which previous_layer names after x, instead of zero",
     )
     final_state: bool = key(
         "final_state",
         default=False,
-        text="have the states that it ends with, hy and of an lstm cy, as outputs too?",
+        text="also output the final states: hy, and cy of an lstm",
     )
     algo: StepAlgo = key(
         "algo",
         default=StepAlgo.AUTO,
         hint=True,
-        text="whether the recurrent weights stay in LDS; auto: where a launch has many steps",
+        text="keep the recurrent weights in LDS; auto: if a launch has many steps",
     )
 
     @property

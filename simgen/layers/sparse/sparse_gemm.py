@@ -74,11 +74,9 @@ class SparseGemm(SparseProduct):
     side: int = key(
         "side", default=1, least=1, most=MOST_SIDE, text="rows and columns of a stored block"
     )
-    sparsity: float = key(
-        "sparsity", default=0.9, least=0.0, most=1.0, text="share of the elements of a that are 0"
-    )
+    sparsity: float = key("sparsity", default=0.9, least=0.0, most=1.0, text="share of zeros in a")
     nonzeros: int = key(
-        "nonzeros", default=0, least=0, text="elements of a that are stored; 0: as sparsity says"
+        "nonzeros", default=0, least=0, text="number of stored elements of a; 0: as sparsity says"
     )
     type: DType = key("type", default=DType.F32, text="element type of a and b")
 

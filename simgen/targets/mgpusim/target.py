@@ -119,7 +119,7 @@ class MGPUSim(Target):
     run_options: ClassVar[Mapping[str, RunOption]] = {
         "mode": RunOption(
             "SIMGEN_MODE",
-            "emu: what the kernels compute; timing: how long they take, too",
+            "emu: results only; timing: results and times",
             ("emu", "timing"),
             default="emu",
         ),
