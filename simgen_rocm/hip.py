@@ -64,7 +64,7 @@ class Hip(Target):
 
     own_languages: ClassVar[tuple[Language, ...]] = FOR_AMD
 
-    arch: str = setting("gfx90a", "the GPU to compile kernels for", toolchain.AMD_ARCHS)
+    arch: str = setting("gfx90a", "GPU that kernels are compiled for", toolchain.AMD_ARCHS)
     l1: str = l1_setting()
 
     @property

@@ -6,12 +6,12 @@
     c' = beta * c + (1 - beta)                                  new_c, of both betas
     y  = x - rate * (m' / c1') / (sqrt(v' / c2') + epsilon)     `decoupled`: x - rate weight_decay x
 
-m, v and c are zero before the first step. After t steps c is 1 - beta^t, the bias correction: as a
-state it goes on from step to step with one kernel for all of them, and by this formula, which
-subtracts nothing, without cancellation. c has two elements; the last work-group writes it.
+m, v and c are zero before the first step. After t steps, c is 1 - beta^t, the bias correction. As a
+state, it continues from step to step with one kernel for all steps. This formula subtracts nothing,
+so it has no cancellation. c has two elements; the last work-group writes it.
 
-With `decoupled` the decay is not in the moments (AdamW). What x, dx, y and `copy` are, stands in
-simgen/layers/optimiser.py.
+With `decoupled`, the decay is not in the moments (AdamW). simgen/layers/optimiser.py describes x,
+dx, y and `copy`.
 
 Source: Kingma and Ba, "Adam: A Method for Stochastic Optimization", 2015, algorithm 1; Loshchilov
 and Hutter, "Decoupled Weight Decay Regularization", 2019; torch.optim.Adam and AdamW.

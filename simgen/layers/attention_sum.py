@@ -1,4 +1,4 @@
-"""Attention sum: a word's probability is the attention that falls on all places where it stands.
+"""Attention sum: a word's probability is the sum of the attention at all places of the word.
 
     forward   total[n, c] = epsilon + sum of x[n, i] over the places i with
                             ids[n, i] = candidates[n, c]                     in the order of i
@@ -9,7 +9,7 @@
     x  (N, D) or (N, D, 1)      ids  (N, D) int32      candidates  (N, C) int32      y  (N, C)
 
 Without log=true, epsilon is 0. ids and candidates are the second and third tensor of
-`previous_layer`, or come from the data file, in which words follow Zipf's law.
+`previous_layer`, or come from the data file, where words follow Zipf's law.
 
 Source: Kadlec et al., "Text Understanding with the Attention Sum Reader Network", 2016, eq. 2; Cui
 et al., "Attention-over-Attention Neural Networks for Reading Comprehension", 2017, eq. 8.

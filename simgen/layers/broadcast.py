@@ -1,5 +1,5 @@
-"""Sum, difference, product or quotient of two tensors, of which one, or each, is read again along
-the axes where the other has more elements. One launch, forward only.
+"""Sum, difference, product or quotient of two tensors, each repeated along the axes where the other
+has more elements. One launch, forward only.
 
     operation   y =
     add         x0 + x1
@@ -7,7 +7,7 @@ the axes where the other has more elements. One launch, forward only.
     multiply    x0 x1
     divide      x0 / x1, by the reciprocal of x1
 
-Extents are compared from the last axis on: they are equal, or one of them is 1, or not there.
+Extents are compared from the last axis on. They are equal, or one of them is 1 or missing.
 
 Source: "Multidirectional Broadcasting" of ONNX, which is NumPy's, for Add, Sub, Mul and Div.
 """

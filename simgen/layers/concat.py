@@ -1,4 +1,4 @@
-"""Concatenation along an axis: the channels, unless the config says otherwise.
+"""Concatenation along an axis, by default the channels.
 
     forward   y = x0, x1, ... one behind the other along the axis
     backward  dx_i = the part of dy that x_i has in y

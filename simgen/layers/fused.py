@@ -4,9 +4,9 @@
     t = bn_w (s - running_mean) / sqrt(running_var + epsilon) + bn_b     with batch_norm=true
     y = activation(t)                                                    unless activation=false
 
-Statistics of the batch normalisation are given, as in inference, one for each channel. There is
-only a forward pass: a backward pass would read s and t, which are never stored. `simgen build
---fuse` puts these layers in place of the separate ones.
+Batch normalisation uses given statistics, as in inference, one per channel. There is only a forward
+pass: a backward pass would read s and t, which are never stored. `simgen build --fuse` replaces the
+separate layers by these.
 
 Source: the fusions that MIOpen calls CBNA and CBA; cudnnConvolutionBiasActivationForward.
 """

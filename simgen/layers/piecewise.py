@@ -1,4 +1,4 @@
-"""Element-wise functions of straight pieces, and x by a sigmoid, forward only.
+"""Piecewise linear functions and swish, element by element, forward only.
 
     mode           y =
     leaky_relu     x where x > 0, otherwise a x
@@ -8,7 +8,7 @@
     linear         a x + b
     swish          x / (1 + exp(-a x))
 
-a is `slope`, b is `offset`. Those of [Activation] have a backward pass too: relu and clipped_relu.
+a is `slope`, b is `offset`. relu and clipped_relu are in [Activation], with a backward pass.
 
 Source: LeakyRelu, Clip, HardSigmoid and HardSwish of ONNX; Howard et al., "Searching for
 MobileNetV3", 2019, section 5.2, where a = 1/6 and b = 1/2. Swish: Ramachandran et al., "Searching

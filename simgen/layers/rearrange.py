@@ -1,5 +1,5 @@
-"""A tensor whose elements are those of another one, at other places: axes in another order, a part,
-a frame around it, copies along an axis. One copy, forward only.
+"""Moves the elements of a tensor: axes in another order, a part, added borders, copies along an
+axis. One copy, forward only.
 
     mode       y[i, j, ...] =
     permute    x with the axes in `order`: y's axis a is x's axis order[a]
@@ -8,8 +8,8 @@ a frame around it, copies along an axis. One copy, forward only.
                `before` and `behind` elements more along each axis
     expand     x[i, 0, ...] where x has one element along the second axis, and y as many as `to` has
 
-Values with x between them have a number for each axis; in `to`, 0 is x's extent. Without them, the
-axes are reversed, and otherwise y is x.
+Values separated by x have a number for each axis; in `to`, 0 is x's extent. Without them, permute
+reverses the axes, and the other modes copy x.
 
 Source: Transpose, Slice, Pad (mode "constant") and Expand of ONNX.
 """

@@ -1,9 +1,9 @@
-"""A tensor with other extents: its elements in their order, where they lie. Nothing runs for it.
+"""A tensor with other extents and the same elements in place. Nothing runs for it.
 
     y  x with the extents `to`, as many elements
 
-Who reads y reads x, and what is its gradient is that of x. An extent 0 of `to` is that of x, and -1
-is what the others leave. Without a previous layer, y is a tensor of the data file.
+Readers of y read x, and its gradient is that of x. An extent 0 of `to` is that of x, and -1 is the
+remainder. Without a previous layer, y is a tensor of the data file.
 
 Source: Reshape of ONNX, with its 0 and -1; Flatten, Squeeze and Unsqueeze are others of it.
 """

@@ -7,9 +7,9 @@
     y = x - rate * v'                                           `nesterov`: g + momentum * v'
 
 v is the velocity, zero before the first step; without momentum there is none, and v' is g. These
-are PyTorch's formulas (torch.optim.SGD without dampening); Caffe multiplies g by the rate before it
-enters v, which is another step where the rate changes. What x, dx, y and `copy` are, stands in
-simgen/layers/optimiser.py. By default, rate / loss_scale is one constant, rounded once.
+are PyTorch's formulas (torch.optim.SGD without dampening). Caffe multiplies g by the rate before it
+enters v, which differs if the rate changes. simgen/layers/optimiser.py describes x, dx, y and
+`copy`. By default, rate / loss_scale is one constant, rounded once.
 
 Source: Robbins and Monro, "A stochastic approximation method", 1951; Polyak, "Some methods of
 speeding up the convergence of iteration methods", 1964; Sutskever et al., "On the importance of

@@ -12,13 +12,13 @@
     d, e   dilation         G      group: the sum over c runs over the C / G channels of k's group
     P = floor((H + 2 a - (R - 1) d - 1) / u) + 1, Q likewise; outside of x and y all is zero
 
-That is conv_mode "cross_correlation". "convolution" turns the filters by 180 degrees: w[k,c,r,s]
-stands for w[k, c, R-1-r, S-1-s], with the same shapes. "transpose" swaps the roles of y and dx:
-w is (C, K / G, R, S) and P = (H - 1) u + (R - 1) d + 1 - 2 a.
+This is conv_mode "cross_correlation". "convolution" turns the filters by 180 degrees: w[k,c,r,s] is
+replaced by w[k, c, R-1-r, S-1-s], with the same shapes. "transpose" swaps the roles of y and dx: w
+is (C, K / G, R, S) and P = (H - 1) u + (R - 1) d + 1 - 2 a.
 
-Of x and w of i8, y is i32, or i8 where scales are given; 8-bit floats have scales or not
-(simgen/layers/requantisation.py). With scales, a bias is in units of the sums, which y is
-x_scale w_scale / y_scale times.
+For x and w of i8, y is i32, or i8 if scales are given. 8-bit floats may have scales
+(simgen/layers/requantisation.py). With scales, a bias is in units of the sums; y is x_scale w_scale
+/ y_scale times the sums.
 
 Source: cudnnConvolutionForward and its two backward functions; "transpose" is miopenTranspose of
 MIOpen. (On AMD GPUs, DNNMark's branch develop turns "convolution" into miopenTranspose with the

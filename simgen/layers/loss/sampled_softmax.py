@@ -14,9 +14,9 @@ labels   the right word of each row, int32, the shape of x without its last axis
 samples  K words that stand for all others, the same for all rows, drawn with the frequencies
          Q(v) ~ (v + 1)^-zipf, which are those of a text's words (simgen/tensors/word_ids.py)
 
-Labels and samples come from the data file. What Q has as a constant factor is in all scores and in
-no loss. The gradient of w has no atomics: an element of it looks for its row's word among labels
-and samples, in their order, and is 0 where there is none.
+Labels and samples come from the data file. A constant factor of Q is in all scores and cancels in
+the loss. The gradient of w uses no atomics: an element looks for its row's word among labels and
+samples, in their order, and is 0 if there is none.
 
 Source: S. Jean et al., "On Using Very Large Target Vocabulary for Neural Machine Translation", ACL
 2015; Y. Bengio, J.-S. Senecal, 2008; TensorFlow's sampled_softmax_loss, with

@@ -12,10 +12,10 @@
     batchnorm_mode "per_activation"  sums over N:        M = N,      w, b, mean, ... (1, C, H, W)
     batchnorm_mode "spatial"         sums over N, H, W:  M = N H W,  w, b, mean, ... (1, C, 1, 1)
 
-With save_intermediates, forward leaves mean and r for backward, which otherwise computes them
-again. With batchnorm_statistics "running", as in inference and where a network is trained further
-with its statistics frozen, mean and var are running_mean and running_var, which are constants: dx
-is w * r * dy. With M = 1, the variance is 0, the unbiased one too.
+With save_intermediates, forward stores mean and r for backward, which otherwise computes them
+again. With batchnorm_statistics "running", mean and var are the constants running_mean and
+running_var, and dx is w * r * dy. This is used in inference, and to train a network with frozen
+statistics. With M = 1, the variance is 0, and so is the unbiased one.
 
 x, y, dx and dy have the type of the input. w, b, their gradients and all statistics are float32,
 and so are the sums.

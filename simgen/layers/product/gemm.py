@@ -11,16 +11,16 @@ All matrices are stored by rows. BLAS and DeepBench store theirs by columns, whi
 problem with the two sides exchanged: their (m, n, k, transa, transb) is (n, m, k, transb, transa)
 here.
 
-y has the element type of a. Types may differ; by itself, the layer reads `type`. Where a and b are
-i8, y and c are i32, alpha is 1 and beta 0 or 1, as cublasGemmEx has it of CUBLAS_COMPUTE_32I; there
-is only a forward pass then. With scales, y is i8 (simgen/layers/requantisation.py). 8-bit floats
-have scales, or not.
+y has the element type of a. Types may differ; alone, the layer reads `type`. If a and b are i8, y
+and c are i32, alpha is 1 and beta 0 or 1, as in cublasGemmEx with CUBLAS_COMPUTE_32I, and there is
+only a forward pass. With scales, y is i8 (simgen/layers/requantisation.py). 8-bit floats may have
+scales.
 
-Beside floats, b_type says that b has whole numbers of 8 or 4 bits, which stand for b_scale (b -
-b_zero_point); y = alpha b_scale sum of a (b - b_zero_point) + beta c then. Columns of op(B), or
-groups of group_size elements along k, may have scales of their own, in b_scales. Groups want
-transb=true, so that they lie side by side; of i4, b lies as (n, k / 2) and always has them
-(simgen/layers/product/packed.py). Such a product has only a forward pass.
+With float a, b_type selects 8- or 4-bit whole numbers for b, which represent b_scale (b -
+b_zero_point). Then y = alpha b_scale sum of a (b - b_zero_point) + beta c. Columns of op(B), or
+groups of group_size elements along k, may have their own scales, in b_scales. Groups need
+transb=true, so that their elements are adjacent. For i4, b is stored as (n, k / 2) and always has
+them (simgen/layers/product/packed.py). Such a product has only a forward pass.
 
 In a network, `previous_layer` names the tensors a and b, and c where beta is not zero. Their last
 two axes are matrices; the axes before them are the batch, the same in all. By itself, the layer

@@ -73,8 +73,7 @@ class Gem5Se(Target):
 
     arch: str = setting(
         "gfx902",
-        "the GPU to compile kernels for; the first of "
-        f"{spelled('gem5_version')}, if that has no gfx902",
+        f"GPU that kernels are compiled for; if {spelled('gem5_version')} has no gfx902, its first",
         apu_se.GPUS,
     )
     m5ops: bool = setting(False, "mark each layer and pass with m5_work_begin and m5_work_end")
