@@ -45,7 +45,7 @@ def legalise(
     has no replacement, the command is refused (exit code 4) and writes nothing.
 
     Replacements of exchanges between lanes take LDS beyond the work-group's own. For kernels that
-    access LDS, --dynamic-lds gives the end of that.
+    access LDS, pass --dynamic-lds with the bytes that launches request, 0 for none.
 
     \b
     simgen legalise kernel.co --simulator mgpusim -o kernel_mgpusim.co
