@@ -28,12 +28,13 @@ from simgen.cli.options import verbosity
 def bisect(
     bundle: Path, a: str, b: str, code: str, ulps: int, as_json: bool, quiet: bool, verbose: bool
 ) -> None:
-    """Find the first launch, instruction and lane of BUNDLE where targets A and B differ.
+    """Find the first instruction where two targets differ.
 
-    Both targets run the same code objects. simgen first replays launches, then the differing kernel
-    with its registers stored at the start of a block, then before each instruction of that block.
-    The last output is a reproducer of a few lines of assembly. Modes of MGPUSim are written
-    mgpusim:emu and mgpusim:timing. Exit code 6: the targets differ.
+    simgen finds the launch, the instruction and the lane of BUNDLE. Both targets run the same code
+    objects. simgen first replays launches, then the differing kernel with its registers stored at
+    the start of a block, then before each instruction of that block. The last output is a
+    reproducer of a few lines of assembly. Modes of MGPUSim are written mgpusim:emu and
+    mgpusim:timing. Exit code 6: the targets differ.
 
     \b
     simgen build softmax_fwd --target mgpusim --target gem5-se --arch gfx942

@@ -67,9 +67,10 @@ def conform(
     quiet: bool,
     verbose: bool,
 ) -> None:
-    """Try each instruction on a simulator, and compare each lane with the vendor's manuals.
+    """Compare single instructions with the vendor's manuals.
 
-    On cuda and gpgpusim, the instructions are PTX. A real GPU must have no wrong ones.
+    Each lane of each instruction on a simulator is compared. On cuda and gpgpusim, the instructions
+    are PTX. A real GPU must have no wrong ones.
 
     Each instruction is tried in all encodings, with modifiers, kinds of sources and special values.
     A form is `right`, `wrong`, `missing` (the simulator has no code for it), or `ends` the

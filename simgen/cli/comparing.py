@@ -92,7 +92,7 @@ def diff(
 def report(
     bundles: tuple[Path, ...], output: Path, baseline: str | None, quiet: bool, verbose: bool
 ) -> None:
-    """Report the measurements in BUNDLES, or of a sweep's STORE, side by side.
+    """Report the measurements of BUNDLES, or of a sweep's STORE.
 
     The report has all metrics of all results, by layer and pass:
 

@@ -58,7 +58,7 @@ def export(
     quiet: bool,
     verbose: bool,
 ) -> None:
-    """Write bundles and their measurements in a format of other tools.
+    """Write bundles and measurements in formats of other tools.
 
     \b
     simgen export lenet5 --as chakra --result mgpusim -o traces

@@ -58,7 +58,7 @@ def show(
     verbose: bool,
     **given: Any,
 ) -> None:
-    """Print layers, shapes, work and memory of WORKLOAD or of a bundle.
+    """Print layers, shapes, work and memory of a workload.
 
     Operations are floating-point operations and special functions. Bytes are the minimum traffic:
     each tensor is read or written once. The command lines that run the bundle are printed too. -v
@@ -202,9 +202,10 @@ def _show_json(plan: Plan, workload: Workload | None) -> dict[str, Any]:
 @click.argument("part", required=False)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def list_(what: str, part: str | None, as_json: bool) -> None:
-    """List workloads, networks, layers, targets, algorithms, machines, metrics or exports.
+    """List workloads, layers, targets, metrics and others.
 
-    The default is workloads.
+    The lists are workloads (the default), networks, layers, targets, algorithms, machines, metrics
+    and exports.
 
     `deepbench` lists DeepBench's problems. Add gemm, conv, rnn, sparse or allreduce to list one
     family.
@@ -413,7 +414,7 @@ def data(
     quiet: bool,
     verbose: bool,
 ) -> None:
-    """Write FILE: data for DNNMark's option -mmap, or samples for --data.
+    """Write data for DNNMark's option -mmap, or samples.
 
     With --bytes, FILE holds raw little-endian float32 values, uniform in [0, 1). With --like, it
     holds training data: images with classes, a text, or pairs of sentences. Labels of MNIST images
@@ -461,7 +462,7 @@ def _parse_size(text: str) -> int:
 
 @click.group(cls=Commands)
 def cache() -> None:
-    """Manage the cache of compiled kernels and programs, which builds reuse."""
+    """Manage the cache of compiled kernels and programs."""
 
 
 @cache.command(name="list")

@@ -37,7 +37,7 @@ def legalise(
     quiet: bool,
     verbose: bool,
 ) -> None:
-    """Rewrite FILE into a code object that a simulator executes correctly.
+    """Replace instructions that a simulator lacks or gets wrong.
 
     FILE is a code object or assembly from any compiler, or a container with one code object for a
     processor that the simulator has. Kernels keep their names, arguments and metadata. Instructions

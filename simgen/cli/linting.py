@@ -42,7 +42,7 @@ def lint(
     quiet: bool,
     verbose: bool,
 ) -> None:
-    """Report instructions in FILES that a simulator lacks or executes wrongly.
+    """Report instructions that a simulator lacks or gets wrong.
 
     Files may come from any compiler: code objects, fat binaries (compressed too), HIP programs and
     libraries, static libraries, assembly, or folders of those, such as a bundle. Damaged ones are

@@ -33,12 +33,12 @@ def rates(
     verbose: bool,
     **given: Any,
 ) -> None:
-    """Measure what a simulated GPU reaches, next to its configured values.
+    """Measure the bandwidth, latency and rates of a simulated GPU.
 
-    Measured are latency and bandwidth of DRAM, both caches and LDS, the rate of multiply-adds, and
-    the cost of a launch. Each follows from two launches that differ in a count. Run options of the
-    target change the hardware. A note marks a rate that cannot be measured, or that exceeds the
-    rate of a nearer memory. -v keeps the bundle.
+    The results are printed next to configured values. Measured are latency and bandwidth of DRAM,
+    both caches and LDS, the rate of multiply-adds, and the cost of a launch. Each follows from two
+    launches that differ in a count. Run options of the target change the hardware. A note marks a
+    rate that cannot be measured, or that exceeds the rate of a nearer memory. -v keeps the bundle.
 
     \b
     simgen rates --on gem5-se

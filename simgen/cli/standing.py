@@ -27,7 +27,9 @@ HEADS = ("bundle", "result", "state", "steps", "since (UTC)", "verdict", "")
 @click.option("--watch", is_flag=True, help="Refresh each second, until nothing runs.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def status(paths: tuple[Path, ...], watch: bool, as_json: bool) -> None:
-    """Print the state of runs: not run, running, stopped, failed or finished, and diff's verdict.
+    """Print the state of runs, and the verdicts of diff.
+
+    States are not run, running, stopped, failed and finished.
 
     Arguments are bundles, or folders of bundles. [default: this folder] Runs of other processes and
     sweeps are included; so are runs on other machines if they share the folder and it has locks.

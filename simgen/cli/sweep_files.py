@@ -29,7 +29,7 @@ from simgen.errors import UsageError
 def sweep(
     spec: Path, output: Path | None, jobs: int | None, quiet: bool, verbose: bool, **given: Any
 ) -> None:
-    """Build, run, check and report the sweep that SPEC describes, as jobs.
+    """Build, run, check and report what SPEC describes, as jobs.
 
     SPEC is a TOML file with workloads, targets, and settings of builds and runs; lists are swept.
     DIR gets a Snakemake workflow with bundles, results and the report. Finished jobs are not
@@ -62,7 +62,7 @@ def sweep(
 @click.argument("folder", type=click.Path(path_type=Path), default=Path())
 @click.option("-q", "--quiet", is_flag=True, help="Print only errors.")
 def collect(folder: Path, quiet: bool) -> None:
-    """Collect the results of a sweep's FOLDER in its store, FOLDER/store.sqlite3.
+    """Collect the results of a sweep in FOLDER/store.sqlite3.
 
     The workflow collects at its end. Run `collect` earlier to see the finished points. `simgen
     report` reads the store. [default: this folder]

@@ -52,12 +52,12 @@ def synthesise(
     quiet: bool,
     verbose: bool,
 ) -> None:
-    """Write a small network with the cost profile of WORKLOADS, all weighted equally.
+    """Write a small network with the cost profile of WORKLOADS.
 
-    The network has a layer for each kind of layer in WORKLOADS. Sizes are chosen for about the same
-    shares of operations and bytes, operations per byte, and parameters. The distances reached, 0
-    to 1, are printed and stored in the file. More --operations reduce them, because small products
-    have few operations per byte.
+    All workloads have the same weight. The network has a layer for each kind of layer in WORKLOADS.
+    Sizes are chosen for about the same shares of operations and bytes, operations per byte, and
+    parameters. The distances reached, 0 to 1, are printed and stored in the file. More --operations
+    reduce them, because small products have few operations per byte.
 
     \b
     simgen synthesise alexnet resnet50 language_model -o mix.dnnmark

@@ -89,3 +89,10 @@ def test_pages_have_the_fields_words() -> None:
         for match in re.finditer(FOREIGN, block, re.IGNORECASE)
     ]
     assert not found, "\n".join(found)
+
+
+def test_the_list_of_commands_has_their_whole_first_sentences() -> None:
+    context = click.Context(main.cli)
+    found = {each: main.cli.get_command(context, each) for each in main.cli.list_commands(context)}
+    cut = [name for name, each in found.items() if each and "..." in each.get_short_help_str(64)]
+    assert not cut
