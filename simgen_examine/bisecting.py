@@ -30,8 +30,8 @@ def bisect(
 ) -> None:
     """Find the first instruction where two targets differ.
 
-    simgen finds the launch, the instruction and the lane of BUNDLE. Both targets run the same code
-    objects. simgen first replays launches, then the differing kernel with its registers stored at
+    The search finds the launch, the instruction and the lane of BUNDLE. Both targets run the same
+    code objects. The search first replays launches, then the differing kernel with its registers stored at
     the start of a block, then before each instruction of that block. The last output is a
     reproducer of a few lines of assembly. Modes of MGPUSim are written mgpusim:emu and
     mgpusim:timing. Exit code 6: the targets differ.

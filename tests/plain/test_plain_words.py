@@ -38,14 +38,14 @@ def sentences(text: str) -> Iterator[str]:
 def helps(command: click.Command, name: str) -> Iterator[tuple[str, str]]:
     """Texts of a command, of its options, and of those below it."""
     if isinstance(command, click.Group):
-        for each in command.list_commands(click.Context(command)):
-            found = command.get_command(click.Context(command), each)
+        for each in command.list_commands(click.Context(command, **main.cli.context_settings)):
+            found = command.get_command(click.Context(command, **main.cli.context_settings), each)
             assert found
             yield from helps(found, f"{name} {each}")
     for block in re.split(r"\n\s*\n", command.help or ""):
         if "\b" not in block:
             yield name, " ".join(block.split())
-    for param in command.get_params(click.Context(command)):
+    for param in command.get_params(click.Context(command, **main.cli.context_settings)):
         if isinstance(param, click.Option):
             yield f"{name} {param.opts[0]}", (param.help or "").partition(" [")[0]
 
@@ -92,7 +92,7 @@ def test_pages_have_the_fields_words() -> None:
 
 
 def test_the_list_of_commands_has_their_whole_first_sentences() -> None:
-    context = click.Context(main.cli)
+    context = click.Context(main.cli, **main.cli.context_settings)
     found = {each: main.cli.get_command(context, each) for each in main.cli.list_commands(context)}
     cut = [name for name, each in found.items() if each and "..." in each.get_short_help_str(64)]
     assert not cut
