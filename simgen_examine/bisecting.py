@@ -31,8 +31,8 @@ def bisect(
     """Find the first instruction where two targets differ.
 
     The search finds the launch, the instruction and the lane of BUNDLE. Both targets run the same
-    code objects. The search first replays launches, then the differing kernel with its registers stored at
-    the start of a block, then before each instruction of that block. The last output is a
+    code objects. The search first replays launches, then the differing kernel with its registers
+    stored at the start of a block, then before each instruction of that block. The last output is a
     reproducer of a few lines of assembly. Modes of MGPUSim are written mgpusim:emu and
     mgpusim:timing. Exit code 6: the targets differ.
 
