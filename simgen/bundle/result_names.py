@@ -12,10 +12,10 @@ import hashlib
 import re
 from typing import TYPE_CHECKING
 
-from simgen.ask.run import NONE, RunChoices
+from simgen.ask.run import NONE, RunChoices, RunCommand
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
 
 MARK = "@"  # between a target and a point
@@ -96,6 +96,13 @@ def options_of(result: str) -> dict[str, str]:
     """The options of a point by the name of its result; empty where it is of no sweep."""
     pairs = [each.partition("=") for each in result.partition(MARK)[2].split(",")]
     return {name: value for name, equals, value in pairs if equals}
+
+
+def asked(result: str, known: Collection[str]) -> RunCommand:
+    """What the name of a result says of a run by hand, of which nothing else tells; `known` are the
+    options of its target."""
+    given = options_of(result).items()
+    return RunCommand(target_of(result), options={k: v for k, v in given if k in known})
 
 
 def words_of(result: str) -> list[str]:

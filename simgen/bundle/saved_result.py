@@ -143,7 +143,7 @@ def _tensor(tensors: h5py.Group, name: str) -> SavedTensor:
     size = math.prod(found.shape)
     untouched = hdf5.whole(found, "untouched", size)
     intact = bool(hdf5.whole(found, "guard_intact", 1))
-    return SavedTensor(element_types.read(found, dtype), untouched, intact)
+    return SavedTensor(element_types.mapped(found, dtype), untouched, intact)
 
 
 def _given(group: h5py.Group) -> dict[tuple[int, str], NDArray[Any]]:
@@ -155,7 +155,7 @@ def _given(group: h5py.Group) -> dict[tuple[int, str], NDArray[Any]]:
         dtype = element_types.of(dataset)
         if not colon or not re.fullmatch(r"\d{1,9}", step, re.ASCII) or dtype is None:
             raise FormatError(f"dataset {printable(name)} is not what a step read")
-        found[int(step), tensor] = element_types.read(dataset, dtype)
+        found[int(step), tensor] = element_types.mapped(dataset, dtype)
     return found
 
 

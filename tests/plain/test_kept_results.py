@@ -76,11 +76,11 @@ def test_the_same_options_again_are_refused_and_nothing_changes(made, simgen, wo
 
 def test_a_damaged_result_is_made_again(made, simgen):
     assert simgen("run b --on cuda -q").code == 0
-    (made.path / "results/cuda/outputs.bin").write_bytes(b"")
+    (made.path / "results/cuda/results.h5").write_bytes(b"")
     fails(simgen("diff b"), 7, "changed since the run; run it again")
     done = simgen("run b --on cuda")
     assert (done.code, done.err) == (0, "")
-    assert "replaced: b/results/cuda/outputs.bin: changed since the run" in done.out
+    assert "replaced: b/results/cuda/results.h5: changed since the run" in done.out
     assert simgen("diff b -q") == Done(0, "", "")
 
 

@@ -55,7 +55,7 @@ def test_a_result_tells_where_it_comes_from(made):
     origin = collected(made).provenance
     assert set(origin) == {
         "simgen", "compiler", "config", "workload", "data", "target", "settings", "machine",
-        "options", "inputs", "gpus", "planned_for",
+        "options", "inputs", "gpus", "planned_for", "asked",
     }  # fmt: skip
     assert origin["workload"] == made.digest
     assert origin["data"] == made.manifest["data"]["id"]
