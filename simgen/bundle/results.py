@@ -118,6 +118,12 @@ class Result:
         return RunCommand.from_json(self.provenance.get(ASKED, {}))
 
     @property
+    def options(self) -> dict[str, str]:
+        """What it was asked for that is not as usual, and that its figures depend on."""
+        told = {name: str(value) for name, value in self.provenance.get("options", {}).items()}
+        return told | result_names.cut_options(self.asked)
+
+    @property
     def rounds_products(self) -> tuple[ProductRounding, ...]:
         """How the simulator that made it rounds products, as `Machine.rounds_products` has it."""
         told = self.provenance.get("rounds_products", ())

@@ -6,12 +6,14 @@ from pathlib import Path
 
 import click
 
+from simgen.ask.checks import SimulatorChoice
 from simgen.cli.options import verbosity
 
 
 @click.command()
 @click.argument("file", type=click.Path(path_type=Path, exists=True, dir_okay=False))
-@click.option("--simulator", "-s", required=True, metavar="S[@V]", help="As `simgen lint` has it.")
+@click.option(*SimulatorChoice.simulator.flags, required=True, metavar="S[@V]",
+              help="As `simgen lint` has it.")  # fmt: skip
 @click.option("--output", "-o", required=True, type=click.Path(path_type=Path, dir_okay=False),
               metavar="OUT", help="The code object to write.")  # fmt: skip
 @click.option("--arch", default="", metavar="A", help="Of assembly that names no processor.")

@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from simgen import resources
+from simgen.ask.choice import spelled
 from simgen.compile import child, toolchain
 from simgen.compile.cache import Key
 from simgen.errors import MissingError, RefusedError, UsageError, one_line
@@ -79,8 +80,8 @@ def assembly(own: OwnSource, arch: str, place: str, cache: Cache, *, matrix: boo
     """
     if arch not in ARCHS:
         raise RefusedError(
-            f"{place}: Triton compiles nothing for {arch}; build with --arch gfx942 (Triton has "
-            f"{', '.join(ARCHS)})"
+            f"{place}: Triton compiles nothing for {arch}; build with {spelled('arch')} gfx942 "
+            f"(Triton has {', '.join(ARCHS)})"
         )
     made = _compiled(own, "hip", arch, LANES, "llir", place, cache, matrix=matrix)
     assert own.triton is not None

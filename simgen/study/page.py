@@ -87,6 +87,7 @@ def rows(
                     len(bundle.workload.steps),
                     result.errors(places),
                     shortfall,
+                    result.options,
                 )
             )
     return made

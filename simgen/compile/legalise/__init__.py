@@ -5,7 +5,7 @@ simulator and each architecture, which rewritings its assembly text goes through
 here, by name, those of a target's settings (cache policy, version of code objects) too. What no
 rewriting helps is refused before anything runs.
 
-May import: errors, machine, resources, storage.
+May import: ask, errors, machine, resources, storage.
 """
 
 from __future__ import annotations

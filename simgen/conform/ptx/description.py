@@ -16,6 +16,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from simgen import resources
+from simgen.ask.checks import ConformChoices
 from simgen.conform.ptx.operation import OpcodeText, signed, width
 from simgen.errors import DamagedError, UsageError, did_you_mean
 from simgen.storage import schema
@@ -65,7 +66,7 @@ def version(arch: str) -> str:
     """
     known = machines()
     if arch not in known:
-        raise UsageError(f"--arch {arch}: {did_you_mean(arch, known)}")
+        raise UsageError(f"{ConformChoices.arch} {arch}: {did_you_mean(arch, known)}")
     return known[arch]
 
 
