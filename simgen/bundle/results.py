@@ -476,7 +476,7 @@ def _write_rest(h5: h5py.File, result: Result, workload: Workload, digests: str)
         dataset = h5["tensors"][name]
         dataset.attrs["untouched"] = output.untouched
         dataset.attrs["guard_intact"] = output.guard_intact
-    launches = h5.create_group("launches")
+    launches = h5.create_group("launches", track_order=True)
     for column, values in _columns(result, workload).items():
         launches[column] = values
         if unit := metrics.unit(column):

@@ -165,7 +165,8 @@ def _launches(table: h5py.Group) -> tuple[Mapping[str, float], ...]:
 
     count = _rows(hdf5.dataset(table, "order"))
     columns = {}
-    for name in hdf5.names(table):
+    hdf5.names(table)  # which refuses what is no name
+    for name in table:  # in the order in which they were written
         if name in TEXTS or name == "order":
             continue
         column = hdf5.dataset(table, name)
