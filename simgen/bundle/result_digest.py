@@ -2,7 +2,7 @@
 
 They are of the values that are read, not of HDF5's bytes: a dataset "digests" of results.h5,
 JSON, which is made again from what was read and compared. In a bundle, the seal has its digest
-(simgen.storage.seal).
+(simgen.ground.storage.seal).
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import hashlib
 import json
 from typing import TYPE_CHECKING, Any, Protocol
 
-from simgen import arrays
+from simgen.ground import arrays
 from simgen.tensors import pouring
 from simgen.tensors.block_io import BLOCK_NBYTES
 

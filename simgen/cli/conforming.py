@@ -62,7 +62,7 @@ def conform(
     from simgen.conform.judging import Found
     from simgen.conform.ptx import telling, trial
     from simgen.errors import MismatchError, UsageError, did_you_mean
-    from simgen.storage.files import write_atomic
+    from simgen.ground.storage.files import write_atomic
 
     context = click.get_current_context()
     if given["on"] is None:

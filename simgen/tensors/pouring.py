@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from simgen import arrays
+from simgen.ground import arrays
 from simgen.tensors.block_io import BLOCK_NBYTES, Block, BlockFile, blocks_of, for_each_block
 from simgen.tensors.digest import tree_digests
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import nvrtc
 import pytest
 
-from simgen import resources
+from simgen.ground import resources
 
 if TYPE_CHECKING:
     from pathlib import Path

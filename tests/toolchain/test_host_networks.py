@@ -7,7 +7,7 @@ from network_bundles import TRAINING, failures, run
 
 import simgen
 from simgen.bundle import results
-from simgen.ir import Pass
+from simgen.ground.ir import Pass
 from simgen.targets.host import Host
 from simgen.workload import reference
 
