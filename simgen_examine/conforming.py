@@ -1,0 +1,168 @@
+"""conform: what a build of a simulator makes of single instructions."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from simgen.ask.checks import ConformChoices
+from simgen.cli.numbers import SECONDS, number
+from simgen.cli.options import asked, asks, verbosity
+
+if TYPE_CHECKING:
+    from simgen_examine.conform.page import Told
+
+FINDINGS = "conformance"  # a folder of it
+MOST_ROWS = 60  # of the table, without --verbose
+
+
+@click.command()
+@asks(ConformChoices)
+@number(
+    "--timeout",
+    kind=SECONDS,
+    help="Seconds that a run may take; on gem5, of a processor, for a kernel [default: 120]; of "
+    "PTX, that a kernel may take [default: 10].",
+)
+@click.option("-o", "output", type=click.Path(path_type=Path, file_okay=False), metavar="DIR",
+              help="Write page.md, findings.json and a table for lint there.")  # fmt: skip
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@verbosity
+def conform(
+    timeout: float | None,
+    output: Path | None,
+    as_json: bool,
+    quiet: bool,
+    verbose: bool,
+    **given: Any,
+) -> None:
+    """Try each instruction on a simulator, and compare lane by lane with the vendor's manuals.
+
+    On cuda and gpgpusim, these are instructions of PTX. A real GPU has to have none that is wrong.
+
+    An instruction is tried in all its encodings, with modifiers, kinds of sources and special
+    values. A form is `right`, `wrong`, `missing` (the simulator has no code for it), or `ends` the
+    simulator; one that does is left out, and the others go on. Exit code 6: something is not right.
+
+    \b
+    simgen conform --on mgpusim
+    simgen conform --on mgpusim --only v_fma_f32 -v
+    simgen conform --on gem5-se --only '^v_sin_f32_e' --legalised
+    GPGPUSIM_ROOT=~/gpgpu-sim simgen conform --on gpgpusim -o findings
+    GEM5=~/gem5 simgen conform --on gem5-se -o findings
+    """
+    import re
+    import sys
+
+    from simgen.bundle import outputs
+    from simgen.errors import MismatchError, UsageError, did_you_mean
+    from simgen.ground.storage.files import write_atomic
+    from simgen_examine.conform import lint_table, page, probe
+    from simgen_examine.conform.judging import Found
+    from simgen_examine.conform.ptx import telling, trial
+
+    context = click.get_current_context()
+    if given["on"] is None:
+        raise click.MissingParameter(ctx=context, param=context.command.params[0])
+    wanted, choices = asked(ConformChoices, given), ConformChoices
+    on, mode, version = wanted.on or "", wanted.mode or "", wanted.gem5_version or ""
+    only = wanted.only or ""
+    modes = {probe.ON[1]: ("emu", "timing"), trial.GPGPUSIM: trial.MODES}.get(on, ())
+    if mode and mode not in modes:
+        raise UsageError(
+            f"{choices.mode} {mode}: "
+            + (did_you_mean(mode, modes) if modes else f"{on} has none; leave it out")
+        )
+    is_ptx = on in trial.ON
+    if is_ptx and (wanted.legalised or wanted.all):
+        part = choices.legalised if wanted.legalised else choices.all
+        raise UsageError(f"{part}: {on} has none; leave it out")
+    if version and on != probe.ON[0]:
+        raise UsageError(f"{choices.gem5_version} {version}: {on} has none; leave it out")
+    if wanted.legalised and output:
+        raise UsageError(
+            f"-o {output}: {choices.legalised} tells nothing of the simulator; leave it out"
+        )
+    if output:
+        outputs.check(output, FINDINGS)
+    if timeout is not None and timeout <= 0:
+        raise UsageError(f"--timeout {timeout:g}: write seconds, such as 120")
+    try:
+        re.compile(only)
+    except re.error as error:
+        fact = f"no regular expression ({error})"
+        raise UsageError(f"{choices.only} {only}: {fact}; correct it") from None
+
+    def tell(text: str) -> None:
+        if not quiet and not as_json:
+            print(text, file=sys.stderr, flush=True)
+
+    run: probe.Trial | trial.PtxTrial
+    if is_ptx:
+        run = trial.PtxTrial(on, wanted.arch or "", mode, timeout or 0.0, only, tell)
+    else:
+        run = probe.Trial(
+            on, wanted.arch or "", mode, version, timeout or probe.LIMIT, only, wanted.all,
+            wanted.legalised, tell,
+        )  # fmt: skip
+    found = run.findings()
+    told = page.Told(
+        run.title, run.arch_name, tuple(found), run.seconds, run.command,
+        telling.PTX if is_ptx else None,
+    )  # fmt: skip
+    if output:
+        outputs.folder(output, FINDINGS)
+        write_atomic(output / "page.md", page.text(told).encode())
+        write_atomic(
+            output / "findings.json", (json.dumps(page.rows(told), indent=1) + "\n").encode()
+        )
+        rows = lint_table.opcodes if is_ptx else lint_table.rows
+        table = rows(told, run.lint_name, run.version_name)
+        write_atomic(output / "lint.json", (json.dumps(table, indent=1) + "\n").encode())
+    if as_json:
+        print(json.dumps(page.rows(told), indent=1))
+    elif not quiet:
+        _print(told, verbose)
+    wrong = [each for each in found if each.found not in (Found.RIGHT, Found.REFUSED)]
+    if wrong:
+        counts = page.counts(found)
+        raise MismatchError(
+            f"{run.title}: {counts['wrong']} of {len(found)} forms of instructions are wrong, "
+            f"{counts['missing']} missing, and {counts['ends']} end it; -v tells of each"
+        )
+
+
+for _each in conform.params:
+    _each.required = _each.name == ConformChoices.on.name
+
+
+def _print(told: Told, verbose: bool) -> None:
+    from simgen.cli import present
+    from simgen_examine.conform import page
+
+    rows = page.table(told, verbose)
+    shown = rows if verbose else rows[:MOST_ROWS]
+    if shown:
+        heads = (
+            "instruction",
+            "finding",
+            "forms",
+            "of",
+            "first",
+            "lanes",
+            "sources",
+            "expected",
+            "found",
+        )
+        present.table(None, heads, shown)
+    if len(shown) < len(rows):
+        print(f"{len(rows) - len(shown)} more rows: -v shows them")
+    counts = page.counts(told.findings)
+    print(
+        f"{told.title}, {told.arch}: {len(told.findings)} forms: "
+        + ", ".join(f"{count} {name}" for name, count in counts.items())
+        + f"; {told.seconds:.0f} s of simulation"
+    )
