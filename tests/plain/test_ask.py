@@ -150,7 +150,7 @@ def test_words_and_json_give_the_value_back(cls):
                 assert words == ["--num-compute-units", "8", "--sim-option=--x=1",
                                  "--sim-option=--y"]  # fmt: skip
                 continue
-            command = cli.commands[COMMANDS.get(cls, "build")]
+            command = cli.all()[COMMANDS.get(cls, "build")]
             given = command.make_context("x", [*WHAT.get(cls, ["what"]), *words]).params
             known = {each.name: given[each.name] for each in choices(cls) if each.flag}
             known |= {"on": asked.on} if cls is ConformChoices else {}  # which has to be given
@@ -199,7 +199,7 @@ def test_every_option_of_the_commands_is_a_choice_or_of_a_target():
                          ("run", (RunCommand, JobChoices))):  # fmt: skip
         flags = [flag for value in values for each in choices(value) for flag in each.flags]
         assert len(flags) == len(set(flags))
-        options = [each for each in cli.commands[name].params if isinstance(each, click.Option)]
+        options = [each for each in cli.all()[name].params if isinstance(each, click.Option)]
         own = {opt for each in options for opt in (*each.opts, *each.secondary_opts)}
         assert own - {"-q", "--quiet", "-v", "--verbose"} == set(flags)
 
