@@ -102,6 +102,5 @@ def untouched(values: NDArray[Any], canary: int) -> int:
     return sum(int(np.count_nonzero(bits[at::period] == pattern[at])) for at in range(period))
 
 
-def _bytes(values: NDArray[Any]) -> NDArray[Any]:
-    found: NDArray[Any] = arrays.ascontiguousarray(values).reshape(-1).view("u1")
-    return found
+def _bytes(values: NDArray[Any]) -> Any:
+    return arrays.ascontiguousarray(values).reshape(-1).view("u1")
