@@ -7,6 +7,7 @@ import hashlib
 from collections import Counter
 
 import pytest
+from census import census
 from command_line import fails
 
 import simgen as api
@@ -69,7 +70,7 @@ def test_the_list_is_printed_by_family(simgen):
     fails(simgen("list layers conv"), 2, "layers has no parts")
 
 
-@pytest.mark.parametrize("each", EVERY[::40], ids=lambda each: each.name)
+@census("each", EVERY[::40])
 def test_every_fortieth_problem_is_planned_in_each_pass(each):
     for direction in each.passes:
         made = api.plan(each.name, passes=None if each.family == "gemm" else direction)
