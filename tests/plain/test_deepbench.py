@@ -12,9 +12,9 @@ from census import census
 from command_line import fails
 
 import simgen as api
-from simgen import resources
 from simgen.frontend import deepbench, operation
-from simgen.ir import Pass
+from simgen.ground import resources
+from simgen.ground.ir import Pass
 
 
 @cache

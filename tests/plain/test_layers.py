@@ -33,14 +33,14 @@ from layer_variants import (
 )
 from scipy import special  # what else is used of it takes long to import
 
-from simgen import resources
 from simgen.frontend import network, problem
 from simgen.frontend.config import Config
-from simgen.ir import DType, Pass
+from simgen.ground import resources
+from simgen.ground.ir import DType, Pass
+from simgen.ground.machine import NoRoomError
 from simgen.layers import LAYERS
 from simgen.layers.base import field_types
 from simgen.layers.optimiser import Optimiser
-from simgen.machine import NoRoomError
 
 if TYPE_CHECKING:
     from collections.abc import Callable

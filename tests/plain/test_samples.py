@@ -11,8 +11,8 @@ import pytest
 from census import census
 
 import simgen as package
-from simgen import resources
 from simgen.errors import UsageError
+from simgen.ground import resources
 from simgen.tensors.samples import filling, images, making, texts
 
 if TYPE_CHECKING:

@@ -21,11 +21,11 @@ from machine_code import together
 from swaps import job, workload, write
 
 from simgen.bundle import writing as bundles
-from simgen.compile import code_object, legalise, toolchain
-from simgen.compile.build import Builder
-from simgen.compile.cache import Cache
-from simgen.compile.legalise import Model
 from simgen.errors import DamagedError, RefusedError, UsageError
+from simgen.isa import code_object, legalise, toolchain
+from simgen.isa.legalise import Model
+from simgen.kernels.build import Builder
+from simgen.kernels.cache import Cache
 from simgen.targets import machine_file
 from simgen.targets.gem5 import apu_se, kfd
 from simgen.targets.gem5 import stats as gem5_stats

@@ -1,0 +1,150 @@
+"""Whole numbers that gem5 computes wrongly, in its own other instructions.
+
+* s_sext_i32_i8 and _i16 take the bit below the sign for it (`numeric_limits::digits`, which leaves
+  the sign out): of 64 they make -64
+* s_absdiff_i32 reads neither source, and gives 0
+* s_bfe_u64 and _i64 have masks of 32 bits
+* v_subbrev_co_u32_e64 has the borrow of the contrary difference
+* v_cmpx_ge_u16_e64, gt and le compare with signs
+* v_sad_u32 takes its sources for numbers with signs; v_sad_hi_u8 adds differences, not their
+  magnitudes
+* v_dot4_i32_i8, v_dot2_i32_i16, v_dot8_i32_i4 cut each product to the bits of a factor
+* v_add_u32, v_sub_u32 and v_subrev_u32 ignore clamp
+* v_med3_f32 of a NaN and two numbers gives the greater one
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from simgen.isa.legalise.assembly import is_inline, registers
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from simgen.isa.legalise.site import Site
+
+FIELD = {"s_sext_i32_i8": 8 << 16, "s_sext_i32_i16": 16 << 16}  # of s_bfe_i32
+
+
+def extended(site: Site) -> None:
+    """s_sext_i32, which leaves SCC as it is."""
+    result, x = site.item.operands
+    if not registers(x) and not is_inline(x):  # beside another literal
+        site.put("s_mov_b32", result, x)
+        x = result
+    with site.saving_scc():
+        site.put("s_bfe_i32", result, x, hex(FIELD[site.item.mnemonic]))
+
+
+def difference(site: Site) -> None:
+    """s_absdiff_i32; both set SCC where the result is not 0."""
+    result, a, b = site.item.operands
+    site.put("s_sub_i32", result, a, b)
+    site.put("s_abs_i32", result, result)
+
+
+def field(site: Site) -> None:
+    """s_bfe_u64, s_bfe_i64 of a field that is known: up to the top, and down."""
+    result, x, where = site.item.operands
+    told = site.constant(where)
+    width = (told or 0) >> 16 & 0x7F
+    if told is None or width < 32:
+        site.out.append(site.item)
+        return
+    shift = "ashr_i64" if site.item.mnemonic.endswith("i64") else "lshr_b64"
+    first = min(told & 63, 64)
+    width = min(width, 64 - first)
+    site.put("s_lshl_b64", result, x, str(64 - first - width))
+    site.put(f"s_{shift}", result, result, str(64 - width))
+
+
+def borrow(site: Site) -> None:
+    """v_subbrev_co_u32_e64: the same, with the sources in their places."""
+    result, out, a, b, into = site.item.operands
+    name = "v_subb_u32_e64" if site.gcn3 else "v_subb_co_u32_e64"
+    site.put(name, result, out, b, a, into)
+
+
+def compare(site: Site) -> None:
+    """v_cmpx of 16 bits: of 32."""
+    result, *sources = site.item.operands
+    held = []
+    for source in sources:
+        held.append(site.vgpr())
+        site.put("v_and_b32_e32", held[-1], "0xffff", site.in_vgpr(source))
+    site.put(site.item.mnemonic.replace("u16", "u32"), result, *held)
+
+
+def distance(site: Site) -> None:
+    """v_sad_u32."""
+    result, a, b, c = site.item.operands
+    a, b, c = (site.in_vgpr(each) for each in (a, b, c))
+    more, less = site.vgpr(), site.vgpr()
+    site.put("v_max_u32_e32", more, a, b)
+    site.put("v_min_u32_e32", less, a, b)
+    site.subtract(more, more, less)
+    site.add(result, more, c)
+
+
+def distances(site: Site) -> None:
+    """v_sad_hi_u8: that of the lower half, moved."""
+    result, a, b, c = site.item.operands
+    c, held = site.in_vgpr(c), site.vgpr()
+    site.put("v_sad_u8", held, a, b, "0")
+    site.put("v_lshlrev_b32_e32", held, "16", held)
+    site.add(result, held, c)
+
+
+def median(site: Site) -> None:
+    """v_med3_f32: with a NaN, the least of all."""
+    result, *sources = site.item.operands
+    a, b, c = (site.in_vgpr(each) for each in sources)
+    held, least, nan = site.vgpr(), site.vgpr(), site.sgpr_pair()[0]
+    site.put("v_med3_f32", held, a, b, c)
+    site.put("v_min3_f32", least, a, b, c)
+    site.put("v_cmp_u_f32_e64", nan, a, b)
+    site.select(held, held, least, nan)
+    site.put("v_cmp_u_f32_e64", nan, c, c)
+    site.select(result, held, least, nan)
+
+
+def saturated(site: Site) -> None:
+    """v_add_u32, v_sub_u32, v_subrev_u32 with clamp: the carry chooses the largest number, or 0."""
+    result, a, b = site.item.operands
+    made, carry = site.vgpr(), site.sgpr_pair()[0]
+    name = site.item.mnemonic.replace("_u32", "_co_u32")
+    site.put(name, made, carry, a, b)
+    site.select(result, made, "-1" if "add" in name else "0", carry)
+
+
+def products(site: Site) -> None:
+    """v_dot4_i32_i8 and the like: one product after the other."""
+    result, *sources = site.item.operands
+    if site.item.tail:
+        site.out.append(site.item)
+        return
+    a, b, total = (site.in_vgpr(each) for each in sources)
+    width = DOTS[site.item.mnemonic]
+    parts, held = (site.vgpr(), site.vgpr()), site.vgpr()
+    for at in range(0, 32, width):
+        for part, of in zip(parts, (a, b), strict=True):
+            site.put("v_bfe_i32", part, of, str(at), str(width))
+        site.put("v_mad_i32_i24", held, *parts, total)
+        total = held
+    site.put("v_mov_b32_e32", result, held)
+
+
+DOTS = {"v_dot4_i32_i8": 8, "v_dot2_i32_i16": 16, "v_dot8_i32_i4": 4}  # bits of a factor
+SATURATING = tuple(f"v_{each}_u32_e64" for each in ("add", "sub", "subrev"))
+RULES: dict[str, Callable[[Site], None]] = {
+    **dict.fromkeys(FIELD, extended),
+    "s_absdiff_i32": difference,
+    **dict.fromkeys(("s_bfe_u64", "s_bfe_i64"), field),
+    **dict.fromkeys(("v_subbrev_co_u32_e64", "v_subbrev_u32_e64"), borrow),
+    **dict.fromkeys((f"v_cmpx_{each}_u16_e64" for each in ("ge", "gt", "le")), compare),
+    **dict.fromkeys(DOTS, products),
+    "v_sad_u32": distance,
+    "v_sad_hi_u8": distances,
+    "v_med3_f32": median,
+}
