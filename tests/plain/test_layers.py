@@ -43,10 +43,11 @@ from simgen.layers.base import field_types
 from simgen.layers.optimiser import Optimiser
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from layer_variants import Array
 
+    from simgen.ground.numerics.spread import Spread
     from simgen.layers import Layer
 
 F, B = Pass.FORWARD, Pass.BACKWARD
@@ -66,18 +67,56 @@ def ports_of(layer: Layer, shape: tuple[int, ...], direction: Pass) -> tuple[dic
 
 
 @each_pass
-def test_reference_and_tolerance_have_the_shapes_of_the_written_ports(
-    variant: Variant, direction: Pass
-) -> None:
+def test_references_tolerances_and_spreads_fit_together(variant: Variant, direction: Pass) -> None:
     layer = variant.layer
     for shape in contract_shapes(layer):
-        _, written = ports_of(layer, shape, direction)
         tensors = read_tensors(layer, shape, direction)
-        for made in (layer.reference(tensors, direction), layer.tolerance(tensors, direction)):
+        references = layer.reference(tensors, direction)
+        tolerance = layer.tolerance(tensors, direction)
+        _, written = ports_of(layer, shape, direction)
+        for made in (references, tolerance):
             assert {name: a.shape for name, a in made.items()} == {
                 name: spec.shape for name, spec in written.items()
             }
             assert {a.dtype for a in made.values()} == {np.dtype(np.float64)}
+        the_spread_is_no_more_and_judges_all_that_has_a_tolerance(
+            layer.spread(tensors, direction, tolerance), tolerance
+        )
+        if shape[0] != layer.contract.cancelling_batch:
+            tolerance_is_small_and_lets_float32_pass(layer, tensors, references, tolerance)
+
+
+def the_spread_is_no_more_and_judges_all_that_has_a_tolerance(
+    found: Mapping[str, Spread], tolerance: Mapping[str, Array]
+) -> None:
+    """What has a spread of zero is not judged by it."""
+    assert found.keys() == tolerance.keys()
+    for name, bound in tolerance.items():
+        sigma = found[name].sigma
+        assert sigma.shape == bound.shape
+        assert ((sigma > 0) == (bound > 0)).all()
+        assert (sigma <= bound).all()
+
+
+def tolerance_is_small_and_lets_float32_pass(
+    layer: Layer,
+    tensors: dict[str, Array],
+    references: Mapping[str, Array],
+    tolerance: Mapping[str, Array],
+) -> None:
+    for name, bound in tolerance.items():
+        reference = references[name]
+        assert np.isfinite(bound).all()
+        assert (bound >= 0).all()
+        # Few elements may all be near zero, and have no scale.
+        if reference.size >= 64 and reference.any():
+            # A dot product may cancel: its bound goes with the sum of the absolute terms.
+            most = 1e-3 if layer.parameters or not layer.takes_input else 1e-5
+            most *= (2 if layer.spreads_errors else 1) * layer.magnifies(tensors)
+            assert bound.max() <= most * np.abs(reference).max()
+        # The result that is nearest to the reference must be accepted.
+        nearest = reference.astype(np.float32).astype(np.float64)
+        assert (np.abs(nearest - reference) <= bound).all()
 
 
 @each_pass
@@ -737,47 +776,6 @@ def test_forward_agrees_with_an_independent_implementation(variant: Variant) -> 
 
 
 # ---- Tolerance ----
-
-
-@each_pass
-def test_the_spread_is_no_more_than_the_tolerance_and_judges_all_that_has_one(
-    variant: Variant, direction: Pass
-) -> None:
-    """What has a spread of zero is not judged by it."""
-    layer = variant.layer
-    for shape in contract_shapes(layer):
-        tensors = read_tensors(layer, shape, direction)
-        tolerance = layer.tolerance(tensors, direction)
-        found = layer.spread(tensors, direction, tolerance)
-        assert found.keys() == tolerance.keys()
-        for name, bound in tolerance.items():
-            sigma = found[name].sigma
-            assert sigma.shape == bound.shape
-            assert ((sigma > 0) == (bound > 0)).all()
-            assert (sigma <= bound).all()
-
-
-@each_pass
-def test_tolerance_is_small_and_lets_float32_pass(variant: Variant, direction: Pass) -> None:
-    layer = variant.layer
-    for shape in contract_shapes(layer):
-        if shape[0] == layer.contract.cancelling_batch:
-            continue
-        tensors = read_tensors(layer, shape, direction)
-        references = layer.reference(tensors, direction)
-        for name, bound in layer.tolerance(tensors, direction).items():
-            reference = references[name]
-            assert np.isfinite(bound).all()
-            assert (bound >= 0).all()
-            # Few elements may all be near zero, and have no scale.
-            if reference.size >= 64 and reference.any():
-                # A dot product may cancel: its bound goes with the sum of the absolute terms.
-                most = 1e-3 if layer.parameters or not layer.takes_input else 1e-5
-                most *= (2 if layer.spreads_errors else 1) * layer.magnifies(tensors)
-                assert bound.max() <= most * np.abs(reference).max()
-            # The result that is nearest to the reference must be accepted.
-            nearest = reference.astype(np.float32).astype(np.float64)
-            assert (np.abs(nearest - reference) <= bound).all()
 
 
 @each_pass
