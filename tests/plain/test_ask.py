@@ -12,6 +12,7 @@ from pathlib import Path
 
 import click
 import pytest
+from census import census
 from command_line import fails
 from handmade import build, lowered
 
@@ -81,7 +82,7 @@ def in_words(each, text):
     return str(raised.value)
 
 
-@pytest.mark.parametrize(("cls", "each", "text"), WRONG, ids=[f"{e} {t!r}" for _, e, t in WRONG])
+@census("cls, each, text", WRONG)
 def test_every_refusal_is_the_same_from_python_and_from_the_shell(simgen, cls, each, text):
     words = "build softmax_fwd" if cls is BuildChoices else "run none"
     shown = in_words(each, text)
