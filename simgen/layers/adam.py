@@ -79,7 +79,7 @@ class Adam(Optimiser):
         return (replace(x, fill=small), replace(dx, fill=small), *rest)
 
     def state_ports(self, x: TensorSpec) -> tuple[Port, ...]:
-        # Of some steps: the betas' shares of the new values are small.
+        # After some steps, the betas' shares of the new values are small.
         some = Port("c", CORRECTIONS, Fill(Distribution.UNIFORM, 0.25, 0.75))
         return (*super().state_ports(x), some, Port("new_c", CORRECTIONS))
 
@@ -154,7 +154,7 @@ class Adam(Optimiser):
         error = U * (np.abs(scaled) + np.abs(g - scaled) + np.abs(g)) + 3 * TINY
         part = r1 * np.abs(g)
         of_m = r1 * error + U * (np.abs(b1 * tensors["m"]) + part + np.abs(m)) + 3 * TINY
-        # Of g^2 twice its error, and the square and its share are rounded; the rest as of m.
+        # g^2 doubles the error of g. The square and its share are rounded; the rest is as for m.
         square = r2 * g**2
         of_v = 2 * r2 * np.abs(g) * error + 2 * U * square
         of_v = of_v + U * (np.abs(v - square) + np.abs(v)) + 4 * TINY

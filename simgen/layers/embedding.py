@@ -63,7 +63,7 @@ else:
 
 F, BW = Pass.FORWARD, Pass.BACKWARD_WEIGHT
 CHUNK = 2048  # keys that a work-group sorts: 8 KiB of LDS
-KEYS = 2**32  # of 32 bits, and one that is behind all others
+KEYS = 2**32  # keys have 32 bits; this value sorts after all of them
 LARGEST = 2**30  # elements of a tensor: offsets are bytes in 32 bits
 
 

@@ -32,11 +32,11 @@ if TYPE_CHECKING:
     from simgen.layers.base import Tensors
     from simgen.layers.written import Values
 
-SIDE = 32  # of a tile that is turned in LDS
+SIDE = 32  # side of a tile that is transposed in LDS
 
 
 class Layout(StrEnum):
-    """Of images."""
+    """Order of the axes of images."""
 
     NCHW = "nchw"
     NHWC = "nhwc"

@@ -20,15 +20,15 @@ BLOCK = 256  # work-items
 HELD = 16  # elements of a feature that a work-item keeps in registers; twice as many if need be
 GROUPS_OF_UNIT = 8  # work-groups for each compute unit, that leave none idle
 WARP = 32  # AMD's compiler spills: where rows end within an access, each has a mask of its own
-# Of 16 bits, that a work-item has of a short row: so many loads are under way that they hide what
-# memory takes, though each has half the bytes. Rows share a work-group then.
+# 16-bit elements of a short row that a work-item loads. So many loads in flight hide memory
+# latency, though each has half the bytes; rows then share a work-group.
 EACH = 16
 FINALS = 16  # partial results that every work-item adds up itself, instead of one more barrier
 
 
 @dataclass(frozen=True)
 class Tiling:
-    elements: int  # of each feature
+    elements: int  # elements of each feature
     lanes: int  # features of a work-group
     slices: int  # work-items of a feature in a work-group
     vector: int  # elements of an access
@@ -72,7 +72,7 @@ class View:
 
     @property
     def elements(self) -> int:
-        """Of each feature."""
+        """Elements of each feature."""
         return self.samples * self.inner
 
     def __str__(self) -> str:

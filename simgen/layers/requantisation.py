@@ -43,7 +43,7 @@ else:
     from simgen.ground import arrays as np
 
 LOW, HIGH = -128, 127
-SCALES = "w_scales"  # of the channels
+SCALES = "w_scales"  # port with the channels' scales
 
 
 @dataclass(frozen=True)

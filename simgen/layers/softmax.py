@@ -53,8 +53,8 @@ else:
     from simgen.ground import arrays as np
 
 HELD = 16  # elements of a row that one of BLOCK work-items keeps in registers
-# Of longer rows, which have a work-group each: registers that a work-item has beside its elements,
-# and elements up to which an H200 hides one work-group's waiting behind another.
+# For longer rows, which have a work-group each: a work-item's registers besides its elements, and
+# the elements up to which an H200 hides one work-group's latency behind another.
 OTHERS, FEW = 28, 40
 WIDEST = 1024  # work-items
 FLUSHED, NEAR = 95.0, 16.0  # exp(-x) is 0 in float32 from about x on, within
@@ -290,7 +290,7 @@ class Softmax(Layer):
         return float32(-dtype.largest / 2) if self._is_masked else 0.0
 
     def _height(self, x: Array) -> Array:
-        """Of each row: how far its maximum is above what the exponentials of a hidden one need."""
+        """For each row: the distance of its maximum above what a hidden row's exponentials need."""
         height: Array = x.max(axis=1, keepdims=True)
         return height - self._floor(self.types[0] if self.types else DType.F32) + FLUSHED
 

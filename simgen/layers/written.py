@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from simgen.ground.ir import Kernel
 
     Values = Mapping[str, Any]  # the constants of a kernel
-    Declaration = Callable[[Values, int], Iterable["Writes"]]  # of these and the work-group's size
+    # arguments: the launch's values and the work-group's size
+    Declaration = Callable[[Values, int], Iterable["Writes"]]
 
 DECLARED: dict[str, Declaration] = {}  # by template, less its suffix; importing layers fills it
 
@@ -60,16 +61,18 @@ Cuts = tuple[Pieces, ...]  # counted in row-major order by one coordinate of a w
 
 @dataclass(frozen=True)
 class Writes:
-    """Of one argument, what a launch writes: a place along each of its cuts, and all `inside`."""
+    """Elements of one argument that a launch writes: a place along each of its cuts, and all
+    `inside`.
+    """
 
     argument: int  # index in the kernel's parameters
     x: Cuts = ()
     y: Cuts = ()
     z: Cuts = ()
     inside: tuple[Places, ...] = ()
-    offset: int = 0  # of the first element
+    offset: int = 0  # offset of the first element
     first: int = 0  # x of the work-groups from which on they write this
-    items: int | None = None  # of a work-group; None: any number
+    items: int | None = None  # work-items of a work-group; None: any number
     again: bool = False  # what an earlier launch of the pass wrote is replaced
 
     @property

@@ -82,7 +82,7 @@ def _crossed(cuts: Cuts, numbers: Iterable[int]) -> Elements:
 
 
 def _offsets(cut: Pieces, first: int, last: int) -> Elements:
-    """Of the pieces of the work-groups `first` to `last` - 1 of a cut."""
+    """Offsets of the pieces of the work-groups `first` to `last` - 1 of a cut."""
     pieces = [each.pieces for each in cut.places]
     numbers = np.arange(first * cut.group, min(last * cut.group, prod(pieces)))
     if cut.turns:

@@ -61,9 +61,9 @@ else:
 
 
 FEW_ROWS = 16  # output channels; twice as many, where there are
-MANY_PIXELS = 2**15  # of the machine that this was fitted on
+MANY_PIXELS = 2**15  # pixels; fitted on an H200
 FEW_OF_ONE = 8  # rows, or products, with filters of one tap
-FEW_PRODUCTS = 128  # of a sum; of the filters' gradient, columns
+FEW_PRODUCTS = 128  # products in a sum; for the filters' gradient, columns
 LITTLE = 2**24  # multiply-adds
 SOME = 4  # work-groups in place of one, for a product's two kernels to pay; units for it
 # From when on tiles are transformed: then that is faster on an H200, with four kernels and all. A
@@ -325,7 +325,7 @@ def _moving_pays(algorithm: Algorithm, g: Geometry, unknown: Unknown) -> bool:
     nbytes, products = _nbytes(algorithm, g, unknown), g.batch * g.pixels * g.size
 
     def share(machine: Machine) -> float:
-        """Of the time of the products."""
+        """Ratio of the time to move workspaces to the time of the products."""
         return _moving(nbytes, machine) * machine.rate / products
 
     return share(g.machine) <= max(1.0, share(fitted()))
@@ -345,7 +345,7 @@ def _workspaces(algorithm: Algorithm, g: Geometry, unknown: Unknown) -> Workspac
 
 
 def _nbytes(algorithm: Algorithm, g: Geometry, unknown: Unknown) -> int:
-    """Of all workspaces."""
+    """Size of all workspaces in bytes."""
     return sum(spec.nbytes for _, spec in _workspaces(algorithm, g, unknown))
 
 
@@ -514,7 +514,7 @@ class ConvJob:
 
     @property
     def tile(self) -> Tile | None:
-        """Of the product that it is, if it is one."""
+        """Tile of the matrix product, if the algorithm is one."""
         if self.algorithm in TRANSFORMS or self.algorithm is Algorithm.DIRECT:
             return None
         if self._last:
@@ -595,7 +595,7 @@ class ConvJob:
         return fragment.lost_of(terms, source, filters, g.dtype, g.machine)
 
     def spread(self, source: Array, filters: Array, hard: Array) -> Spread:
-        """Of the errors of each element that is computed, of which `hard` are the bounds."""
+        """Spread of the errors of each computed element; `hard` are its bounds."""
         g, of_filters = self.g, self.unknown is Unknown.FILTERS
         if self.algorithm not in TRANSFORMS:
             root, squares = self._walked(source, filters)

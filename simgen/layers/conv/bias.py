@@ -70,7 +70,7 @@ def lower(
 
 
 def inside(shape: tuple[int, ...], machine: Machine) -> float:
-    """Of a channel's sum, in the terms of simgen/ground/numerics/spread.py."""
+    """Rounding inside a channel's sum, in the terms of simgen/ground/numerics/spread.py."""
     shared, vector = split(shape, machine), _vector(shape)
     rounds = ceil(shared.chunk / (BLOCK * vector))
     return stages(2, 2 if vector == 4 else 1, 2 * rounds, *(2,) * int(log2(BLOCK)), shared.splits)

@@ -241,7 +241,7 @@ def _windows(one: Gather) -> Windows | None:
 
 @lru_cache(maxsize=256)  # a layer's ports, kernels and bounds all ask for it
 def _cut(g: Geometry, gathers: tuple[Gather, ...]) -> TapCut:
-    """Of all phases alike, which write one tensor together: then no sum is cut."""
+    """Best cut for all phases, which write one tensor together. Several phases cut no sum."""
     parts = _parts(g, gathers)
     one, planes = parts[0].gather, has_planes(g, False)
     tiles = _staged(g, False, one.out_stride < one.in_stride)
@@ -404,7 +404,7 @@ def _kernel(
 
 
 def _sum(g: Geometry, terms: int, names: Names) -> Lowering:
-    """Of the partial gradients of the filters."""
+    """A launch that adds the partial gradients of the filters."""
     quads = ceil(g.size / TOGETHER)
     slices = SLICES if terms > SLICES and ceil(quads / BLOCK) < FILLED else 1
     constants: Constants = (

@@ -307,7 +307,7 @@ class Convolution(ChoosesLayout):
             read = x.nbytes + w.nbytes + b + sum(port.spec.nbytes for port in factors)
             return OpCount(products + added, 0, read, y.nbytes)
         filters = OpCount(products + added, 0, x.nbytes + y.nbytes, w.nbytes + b)
-        # Of the gradients, y stands for dy, and x for dx.
+        # For gradients, y stands for dy, and x for dx.
         data = OpCount(products, 0, w.nbytes + y.nbytes, x.nbytes)
         if direction is Pass.BACKWARD_WEIGHT:
             return filters

@@ -40,8 +40,8 @@ class DirectMapping:
     """How results lie over work-items."""
 
     block: int
-    filters: int  # of a work-item
-    sets: int  # of neighbouring results, a work-group's items apart
+    filters: int  # filters that a work-item computes
+    sets: int  # sets of neighbouring results, a work-group's items apart
     wide: int  # results in a set
     vector: int  # elements in a load from the source
     chunk: int  # channels whose filters are in LDS at a time

@@ -44,7 +44,7 @@ class Geometry:
     dilation: tuple[int, int]  # d, e
     flipped: bool  # filter[r, s] of the relation is stored at [R-1-r, S-1-s]
     machine: Machine = field(default_factory=fitted, repr=False)  # that it is planned for
-    dtype: DType = DType.F32  # of the elements of all three
+    dtype: DType = DType.F32  # element type of source, filters and target
     shifted: bool = False  # whether some have a zero point that is not 0
     last: bool = False  # whether kernels may read images as they are stored, with channels last
 
@@ -345,9 +345,9 @@ class Names:
     target: str
     bias: str = ""  # "" for none
     epilogue: Epilogue = NOTHING  # what is done to each element before it is stored
-    dtype: DType = DType.F32  # of the elements that are read
-    stored: DType = DType.F32  # of those that are written at last
-    zero_points: tuple[int, int] = (0, 0)  # of the source and the filters, where they are integers
+    dtype: DType = DType.F32  # element type of the source
+    stored: DType = DType.F32  # element type of the target
+    zero_points: tuple[int, int] = (0, 0)  # zero points of source and filters, for integers
 
     @property
     def partial(self) -> str:
@@ -364,7 +364,7 @@ class Names:
 
     @property
     def constants(self) -> Constants:
-        """Of a kernel that computes the target from the source: what it does to each sum."""
+        """Constants of a kernel that computes the target from the source: changes to each sum."""
         return (("with_bias", int(bool(self.bias))), *self.epilogue.constants)
 
     @property

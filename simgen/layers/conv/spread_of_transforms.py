@@ -53,7 +53,7 @@ Matrix = tuple[tuple[float, ...], ...]
 PIXELS: Matrix = ((1, 0, -1, 0), (0, 1, 1, 0), (0, -1, 1, 0), (0, 1, 0, -1))  # B^T
 FILTERS: Matrix = ((1, 0, 0), (0.5, 0.5, 0.5), (0.5, -0.5, 0.5), (0, 0, 1))
 RESULTS: Matrix = ((1, 1, 1, 0), (0, 1, -1, -1))
-# Of F(3 x 3, 2 x 2), the gradient of the filters.
+# F(3 x 3, 2 x 2): the gradient of the filters.
 TWO: Matrix = ((1, 0), (0.5, 0.5), (0.5, -0.5), (0, 1))
 THREE: Matrix = ((1, 1, 1, 0), (0, 1, -1, 0), (0, 1, 1, -1))
 BACK = 4  # roundings of a result in the transformation back
@@ -145,7 +145,7 @@ def _back(variance: Array, products: Array, matrix: Matrix) -> Array:
 
 
 def _equal(filters: Array, image: Array) -> float:
-    """Of the filters of a result, and of an image's channels, how many are equal."""
+    """Fraction of equal values among a result's filters and an image's channels."""
     energy = np.square(filters).sum(axis=(-2, -1))
     return max(repeats(energy), repeats(np.square(image).sum(axis=(-2, -1))))
 

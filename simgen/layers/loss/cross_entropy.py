@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 else:
     from simgen.ground import arrays as np
 
-KEPT = ("peak", "log_sum")  # of each row, for the backward pass
+KEPT = ("peak", "log_sum")  # values per row that the backward pass needs
 
 
 @dataclass(frozen=True)
@@ -257,7 +257,8 @@ class CrossEntropy(Loss):
 
     def _sums(self, x: Array) -> tuple[Array, Array]:
         """Maximum of each row, and the logarithm of the sum of its exponentials by that."""
-        peak = np.fmax.reduce(x, axis=1, initial=-np.inf)  # of a NaN and a number: the number
+        # fmax of a NaN and a number is the number
+        peak = np.fmax.reduce(x, axis=1, initial=-np.inf)
         return peak, np.log(np.exp(x - peak[:, None]).sum(axis=1))
 
     def _flat(self, tensors: Tensors, direction: Pass) -> dict[str, Array]:

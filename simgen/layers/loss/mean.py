@@ -29,7 +29,7 @@ ONE = TensorSpec((1,))
 GROUP_SUM = ceil(BLOCK / FINALS) + FINALS  # roundings on the longest way through a work-group
 
 
-TOTALS = ("total", "counted")  # of the losses and of what counts, over the GPUs
+TOTALS = ("total", "counted")  # totals over the GPUs: sum of losses, and number of counted terms
 
 
 @dataclass(frozen=True)

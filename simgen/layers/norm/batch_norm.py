@@ -54,7 +54,7 @@ if TYPE_CHECKING:
 else:
     from simgen.ground import arrays as np
 
-# Of the data file's x. Where statistics are of the batch, variances are small: epsilon shows.
+# The data file's x. With statistics from the batch, variances are small, so that epsilon shows.
 X_MEAN, X_STD = 1 / 32, 1 / 8
 # Where they are given, networks depend on their size, so that those of few features are small. The
 # weights of these make up for it and more, for an activation that follows to be saturated.
@@ -141,7 +141,7 @@ class BatchNorm(Layer):
         return self.frozen
 
     def parameter(self, x: TensorSpec) -> TensorSpec:
-        """Of w, b, and of each statistic."""
+        """Spec of w, of b, and of each statistic."""
         _, c, h, w = x.shape
         shape = (1, c, 1, 1) if self.mode is BatchNormMode.SPATIAL else (1, c, h, w)
         return TensorSpec(shape)
@@ -213,7 +213,7 @@ class BatchNorm(Layer):
             return ()
         view = self.view(inputs[0].shape)
         tiling = view.tiling()
-        held = min(tiling.tile, view.elements)  # of 7 x 7, some work-items have none
+        held = min(tiling.tile, view.elements)  # with images of 7 x 7, some work-items hold none
         what = f"a group has {held} of {view.elements} elements of a feature"
         return (Choice("chunks of a feature", str(tiling.chunks), what),)
 
@@ -354,7 +354,7 @@ def _fills(elements: int, frozen: bool) -> dict[str, Fill]:
     normal = Distribution.NORMAL
     mean, std = (GIVEN_MEAN, GIVEN_STD) if frozen else (X_MEAN, X_STD)
     var, invstd = std**2, 1 / std
-    relative = 1 / sqrt(2 * elements)  # of a standard deviation
+    relative = 1 / sqrt(2 * elements)  # relative error of a standard deviation
     found = {
         "x": Fill(normal, mean, std),
         "dy": Fill(normal, 0.0, 1.0),

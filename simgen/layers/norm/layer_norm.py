@@ -48,16 +48,16 @@ else:
     from simgen.ground import arrays as np
 
 F, BX, BW = Pass.FORWARD, Pass.BACKWARD_DATA, Pass.BACKWARD_WEIGHT
-# Of the data file's x: variances are small, so that epsilon shows.
+# The data file's x has small variances, so that epsilon shows.
 X_MEAN, X_STD = 1 / 32, 1 / 8
 # Elements of 16 bits, of all tensors, that a work-item keeps where registers are plenty.
 MOST_HELD = 64
-# Of sums over rows: rows that a work-item adds up, if enough work-groups are left for each compute
-# unit, and the columns of a work-group, of a vector each or one.
+# For sums over rows: the rows that a work-item adds up, if each compute unit gets enough work-
+# groups, and the columns of a work-group, each a vector or one element.
 DEPTHS = (64, 8)
 GROUPS_OF_SUMS = 4
 COLUMNS = {elementwise.VECTOR: 256, 1: 64}
-# Of the sums of chunks: those that a work-item adds up, and the most work-items of a column.
+# For sums over chunks: the chunks that a work-item adds up, and the most work-items of a column.
 TERMS, MOST_SLICES = 8, 32
 READS = {F: ("x", "gamma", "beta"), BX: ("x", "dy", "gamma", "mean", "invstd"),
          BW: ("x", "dy", "mean", "invstd")}  # fmt: skip
@@ -73,7 +73,7 @@ ROW_SUMS = ("shift", "tilt")  # the same: of each row, what becomes a part of dx
 class LayerNorm(Layer):
     kind = "layer_norm"
     section = "LayerNorm"
-    # Of three elements, a variance may be next to nothing.
+    # With three elements, a variance may be close to zero.
     contract: ClassVar[Contract] = Contract(rounds=True, slope_shape=(2, 2, 3, 16))
     passes: ClassVar[tuple[Pass, ...]] = (F, BX, BW)
     parameters: ClassVar[tuple[str, ...]] = ("gamma", "beta")
@@ -97,7 +97,7 @@ class LayerNorm(Layer):
         return x
 
     def _specs(self, x: TensorSpec) -> dict[str, TensorSpec]:
-        """Of all ports but the workspaces."""
+        """Specs of all ports except the workspaces."""
         axis = axes.behind_batch("axis", self.axis, x.shape)
         row, column = TensorSpec(x.shape[:axis]), TensorSpec(x.shape[axis:])
         specs = {**dict.fromkeys(OF_ROWS, row), **dict.fromkeys(OF_COLUMNS, column)}
@@ -141,7 +141,7 @@ class LayerNorm(Layer):
         """How rows are spread: as in softmax, neighbouring work-items have neighbouring elements
         of a row, which one work-group has whole. It reads so many `tensors`."""
         _, length = self.view(shape)
-        # Of one tensor, twice as many: each element of gamma and beta serves more rows.
+        # With one tensor, twice as many: each element of gamma and beta serves more rows.
         twice = tensors == 1 and power_of_two(length) == length
         each = (2 * EACH if twice else EACH) if self._by_halves else 0
         return rows_over_items(length, each)

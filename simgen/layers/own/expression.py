@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 
 LONGEST = 4000  # characters
 DEEPEST = 60  # levels
-MOST_ROUNDS = 10_000  # of loops in it
-MOST_BITS = 256  # of a whole number
+MOST_ROUNDS = 10_000  # maximum iterations of loops in an expression
+MOST_BITS = 256  # maximum bits of a whole number
 
 _EXACT: dict[type, Callable[[Any, Any], Any]] = {
     ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Mod: operator.mod,
@@ -276,7 +276,7 @@ class _Evaluator:
         return self.value(node.body if self._truth(node.test) else node.orelse)
 
     def _truth(self, node: ast.expr) -> bool:
-        """Of one condition; what is true of each element chooses nothing."""
+        """Truth of one condition. A condition that is an array cannot choose a branch."""
         found = self.value(node)
         if isinstance(found, (Inexact, Decision)) or np.size(found) != 1:
             raise ExpressionError(

@@ -40,7 +40,7 @@ def _plain(value: Any) -> Any:
 
 
 def _unary(rule: Callable[[Inexact], Inexact], exact: Callable[[Any], Any] | None = None) -> Any:
-    """Of one argument; of whole numbers `exact`, where these stay what they are."""
+    """A function of one argument; `exact` computes it for whole numbers whose results are whole."""
 
     def call(x: Any) -> Any:
         if exact and not isinstance(x, (Inexact, Decision)):
@@ -96,7 +96,7 @@ def _check_extent(x: Any, more: Any, said: Any) -> None:
 
 
 def _added(values: tuple[Any, ...]) -> Any:
-    """Of values in a list, which have one shape."""
+    """The sum of values in a list, which have one shape."""
     total = values[0]
     for each in values[1:]:
         total = FUNCTIONS["add"](total, each)
@@ -158,7 +158,7 @@ def _where(condition: Any, a: Any, b: Any) -> Any:
 
 
 def _exact_only(function: Callable[..., Any]) -> Any:
-    """Of whole numbers, or of inputs as they are."""
+    """Apply a function to exact values only: whole numbers, or inputs as they are."""
 
     def call(x: Any, *more: Any, **said: Any) -> Any:
         if isinstance(x, Inexact) and np.any(x.bound):

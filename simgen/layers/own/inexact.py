@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 DIVISION = 5.0  # in units of u: 2.5 units in the last place
 FUNCTION = 16.0
-PERIODIC = 64.0  # of sin and cos, whose argument is reduced with one product
+PERIODIC = 64.0  # error factor of sin and cos, whose argument is reduced with one product
 NARROW = 4.0  # units of a narrow type at most: its functions are right to 2 in the last place
 TINY = 2.0**-126  # what is smaller may be flushed to zero
 NEARLY_ZERO = 2.0**-100  # what many flushed numbers add up to

@@ -34,7 +34,7 @@ class GradientTile:
     w: int
     windows_p: int
     windows_q: int
-    before_p: int  # of those, windows that begin above the one that begins with the tile
+    before_p: int  # windows among those that begin above the tile's first window
     before_q: int
 
     @property

@@ -62,7 +62,7 @@ else:
     from simgen.ground import arrays as np
 
 BLOCK = 256  # work-items
-LEVELS = 32  # of x on either side of 0, so that many windows have more than one maximum
+LEVELS = 32  # values of x on either side of 0: few, so that many windows have more than one maximum
 UNROLLED = 64  # elements of a window up to which one work-item reads it, without a loop
 ROW = 24  # and of a row of it: the tests of more need too many scalar registers
 FEW = 16  # elements up to which a row, or a window that is the whole image, counts as small
@@ -434,7 +434,9 @@ class Pooling(Layer):
         return Sums(window, whole=self.mode is PoolingMode.MAX or halves)
 
     def exact(self, tensors: Tensors, direction: Pass) -> Tensors:
-        """Of a mean, its sum; then one product with 1 / float(R S), if all windows have that."""
+        """Exact results. A mean is a sum, then one product with 1 / float(R S), if all windows are
+        full.
+        """
         forward, largest = direction is Pass.FORWARD, self.mode is PoolingMode.MAX
         source, shape = tensors["x" if forward else "dy"], tensors["x" if forward else "dx"].shape
         if self._whole or (forward and largest) or not (largest or self._even(shape)):

@@ -47,7 +47,7 @@ else:
     from simgen.ground import arrays as np
 
 BLOCK = 64  # work-items, each with a block in its registers
-SIZES = (2, 4, 8, 16, 32, 64)  # of blocks
+SIZES = (2, 4, 8, 16, 32, 64)  # sizes of blocks
 STEP_ERROR = 5  # times U of the 2-norm, that one of log2(k) steps of a transform loses
 
 
@@ -269,7 +269,7 @@ class BlockCirculant(Layer):
 
     @property
     def _steps(self) -> int:
-        """Of a transform."""
+        """Steps of a transform."""
         return self.block_size.bit_length() - 1
 
     def _terms(self, tensors: Tensors, direction: Pass) -> int:

@@ -69,7 +69,7 @@ LAYOUT = {  # whether the left and the right side of a pass's product lie transp
 
 
 class WeightType(StrEnum):
-    """Of the elements of w."""
+    """Type of the elements of w."""
 
     OF_X = "of_x"
     I8 = "i8"

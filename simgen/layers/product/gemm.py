@@ -73,7 +73,7 @@ B_SCALES = "b_scales"
 
 
 class FactorType(StrEnum):
-    """Of the elements of b, where they are not those of its tensor."""
+    """Type of the elements of b, if it differs from that of its tensor."""
 
     OF_A = "of_a"
     I8 = "i8"
@@ -196,7 +196,7 @@ class Gemm(Layer):
         return bool(inputs) and len(inputs[0].shape) > 2
 
     def _specs(self, inputs: tuple[TensorSpec, ...]) -> dict[str, TensorSpec]:
-        """Of a, b, c and y.
+        """Specs of a, b, c and y.
 
         Raises:
             ValueError: the inputs do not fit together.
@@ -237,7 +237,7 @@ class Gemm(Layer):
         return a[-2 if self.transa else -1]
 
     def _dtype(self, name: str, types: tuple[DType, ...]) -> DType:
-        """Of a, b, c or y, for those of the inputs; y has that of products of a."""
+        """Type of a, b, c or y for given input types; y has the type of products of a."""
         given = dict(zip(self._reads, types))
         if name == "b" and self._stored and not given:
             return DType.I8
@@ -281,7 +281,7 @@ class Gemm(Layer):
         )
 
     def _shapes(self, inputs: tuple[TensorSpec, ...]) -> dict[str, Shape]:
-        """Of a, b and y (c is like y).
+        """Shapes of a, b and y (c is like y).
 
         Raises:
             ValueError: the inputs do not fit together.
@@ -505,7 +505,7 @@ class Gemm(Layer):
         return found
 
     def _shape_of(self, port: str, tensors: Tensors) -> Shape:
-        """Of what a pass writes, from what it reads."""
+        """Shape of an output port, from the tensors that the pass reads."""
         read = {name: tensors[name].shape for name in ("a", "b")}
         return self._result(read) if port == "y" else read[port.removeprefix("d")]
 

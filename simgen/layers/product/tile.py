@@ -27,7 +27,7 @@ MANY = 4  # rounds of work-groups from which on their number need not be a whole
 CUT = 1.05  # times longer than estimated, where k is cut: only what gains more is worth it
 UNIT_LDS = 65536  # bytes of LDS of a compute unit with matrix instructions
 PADDING = 4  # floats after a row of a tile in LDS
-WARPGROUP_ROWS = 64  # of C, in an instruction of a warpgroup
+WARPGROUP_ROWS = 64  # rows of C in an instruction of a warpgroup
 WORDS = (4, 4, 4)  # bytes of an element of A, of B and of C
 
 
@@ -41,10 +41,10 @@ class Tile:
     item_rows: int  # multiple of 4, where there is no matrix instruction
     item_columns: int  # multiple of 4, but of complex products (complex.h)
     ahead: bool  # whether an item reads the elements of the next k while it multiplies one
-    rate: float  # of the machine's multiply-adds, with full tiles and enough of them; measured
+    rate: float  # measured fraction of the machine's multiply-add rate, with enough full tiles
     matrix: Matrix | None = None  # the instruction that multiplies (fragment.py), if one does
-    nbytes: int = 4  # of a factor's element in LDS
-    wavefront: int = 0  # of the machines that it is for, if not for all
+    nbytes: int = 4  # bytes of a factor's element in LDS
+    wavefront: int = 0  # wavefront size of the machines that it is for; 0: any
     twice: bool = False  # whether both halves of a wavefront give an instruction the same factors
     stages: int = 0  # steps that wait in LDS, which a launch asks for (staged.h); 0: two, as below
     at_once: int = 0  # work-groups that a unit shall hold, if not as many as `groups` says
@@ -69,7 +69,7 @@ class Tile:
 
     @cached_property
     def lds_nbytes(self) -> int:
-        """Of a work-group, at most: the tiles of both factors, two steps of each or all stages."""
+        """LDS of a work-group in bytes, at most: tiles of both factors, for two steps or all stages."""
         if self.stages:
             barriers = 16 * self.stages if self.by_warpgroups else 0
             return self.stages * (self.rows + self.columns) * self.nbytes * self.depth + barriers
@@ -89,7 +89,7 @@ class Tile:
         """Work-groups that a unit holds, by their registers, wavefronts and LDS; 0: none fits."""
         if self.wavefront not in (0, machine.wavefront):
             return 0
-        registers = self.item_rows * self.item_columns + 96  # of a work-item, about
+        registers = self.item_rows * self.item_columns + 96  # estimated registers of a work-item
         # Each SIMD unit has its own registers.
         wavefronts = machine.simds * min(machine.wavefronts, machine.registers // registers)
         held = max(self.groups, wavefronts * machine.wavefront // self.block)
@@ -143,7 +143,7 @@ class Tile:
         return square if self.matrix.m == self.matrix.n else "mma"
 
     def roundings(self, products: int) -> int:
-        """Of a sum of so many products, at most, beside those of chunks (fragment.py)."""
+        """Maximum roundings in a sum of so many products, besides those of chunks (fragment.py)."""
         return 2 * products if self.matrix else products
 
     @property
@@ -160,7 +160,7 @@ class Tile:
             how = "_wg"
         if self.multiply == "wmma":  # which is not MFMA, and differs between machines
             how += f"w{self.each}"
-        if self.multiply == "mma":  # of which warps have parts of several sizes
+        if self.multiply == "mma":  # parts of warps come in several sizes
             how += f"w{self.block // 32}"
         if self.stages:
             how += f"s{self.stages}"
@@ -198,7 +198,7 @@ class Cut:
     """A tile, and the chunks of k."""
 
     tile: Tile
-    chunk: int  # of k, for a work-group; a multiple of tile.depth where there are several
+    chunk: int  # k of a work-group; a multiple of tile.depth if there are several
     splits: int  # number of chunks, none of them empty
 
 
@@ -239,7 +239,7 @@ def cut(
     ]
 
     def time(option: Cut) -> tuple[float, int]:
-        """Of those that wait for memory alike, the one with the least to compute."""
+        """Sort key: time waiting for memory; ties go to the least computation."""
         across, down = option.tile.grid(m, n)
         computed = across * option.tile.columns * down * option.tile.rows
         return cycles(option, m, n, k, batch, machine, nbytes), computed

@@ -26,7 +26,7 @@ else:
     from simgen.ground import arrays as np
 
 SIGMOID, TANH, RELU = ActivationMode.SIGMOID, ActivationMode.TANH, ActivationMode.RELU
-# Of each function: the largest slope, and the largest slope of the slope.
+# For each function: its largest slope, and the largest slope of the slope.
 CURVES = {SIGMOID: (0.25, 0.0963), TANH: (1.0, 0.7699), RELU: (1.0, 0.0)}
 
 

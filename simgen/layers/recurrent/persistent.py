@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from simgen.ground.dtypes import DType
     from simgen.ground.machine import Machine
 
-UNITS = (64, 32, 16, 8, 4)  # of a work-group, where scalars multiply
+UNITS = (64, 32, 16, 8, 4)  # units of a work-group, where scalars multiply
 MOST_COLUMNS = 12  # instructions that a warp has side by side
 LONG = 2048  # terms of a sum that twice as many warps share
 FAR = 4  # times as much is a read of L2 as one of local memory

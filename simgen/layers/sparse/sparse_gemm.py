@@ -49,7 +49,8 @@ else:
     from simgen.ground import arrays as np
 
 FEW = 8  # columns of b, at most, for work-items that share sums: each needs a float of LDS for each
-MOST_SIDE = 16  # of a block: a work-item has a sum for each of its rows, times 4 columns
+# maximum side of a block: a work-item has a sum for each of its rows, times 4 columns
+MOST_SIDE = 16
 A = ("values", "columns", "rows")  # ports
 
 

@@ -85,7 +85,7 @@ class StructuredGemm(SparseProduct):
         return self.types[0] if self.types else self.type
 
     def _tile(self, m: int, n: int, k: int) -> StructuredTile | None:
-        """Of matrix instructions; None: scalars multiply."""
+        """Tile for matrix instructions; None: scalars multiply."""
         return structured_matrix.tile_of(self.machine, self._dtype, m, n, k)
 
     def ports(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> tuple[Port, ...]:
