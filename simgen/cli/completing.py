@@ -132,7 +132,7 @@ def _bundle(ctx: click.Context) -> Bundle:
 
 
 def _plan(ctx: click.Context) -> Plan:
-    """Of the workload that is written before."""
+    """Plan of the workload that the words before name."""
     from simgen.ask.build import BuildChoices
     from simgen.bundle.planning import Plan
 
@@ -282,5 +282,5 @@ class _Bash(BashComplete):
         return f"{item.type},{item.value[self.cut :] if item.type == 'plain' else item.value}"
 
 
-BREAKS = ("=", ":")  # of COMP_WORDBREAKS, which part words
+BREAKS = ("=", ":")  # those characters of COMP_WORDBREAKS that split words
 add_completion_class(_Bash)

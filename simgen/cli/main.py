@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 INTERRUPTED = 130
-MOST_LINES = 100  # of a compiler, in the message of a bug
+MOST_LINES = 100  # compiler lines in the message of a bug
 
 
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})

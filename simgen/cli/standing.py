@@ -109,7 +109,7 @@ def _heading(bundle: Bundle) -> str:
     by = f"by simgen {bundle.manifest['simgen']} with {bundle.manifest['compiler']}"
     try:
         made = recipe.of_bundle(bundle)
-    except UsageError:  # of an earlier version, which did not keep its config
+    except UsageError:  # bundles of earlier versions do not keep their config
         name, seed = bundle.workload.name, bundle.workload.seed
         return f"{bundle.path}: a bundle of {name}, seed {seed}, {by}"
     chosen, ask = made.choices, BuildChoices

@@ -32,7 +32,7 @@ from simgen.ground.storage.files import atomic_folder, open_regular
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-FORMAT = "1"  # of keys and entries; bump it when either changes
+FORMAT = "1"  # version of keys and entries; increment it when either changes
 NOTES = ("built", "rates", "probes")  # which bundles were built here; what was measured
 
 

@@ -63,10 +63,10 @@ _OWN = {"KERNEL": "name", "BLOCK": "block"}  # what a kernel has beside its cons
 class _Slot:
     """Where a value stands in the text."""
 
-    name: str  # of the constant
+    name: str  # name of the constant
     # "unsigned", "int", "bool", "float", an enumeration's name, "list", "each", "alias", "macro"
     type: str
-    words: tuple[str, ...] = ()  # of an enumeration
+    words: tuple[str, ...] = ()  # words of an enumeration
 
 
 def text(item: Kernel) -> str:

@@ -39,8 +39,8 @@ KNOWN = ((3, 4), (3, 5), (3, 6), (3, 7), (3, 9))
 ARCHS = ("gfx908", "gfx90a", "gfx942", "gfx950")  # that it compiles for, with warps of 64 lanes
 LANES = 64
 MOST_LDS = 2**16
-# Of the environment, what finds Python's packages and their libraries: others may change what is
-# compiled, and the file that is executed is somebody's.
+# Environment variables that locate Python's packages and their libraries. Others are removed: they
+# may change what is compiled, and the executed file is a user's.
 KEPT = ("PATH", "PYTHONPATH", "LD_LIBRARY_PATH")
 INSTALL = "install it: python -m pip install 'gpu-simgen[triton]'"
 PROGRAM = Path("own") / "triton_program.py"

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 WORD = "exact"  # in place of a file of --values
 MOST = round(1 / DType.F32.roundoff)  # grains of a number of the type that kernels compute in
 AIM = 2**20  # grains of sums that are not bounded but estimated
-LARGEST = 300  # of the numbers: more than the 8 bits of bfloat16, which would round them
+LARGEST = 300  # largest number; more than bfloat16's 8 bits hold, which would round
 FEW = 8  # the same where no sums ask for more, and at the start of a network
 
 
@@ -62,9 +62,10 @@ class _Step:
 class _Survey:
     """The steps whose sums can be exact."""
 
-    depths: dict[str, int] = field(default_factory=dict)  # of whole tensors that steps wrote
+    depths: dict[str, int] = field(default_factory=dict)  # depths of whole tensors that steps wrote
     broken: set[str] = field(default_factory=set)  # tensors that are not whole
-    terms: defaultdict[str, int] = field(default_factory=lambda: defaultdict(int))  # of weights
+    # terms of weights
+    terms: defaultdict[str, int] = field(default_factory=lambda: defaultdict(int))
     inputs: set[str] = field(default_factory=set)  # that are drawn anew
     integers: bool = False  # whether a step reads any: its sums are exact in any case
     steps: list[_Step] = field(default_factory=list)

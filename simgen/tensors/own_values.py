@@ -77,7 +77,8 @@ def read(
         count = len(found)
         try:
             for name, array in _arrays(path):
-                if name != CANARY_NAME and (only is None or name in only):  # of a data.h5
+                # the canary belongs to a data.h5
+                if name != CANARY_NAME and (only is None or name in only):
                     place = f"{_place(path)}: {printable(name)}"
                     _check_name(place, name, inputs, found, workload)
                     found[name] = _fitted(place, array, inputs[name])

@@ -262,6 +262,6 @@ def _float_fault(dtype: DType, fill: Fill, given: tuple[float, ...]) -> str | No
         return None if fill.b >= 0 else f"a negative standard deviation {fill.b}"
     if fill.distribution in (*sparse_pattern.INDICES, Distribution.ZIPF):
         return f"{fill.distribution} is a distribution of whole numbers"
-    # Of the numbers of a narrow type, none may lie between two of float32.
+    # Numbers of a narrow type must not lie between two neighbouring float32 values.
     some = a < b and (dtype == DType.F32 or _below(fill.b, dtype) >= a)
     return None if some else f"no {dtype.numpy} value in [{fill.a}, {fill.b})"

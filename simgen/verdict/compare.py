@@ -88,7 +88,7 @@ class WorstPoint:
 
     @property
     def ratio(self) -> float:
-        """Of the error to its bound; infinite where no bound allows the error."""
+        """Ratio of the error to its bound; infinite where no bound allows the error."""
         return self.error / self.bound if self.bound > 0 and self.error < np.inf else np.inf
 
 
@@ -104,16 +104,16 @@ class Comparison:
     exact: int = 0  # elements whose bound is zero
     max_error: float = 0.0
     max_reference: float = 0.0
-    max_ratio: float = 0.0  # of an error to its bound
+    max_ratio: float = 0.0  # largest ratio of an error to its bound
     max_ulps: int = 0
     ulps: list[int] = field(default_factory=lambda: [0] * (len(ULP_CLASSES) + 1))
     special: int = 0  # NaN or infinity on one side only
     overflowed: int = 0  # infinite, as they must be, or NaN in a type that has no infinity
     nans: int = 0  # NaN on both sides
-    finite: int = 0  # of the reference, in the type
+    finite: int = 0  # finite elements of the reference, in the type
     free: int = 0  # elements that nothing is known of, and that are not what the reference says
     causes: dict[str, int] = field(default_factory=dict)  # why -> elements of these
-    zeros: list[int] = field(default_factory=lambda: [0, 0, 0])  # of a, b, reference
+    zeros: list[int] = field(default_factory=lambda: [0, 0, 0])  # zeros in a, b and the reference
     rounded: list[int] = field(default_factory=lambda: [0, 0])  # zeros of a, b that bounds allow
     # What one value in all elements would have to lie between, to be within all bounds.
     window: list[float] = field(default_factory=lambda: [-np.inf, np.inf])

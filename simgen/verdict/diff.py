@@ -51,7 +51,8 @@ if TYPE_CHECKING:
     from simgen.layers import Layer
 
     Arrays = Mapping[str, NDArray[Any]]
-    # Of what a step writes in one result, by port: reference, bound, spread, what is out of range.
+    # For each port that a step writes in one result: reference, bound, spread, what is out of
+    # range.
     Expected = Mapping[
         str,
         tuple[NDArray[np.float64], NDArray[np.float64], Spread | None, "_Range | None"],
@@ -353,7 +354,7 @@ def _compare(
         apart: NDArray[np.float64] | float = 0.0
         if len(sides) == 2:
             theirs, other = values[1][part], _part(spreads[1], part)
-            with np.errstate(invalid="ignore"):  # of two infinities
+            with np.errstate(invalid="ignore"):  # both may be infinite
                 apart = reference - references[1][part]
             bound = bound + bounds[1][part] + np.abs(apart)
             spread = both(spread, other) if spread and other else None
@@ -421,7 +422,7 @@ def _expected(
     }
     carried = layer.carried(step.direction)
     read |= {p: result.outputs[name].values[part] for p, name in step.writes if p in carried}
-    # Of samples by themselves the bounds are the same in any share of the batch.
+    # If samples are independent, bounds are the same in any share of the batch.
     whole = part == slice(None) and step.direction is not Pass.UPDATE
     gpus = result.provenance.get("gpus", 1) if whole else 1
     for other, count, judged_by, expected in shared:

@@ -28,7 +28,7 @@ def found(workload: Workload, nbytes: int) -> Iterator[tuple[Place, ...]]:
                 break
             buffer = workload.buffer(name)
             size = min(buffer.spec.held, room)
-            if name in wanted:  # of what has been evicted in part, the end is there
+            if name in wanted:  # after a partial eviction, the end is still there
                 places.append((buffer.offset + buffer.spec.held - size, size))
                 wanted.remove(name)
             room -= size

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Features:
-    """Of one launch.
+    """What the time of one launch depends on.
 
     Attributes:
         template: the text that its kernel is made of.

@@ -41,8 +41,8 @@ PARTS = 8  # pieces of a single process, if they are larger than that
 # VGG-16, 0.05 to 3 % of the products of a convolution, 0.2 % of the network (benchmarks/pieces).
 MANY = 5e8
 START = 5e6  # operations that take a simulator as long as its own start
-# Of several processes, what is tried: parts of a process's share that a piece is to be, and what of
-# it may run uncounted. Small pieces end together, large ones run less twice.
+# With several processes, the sizes of pieces to try, in process shares, and the fractions that may
+# run uncounted. Small pieces end together; large ones repeat less.
 SHARES = (1.0, 1.5, 2.0, 3.0, 4.0)
 UNCOUNTED = (1 / 8, 1 / 16, math.inf)
 
@@ -272,7 +272,7 @@ class _Caches:
 
 
 def _keys(workload: Workload) -> Iterator[Hashable]:
-    """Of each launch, what is the same for all that are alike."""
+    """For each launch, a key that all similar launches share."""
     caches = _Caches(workload)
     for launch, weight in zip(workload.launches, costs.weights(workload)):
         known = launch.kernel in caches.ran or weight >= MANY

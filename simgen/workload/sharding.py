@@ -71,7 +71,7 @@ class Reduction:
     partials: tuple[str, ...]  # sums over some of the GPUs; of a tree, of each level but the last
     result: str  # over all of them: the buffer of the whole workload
     way: str  # RING or TREE
-    chunks: tuple[Chunk, ...]  # of a ring one for each GPU, of a tree one
+    chunks: tuple[Chunk, ...]  # a ring has one for each GPU, a tree has one
 
 
 @dataclass(frozen=True)
@@ -153,8 +153,10 @@ class _DraftOfShare:
     steps: list[Step] = field(default_factory=list)
     reductions: list[tuple[Reduction, ...]] = field(default_factory=list)
     afterwards: list[tuple[Launch, ...]] = field(default_factory=list)
-    specs: dict[str, TensorSpec] = field(default_factory=dict)  # of buffers that both have
-    scratch: dict[str, TensorSpec] = field(default_factory=dict)  # of those that only a share has
+    # specs of buffers that the share and the whole both have
+    specs: dict[str, TensorSpec] = field(default_factory=dict)
+    # specs of buffers that only a share has
+    scratch: dict[str, TensorSpec] = field(default_factory=dict)
     replicated: set[str] = field(default_factory=set)  # buffers that are the same on all GPUs
 
     @property

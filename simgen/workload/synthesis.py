@@ -58,7 +58,7 @@ NOTHING = 1e-12  # operations for one in all: a kind without any
 
 @dataclass(frozen=True)
 class KindCost:
-    """Of a kind of layer, for one operation of the whole workload."""
+    """Cost of a kind of layer, for one operation of the whole workload."""
 
     operations: float = 0.0
     nbytes: float = 0.0  # that must be read and written
@@ -137,7 +137,7 @@ class Synthesis:
     wanted: Profile  # for one operation
     made: Profile  # the same, counted in the network
     distance: Distance
-    work: OpCount  # of the network
+    work: OpCount  # counts of the network
 
 
 @dataclass(frozen=True)

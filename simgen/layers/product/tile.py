@@ -69,7 +69,7 @@ class Tile:
 
     @cached_property
     def lds_nbytes(self) -> int:
-        """LDS of a work-group in bytes, at most: tiles of both factors, for two steps or all stages."""
+        """LDS of a work-group in bytes, at most: tiles of both factors for 2 or all stages."""
         if self.stages:
             barriers = 16 * self.stages if self.by_warpgroups else 0
             return self.stages * (self.rows + self.columns) * self.nbytes * self.depth + barriers

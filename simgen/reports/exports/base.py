@@ -28,7 +28,7 @@ SHOWN = 3  # names in a message
 class Exported:
     """What is exported: a bundle, and what ran of it, as far as the format has use for that."""
 
-    name: str  # of the bundle's folder
+    name: str  # name of the bundle's folder
     bundle: Bundle
     results: tuple[Result, ...]
 

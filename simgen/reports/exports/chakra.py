@@ -37,9 +37,9 @@ if TYPE_CHECKING:
     from simgen.reports.exports.base import Exported
     from simgen.workload.sharding import Reduction, Sharding
 
-SCHEMA = "1.0.0"  # of Chakra
-COMPUTE, COLLECTIVE = 4, 7  # of the enumeration NodeType
-ALL_REDUCE = 0  # of CollectiveCommType
+SCHEMA = "1.0.0"  # version of Chakra's schema
+COMPUTE, COLLECTIVE = 4, 7  # values of the enumeration NodeType
+ALL_REDUCE = 0  # value of the enumeration CollectiveCommType
 MICROSECONDS = 1e6
 # Numbers of the fields of GlobalMetadata, Node, IOInfo and AttributeProto.
 VERSION, METADATA = 1, 2
@@ -108,8 +108,8 @@ class _Trace:
     """The nodes of one GPU, all of which do the same."""
 
     sharding: Sharding
-    seconds: Mapping[int, float]  # of steps
-    summing: Mapping[int, float]  # of their collectives
+    seconds: Mapping[int, float]  # step -> its time in seconds
+    summing: Mapping[int, float]  # step -> its collective's time in seconds
     count: int = 0
     short: int = 0  # nodes of less than a microsecond
     nodes: list[bytes] = field(default_factory=list)

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
     Points = Mapping[tuple[str, str], Mapping[str, float]]  # (bundle, layer and pass) -> metrics
 
-FAR, NORMAL, MEAN = 3.5, 0.6745, 1.2533  # of outliers, as above
+FAR, NORMAL, MEAN = 3.5, 0.6745, 1.2533  # factors for outliers, defined above
 LEAST = 3  # layers: r of two is always 1 or -1
 RATES = f"simgen rates {RunChoices.target.flag}"
 HOST = "host"  # the CPU of this computer
@@ -94,7 +94,8 @@ def pairs(targets: Sequence[str]) -> list[tuple[str, str]]:
 
 
 def tells_nothing(quantity: str, reference: str, target: str) -> bool:
-    """Of this computer's CPU, times say nothing about a GPU's."""
+    """Whether a quantity's times come from this computer's CPU, so that they say nothing
+    of a GPU."""
     either = {target_of(reference), target_of(target)}
     return HOST in either and metrics.METRICS[quantity].kind is metrics.Kind.TIME
 

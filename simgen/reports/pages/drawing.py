@@ -106,7 +106,7 @@ def _times(
         (f"Time by type of operation: {series}", lambda row: row.kind),
     ):
         table: dict[str, dict[str, float]] = {}  # pass -> place -> seconds
-        halves: dict[str, dict[str, float]] = {}  # of their intervals
+        halves: dict[str, dict[str, float]] = {}  # half-widths of their confidence intervals
         for _, row, values in of:
             at, half = table.setdefault(row.direction, {}), halves.setdefault(row.direction, {})
             at[place(row)] = at.get(place(row), 0.0) + values.get(TIME, 0.0)

@@ -20,9 +20,9 @@ DOTS_PER_INCH = 96
 HEIGHT = 3.6  # inches
 SLANTED = 4  # more places than this have slanted names
 PLAIN = (0.01, 1e4)  # ends of axes with plain numbers; others have 20 k, 3 G, 5 µ
-COLUMNS = 3  # of a legend
+COLUMNS = 3  # columns of a legend
 COLOURS = 10  # that come by themselves
-GROUP = 0.8  # of the distance of two places is covered by bars
+GROUP = 0.8  # part of the distance between two places that bars cover
 
 
 def grouped(

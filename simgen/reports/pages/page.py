@@ -149,7 +149,7 @@ def to_csv(found: Sequence[Row]) -> str:
 
 def correlations(found: Sequence[Row]) -> list[Correlation]:
     """Every two targets, over the layers and passes that both measured in the same bundle."""
-    # Of several machines of a target the last one decides: a slow one, or one nobody measured.
+    # The last machine of a target decides: a slow one, or an unmeasured one.
     doubtful = sorted(found, key=lambda row: (bool(row.shortfall), row.shortfall is None))
     return correlation.of(_points(found), {row.target: row.shortfall for row in doubtful})
 

@@ -169,7 +169,7 @@ def _names(paths: Sequence[Path]) -> list[str]:
     Raises:
         UsageError: a bundle is given twice.
     """
-    homes = [Path(os.path.realpath(path)) for path in paths]  # of links in a circle, too
+    homes = [Path(os.path.realpath(path)) for path in paths]  # resolves circular links, too
     for at, home in enumerate(homes):
         if home in homes[:at]:
             raise UsageError(f"{paths[at]}: given twice; name each bundle once")

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Score:
-    """Of one result."""
+    """Score of one result."""
 
     bundle: str
     target: str

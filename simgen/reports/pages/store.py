@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 FILE = "store.sqlite3"
 BUNDLES = "bundles"  # beside it, in the folder of a sweep
 MAGIC = b"SQLite format 3\0"
-MOST_ROWS = 2_000_000  # of a table that is read whole
+MOST_ROWS = 2_000_000  # maximum rows of a table that is read whole
 # Steps of SQLite, at least and for each byte of the file: a view of somebody's may never end.
 LOOK, LEAST_STEPS, MOST_STEPS = 10**6, 10**7, 50
 LONGEST = 2**20  # characters of a text
@@ -40,11 +40,11 @@ class StoredPoint:
     workload: str
     planned_for: str
     result: str
-    settings: Mapping[str, str]  # of the build and of the run, as its names say
+    settings: Mapping[str, str]  # settings of the build and of the run, by name
     metrics: Mapping[str, float]
     operations: int  # that the algorithm needs, of the layers that the result is about
     nbytes: int  # that it must move
-    verdict: str  # of `simgen diff`
+    verdict: str  # verdict of `simgen diff`
     simgen: str  # version
 
     @property
@@ -149,7 +149,7 @@ def _store(database: sqlite3.Connection) -> PointStore:
     )
 
 
-# Of the layers and passes that have metrics.
+# Work of the layers and passes that have metrics.
 _WORK = """
 SELECT run, sum(operations), sum(bytes) FROM (
     SELECT DISTINCT metric.run AS run, step.id, step.operations AS operations, step.bytes AS bytes

@@ -247,7 +247,7 @@ def _changes(base: RunFacts | None, now: RunFacts | None) -> tuple[tuple[str, st
 
 
 def _different(old: str, new: str) -> tuple[str, str]:
-    """Of settings in a row, "a=1, b=2", those that the other has not."""
+    """Settings in a row "a=1, b=2" that the other row does not have."""
     sides = [text.split(", ") if text else [] for text in (old, new)]
     if not all("=" in part for side in sides for part in side):
         return old, new

@@ -55,7 +55,7 @@ if TYPE_CHECKING:
 
 FILE = "trace.sqlite3"
 APPLICATION, VERSION = 0x73676E31, 3  # as the schema has them
-PROPERTIES = ("settings", "options", "config", "machine")  # of a result's provenance
+PROPERTIES = ("settings", "options", "config", "machine")  # those of a result's provenance
 STEP = (  # columns of the views
     "run", "bundle", "workload", "planned_for", "target", "step", "layer", "kind", "pass", "type",
 )  # fmt: skip

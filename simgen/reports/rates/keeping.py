@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 FOLDER = "rates"
 MAX_NBYTES = 2**16
 VERSION = "_version"  # ends the names of what a simulator says its version is
-# Of these, a GPU reaches most of what it is configured for. A machine that gets less than half of
-# one takes its time for another reason than a GPU.
+# A GPU reaches most of its configured value for these rates. A machine that reaches less than half
+# of one is limited by something that a GPU does not have.
 TELLING = ("DRAM, bandwidth", "L2, bandwidth", "multiply-adds, f32")
 LEAST = 0.5
 

@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from simgen.reports.studies.measuring import Measured, PlannedCase, Scope
 
 HEAD = ("target", "machine", "case", "batch", "place", "quantity", "unit", "value")
-MOST_PLACES, MANY_PLACES = 128, 24  # of a picture; from where on it is split by pass
+# maximum places of a figure; places from which it is split by pass
+MOST_PLACES, MANY_PLACES = 128, 24
 
 
 @dataclass

@@ -59,7 +59,7 @@ class Scope:
     elsewhere: tuple[str, ...] = ()  # targets that run on another machine, by hand
 
     def options(self, point: StudyPoint) -> Mapping[str, str | int]:
-        """Of its run."""
+        """Options of a point's run."""
         place = point.place
         counts = self.counters and "counters" in TARGETS[place.target].run_options
         return {**place.options, **({"counters": "yes"} if counts else {}), **dict(point.options)}
@@ -73,7 +73,7 @@ class StudyPoint:
     batch: int
     place: StudyPlace
     variant: str = BASE
-    options: tuple[tuple[str, str | int], ...] = ()  # of its run, which make the variant
+    options: tuple[tuple[str, str | int], ...] = ()  # options of its run, which make the variant
 
     @property
     def bundle(self) -> str:

@@ -145,6 +145,6 @@ def _write(folder: Path, drawn: Drawn) -> None:
         path = folder / f"{drawn.figure.name}-{nth}.svg"
         write_atomic(path, svg.encode())
         old.discard(path)
-    for path in old:  # of an earlier time that had more targets
+    for path in old:  # files of an earlier study with more targets
         with contextlib.suppress(OSError):
             path.unlink()

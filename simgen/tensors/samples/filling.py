@@ -215,7 +215,7 @@ def _of_questions(path: Path, found: Questions, workload: Workload, step: _Batch
 
 
 def _vocabulary(path: Path, what: str, step: _Batch, workload: Workload) -> int:
-    """Of the tables of words that read the inputs, the smallest one's rows.
+    """Rows of the smallest word table that reads the inputs.
 
     Raises:
         UsageError: an input is no words.
@@ -233,7 +233,7 @@ def _vocabulary(path: Path, what: str, step: _Batch, workload: Workload) -> int:
 
 
 def _rows_of_tables(step: _Batch, workload: Workload) -> list[int]:
-    """Of the tables of words that read the inputs."""
+    """Rows of each word table that reads the inputs."""
     layers = {node.name: make_layer(node, workload.machine) for node in workload.nodes}
     names = {buffer.name for buffer, _ in step.inputs}
     rows = []

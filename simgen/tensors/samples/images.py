@@ -38,7 +38,7 @@ OPTION = BuildChoices.data
 GZIP = b"\x1f\x8b"
 IDX = b"\x00\x00\x08"
 MOST = 2**31  # bytes of a file, unpacked
-COLOURS, SIDE = 3, 32  # of CIFAR
+COLOURS, SIDE = 3, 32  # channels and side of CIFAR's images
 CIFAR = {"CIFAR-10": (10,), "CIFAR-100": (20, 100)}  # classes of each label of a record
 # Files that others read, and this does not: their first bytes, what they are, the cure.
 FOREIGN = (

@@ -37,7 +37,7 @@ class Text:
     """Words in a row."""
 
     words: tuple[str, ...]
-    columns: str = ""  # of a table, which they are of
+    columns: str = ""  # names of the table's columns
 
     @property
     def told(self) -> str:
@@ -55,7 +55,7 @@ class Pairs:
 
     sources: tuple[tuple[str, ...], ...]
     targets: tuple[tuple[str, ...], ...]
-    columns: str = ""  # of a table, which they are
+    columns: str = ""  # names of the table's columns
 
     @property
     def told(self) -> str:
