@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from simgen.frontend.operation import LibraryOperation
 
-MAX_NBYTES = 2**30  # of a log
+MAX_NBYTES = 2**30  # size limit of a log
 MAX_LINE = 2**14  # bytes of a line that may be a call
 SEARCHES = "[LogCmdFind"
 PROFILE = "rocblas_function"
@@ -42,7 +42,7 @@ _CALL = re.compile(
     r"|(?:gemm|conv|rnn)_bench\s+(?:train|inference)\s)"
 )
 PRECISIONS = {"s": "f32_r", "h": "f16_r", "d": "f64_r", "c": "f32_c", "z": "f64_c"}
-# Of a line of the profile: key -> option of rocblas-bench.
+# Key in a line of the profile -> option of rocblas-bench.
 OPTIONS = {
     "transA": "--transposeA", "transB": "--transposeB", "M": "-m", "N": "-n", "K": "-k",
     **{name: f"--{name}" for name in ("alpha", "beta", "batch_count", "compute_type")},

@@ -14,7 +14,7 @@ from simgen.errors import ConfigError, UsageError, did_you_mean, printable
 from simgen.ground.ir import TensorSpec
 from simgen.layers import LAYERS
 
-# Of each name, the kind of layer, what it says before the user does, and the usual rate.
+# Optimiser name -> kind of layer, its preset keys, and the usual learning rate.
 NAMES: dict[str, tuple[str, dict[str, str], float]] = {
     "sgd": ("sgd", {}, 0.01),
     "adam": ("adam", {}, 0.001),

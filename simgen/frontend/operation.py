@@ -41,7 +41,7 @@ from simgen.layers.recurrent.recurrent import InputMode
 
 FAMILIES: dict[str, type[LibraryOperation]] = {}  # by name
 Passes = tuple[Pass, ...]
-TYPES = ("f32", "f16", "bf16", "i8")  # of operations of libraries; `i8` is summed up in i32
+TYPES = ("f32", "f16", "bf16", "i8")  # types of libraries' operations; `i8` is summed up in i32
 
 
 def said(default: Any = None, *, least: float | None = 1, most: float | None = None) -> Any:
@@ -204,7 +204,7 @@ class ConvOperation(LibraryOperation):
     group: int = said(1)
     mode: FilterMode = said(FilterMode.CROSS)
     bias: bool = said(False)
-    layout: Layout = said(Layout.NCHW)  # of images and results
+    layout: Layout = said(Layout.NCHW)  # layout of images and results
     filter_layout: FilterLayout = said(FilterLayout.KCRS)
     passes: Passes = said((Pass.FORWARD,))
     type: str = said("f32")
@@ -263,8 +263,8 @@ class RnnOperation(LibraryOperation):
     cell: Cell = said()
     hidden: int = said()  # units
     batch: int = said()  # sequences
-    steps: int = said()  # of time
-    features: int = said(0, least=0)  # of the input; 0: as many as units
+    steps: int = said()  # time steps
+    features: int = said(0, least=0)  # features of the input; 0: as many as units
     input: InputMode = said(InputMode.SKIP)
     bias: bool = said(True)
     passes: Passes = said((Pass.FORWARD,))
@@ -278,7 +278,8 @@ class RnnOperation(LibraryOperation):
 
     @property
     def flops(self) -> float:
-        """Of the products with the weights, those of states of zero too, as DeepBench counts."""
+        """Operations of the products with the weights, including those of zero states, as DeepBench
+        counts."""
         features = 0 if self.input is InputMode.SKIP else self.features or self.hidden
         weights = self.cell.of_layer.gates * self.hidden * (self.hidden + features)
         return 2.0 * weights * self.batch * self.steps * len(self.passes)
@@ -312,7 +313,7 @@ class SparseOperation(LibraryOperation):
     n: int = said()
     k: int = said()
     sparsity: float = said(least=0.0, most=1.0)  # share of the elements of a that are zero
-    side: int = said(1)  # of the blocks that a is stored in
+    side: int = said(1)  # side of the blocks that a is stored in
     ta: bool = said(False)
     tb: bool = said(False)
     type: str = said("f32")

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from simgen.ground.machine import Machine
 
 SUFFIX = ".toml"
-MAX_NBYTES = 2**19  # of the file, and of all sources together
+MAX_NBYTES = 2**19  # size limit of the file, and of all sources together
 MAGIC = '{"simgen_kernel": 1, '  # begins the text that a bundle keeps
 KEYS = (
     "source", "arch", "defines", "inputs", "outputs", "scratch", "parameters", "reference",
@@ -79,7 +79,7 @@ class KernelFile:
         return Config(self.source, (section,), (), self.text)
 
     def network(self, machine: Machine) -> Network:
-        """Of one layer, which has all kernels."""
+        """A network of one layer, which has all kernels."""
         made = json.dumps(to_json(self.definition))
         node = Node(self.name, OwnKernel.kind, (("definition", made),), ())
         layer = OwnKernel(definition=self.definition, machine=machine)

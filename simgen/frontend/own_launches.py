@@ -45,7 +45,7 @@ LOCAL = "local"
 ENTRY = re.compile(
     r"(?:[A-Za-z_]\w{0,60}::){0,8}[A-Za-z_$][\w.$]{0,150}(<[\w ,:<>*()-]{1,100}>)?", re.ASCII
 )
-MOST_ITEMS = 1024  # of a work-group
+MOST_ITEMS = 1024  # work-items of a work-group, at most
 MOST_LDS = 2**16
 MOST_LAUNCHES = 10_000
 MOST_ARGS = 64
@@ -64,7 +64,8 @@ class Launches:
     _kernels: dict[tuple[object, ...], Kernel] = field(default_factory=dict)
     _launches: list[Launch] = field(default_factory=list)
     _checked: set[tuple[object, ...]] = field(default_factory=set)  # arguments for PTX
-    _kinds: dict[int, str] = field(default_factory=dict)  # of the arguments by value read last
+    # kinds of the arguments by value that were read last
+    _kinds: dict[int, str] = field(default_factory=dict)
 
     @property
     def kernels(self) -> tuple[Kernel, ...]:

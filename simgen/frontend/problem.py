@@ -53,14 +53,15 @@ LONGEST_PATH = 255  # characters; longer words name no file
 
 @dataclass(frozen=True)
 class Problem:
-    name: str  # of the workload and, unless the user says otherwise, of the bundle
+    name: str  # name of the workload and, by default, of the bundle
     config: Config
     passes: tuple[Pass, ...]
-    settings: tuple[tuple[str, str], ...]  # of `--set`, less those that filled variables
+    # settings of `--set`, without those that filled variables
+    settings: tuple[tuple[str, str], ...]
     dtype: str | None = None  # element type of what no layer writes; None: as sections say
     notes: tuple[str, ...] = ()  # what is to be said of it
     kernel: KernelFile | None = None  # kernels of the user's own, in place of layers
-    # Of a model: its parameters by buffer, with their shapes and where their values are.
+    # A model's parameters by buffer, with their shapes and where their values are.
     parameters: Mapping[str, ModelTensor] | None = field(default=None, compare=False, repr=False)
 
 
@@ -81,7 +82,7 @@ def networks() -> dict[str, str]:
 
 
 def _first_sentence(text: str) -> str:
-    """Of the comment at the top of a config."""
+    """First sentence of the comment at the top of a config."""
     lines = itertools.takewhile(lambda line: line.startswith("#"), text.splitlines())
     return re.split(r"\.(?:\s+(?=[A-Z0-9])|\s*$)", " ".join(line.strip("# ") for line in lines))[0]
 

@@ -30,8 +30,8 @@ class PtxParameter:
 
     name: str
     nbytes: int
-    line: int  # of the text, from 1
-    letter: str = "b"  # of its type: b for bits, s and u for integers, f
+    line: int  # line number in the text, from 1
+    letter: str = "b"  # first letter of its type: b for bits, s and u for integers, f
 
 
 def entries(text: str) -> list[str]:

@@ -37,9 +37,10 @@ if TYPE_CHECKING:
 OPTION = BuildChoices.scale_to
 UNITS = "num_compute_units"  # the option of runs
 PROBLEMS = 2000  # that are counted, about
-PLANNED = 12  # of them, for each machine: those of the nearest operations per byte
-LEAST_SHARE = 0.4  # of the wanted operations: problems with fewer are not planned, if others are
-ALIKE = 0.1  # of a figure, by which it may differ where it is told as kept
+PLANNED = 12  # problems planned for each machine: those with the nearest operations per byte
+# part of the wanted operations: smaller problems are not planned, if larger ones are
+LEAST_SHARE = 0.4
+ALIKE = 0.1  # relative difference up to which a figure is reported as kept
 
 
 @dataclass(frozen=True)

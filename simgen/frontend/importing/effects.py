@@ -32,7 +32,7 @@ TURNED = ("permute", "transpose", "t", "numpy_T", "mT")
 PARTS = ("select", "slice", "narrow", "unbind", "split", "split_with_sizes", "chunk")
 ROWS = ("select", "unbind")  # parts of one element, whose axis is gone
 MAYBE = ("reshape", "flatten", "contiguous")  # views where strides allow it
-END = 2**63 - 1  # of a slice: there is none
+END = 2**63 - 1  # end of a slice without an end
 NOTHING = "no layer computes it"
 CURE = "export it with .run_decompositions()"
 

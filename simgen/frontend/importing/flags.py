@@ -57,7 +57,7 @@ class _Flag:
     """A tensor whose elements follow from an input of zeros and ones, and what the model knows."""
 
     source: str
-    extents: tuple[int, ...]  # of the input, as it is seen in this tensor
+    extents: tuple[int, ...]  # the input's extents as seen in this tensor
     either: tuple[NDArray[Any], NDArray[Any]]  # where it is 0, and where it is 1
 
     @property

@@ -38,7 +38,7 @@ else:
 
 MASK = "Mask"
 LOW = -1e4  # and less: next to it, scores of attention count as 0
-LEAST = -3.4028234663852886e38  # of float32
+LEAST = -3.4028234663852886e38  # lowest finite float32
 FLOAT = 1  # TensorProto.FLOAT
 LARGEST = 2**24  # elements of a condition that is looked at
 DEEPEST = 16  # nodes between a product and the mask of its scores

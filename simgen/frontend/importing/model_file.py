@@ -21,10 +21,10 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 SUFFIXES = (".onnx", torch_program.SUFFIX)
-MAX_NBYTES = 2**31 - 1  # of the file: more is none that protocol buffers can hold
+MAX_NBYTES = 2**31 - 1  # size limit of the file, that of protocol buffers
 MAX_NODES = 2**16
 PACKED = {4: (21, 22, 23), 2: (25, 26)}  # bits of an element -> TensorProto.DataType
-MAX_DEPTH = 100  # of functions that call functions
+MAX_DEPTH = 100  # nesting limit of functions that call functions
 MAX_COPIED = 2**27  # bytes of functions, in all places that call them
 EXTRA = "gpu-simgen[onnx]"
 

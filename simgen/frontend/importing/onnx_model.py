@@ -55,7 +55,7 @@ if TYPE_CHECKING:
     import onnx
     from numpy.typing import NDArray
 
-MOST_NAMES = 8  # of nodes that one reason is given for
+MOST_NAMES = 8  # nodes that are named with one reason
 MALFORMED = (ValueError, TypeError, KeyError, IndexError, AttributeError, ArithmeticError)
 
 
@@ -65,7 +65,7 @@ class Imported:
 
     config: Config
     parameters: Mapping[str, ModelTensor]  # by buffer
-    outputs: Mapping[str, str]  # of the model -> buffer
+    outputs: Mapping[str, str]  # output of the model -> buffer
 
 
 def read(path: Path, settings: Mapping[str, str]) -> Imported:
@@ -250,7 +250,7 @@ class _Losses:
     known: Values
     refused: list[tuple[Operator, str]] = field(default_factory=list)
     values: set[str] = field(default_factory=set)
-    sizes: set[str] = field(default_factory=set)  # of them, what would be known
+    sizes: set[str] = field(default_factory=set)  # those values whose sizes would be known
     read: set[str] = field(default_factory=set)  # by nodes that were not met
 
     @contextmanager

@@ -52,7 +52,7 @@ MOST = 48  # values around an anchor that are tried
 CLOSE = 1e-5  # relative: constants are rounded to float32, some of them after six digits
 NEWEST = 10**6  # operator set of what is found here
 FLOAT = 1  # TensorProto.FLOAT
-THIRD = 0.044715 * sqrt(2 / pi)  # of x^3 in Gelu by tanh
+THIRD = 0.044715 * sqrt(2 / pi)  # factor of x^3 in Gelu by tanh
 
 Found = tuple[str, tuple[str, ...], dict[str, Any]]  # operator, inputs, attributes
 

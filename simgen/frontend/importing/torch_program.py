@@ -36,11 +36,11 @@ WEIGHTS = ("data/weights", "model_weights_config.json")
 CONSTANTS = ("data/constants", "model_constants_config.json")
 MAX_JSON = 2**27  # bytes
 MAX_VALUES = 2**22  # in it
-# Of what is packed, bytes of the file stand for so many at most, and for the first MAX_PACKED more.
+# Packed data may grow to this many times the file's bytes, plus the first MAX_PACKED bytes.
 JSON_GROWTH = 64
 GROWTH = 8
 MAX_PACKED = 2**20
-MAX_NBYTES = 2**31 - 2**20  # of all parameters
+MAX_NBYTES = 2**31 - 2**20  # size limit of all parameters
 SIZES = {6: 4, 7: 8, 10: 2, 1: 4, 11: 8, 9: 1, 16: 2}  # bytes of an element
 OPSET = 17
 PARAMETERS = "simgen.parameters"  # metadata of the model: names of tensors that are trained

@@ -27,9 +27,9 @@ if TYPE_CHECKING:
 SMALL = 2**12  # elements of a tensor that is kept once it is computed
 FEW = 16  # numbers that shapes may follow from, beside whole ones
 WHOLE = (6, 7)  # TensorProto.INT32, INT64
-MAX_ELEMENTS = 2**31 - 1  # of any tensor, as of layers
-DOMAINS = ("", "ai.onnx")  # of ONNX's own operators
-MOST_NBYTES = 2**28  # of what is computed here at a time; or a multiple of what is stored
+MAX_ELEMENTS = 2**31 - 1  # elements of a tensor, at most, as in layers
+DOMAINS = ("", "ai.onnx")  # domains of ONNX's own operators
+MOST_NBYTES = 2**28  # bytes computed here at a time; or a multiple of the stored ones
 MOST_WORK = 2**33  # bytes that are computed for one tensor; a node counts as LEAST_WORK at least
 LEAST_WORK = 2**22
 RANDOM = ("RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike", "Multinomial",
@@ -81,7 +81,7 @@ class Operator:
 
     node: str  # what messages call it
     kind: str  # "Conv"; of another domain "domain.Name"
-    version: int  # of the operator set
+    version: int  # version of the operator set
     inputs: tuple[str, ...]  # names of values; "" where one is left out
     outputs: tuple[str, ...]
     attributes: Mapping[str, Any]
@@ -97,7 +97,7 @@ class Values:
 
     model: onnx.ModelProto
     where: str
-    folder: Path  # of tensors outside of the file
+    folder: Path  # folder of tensors outside the file
     known: dict[str, Value] = field(default_factory=dict)
     names: set[str] = field(default_factory=set)  # that are taken
     # Names of the trained tensors, where the file tells them from others; ONNX does not.
@@ -291,7 +291,7 @@ class Values:
             found = shape_inference.infer_node_outputs(
                 schema, node, types, data, opset_imports=self._versions(operator.version)
             )
-        except Exception as error:  # of a native library, for a damaged node
+        except Exception as error:  # a native library raises it for a damaged node
             raise Refused(f"has no shape ({cut(one_line(str(error)), 150)})") from None
         made = {}
         for name in filter(None, operator.outputs):

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 USED = "workload.json"
 ADDED = "manifest.json"
 RESULT = ".lock-"  # begins the name of a result's lock
-WORK = ".lock"  # of a workflow
+WORK = ".lock"  # lock of a workflow
 NONE = (errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS, errno.EBADF, errno.EINVAL)
 
 

@@ -22,10 +22,10 @@ from typing import Annotated, Any, ClassVar, TypeVar, Union, get_args, get_origi
 
 from simgen.errors import cut, printable
 
-WIDEST = 2**64  # of whole numbers, if nothing else is said
-LONGEST = 2**20  # of texts, in characters
+WIDEST = 2**64  # limit of whole numbers by default
+LONGEST = 2**20  # limit of texts, in characters
 DEEPEST = 16  # levels of `Any`
-MAX_NBYTES = 2**28  # of a JSON file
+MAX_NBYTES = 2**28  # size limit of a JSON file
 
 T = TypeVar("T")
 Decoder = Callable[[Any], Any]

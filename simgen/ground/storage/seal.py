@@ -47,7 +47,7 @@ class Seal:
 
     @property
     def digest(self) -> str:
-        """Of the result: of its files and of what was run."""
+        """Digest of the result: its files and what was run."""
         return _sha256(self.text())
 
 
