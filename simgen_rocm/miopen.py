@@ -161,7 +161,7 @@ def _im2col(layer: Fields, x: Dims, y: Dims) -> Dispatch:
     tile_x, tile_y = 32, 8
 
     def elements() -> int:
-        """Of x in LDS, for a tile of y."""
+        """Elements of x in LDS, for a tile of y."""
         wide, high = (tile_x - 1) * v + s, (tile_y - 1) * u + r
         if channels == 1:
             return wide * high

@@ -40,7 +40,7 @@ COUNTS: Mapping[str, tuple[str, float]] = {
     "SQ_INSTS": ("instructions", 1),
     "SQ_INSTS_VALU": ("valu_instructions", 1),  # MFMA among them
     "SQ_INSTS_SALU": ("salu_instructions", 1),
-    "SQ_INSTS_LDS": ("lds_instructions", 1),  # of MI200, flat ones among them
+    "SQ_INSTS_LDS": ("lds_instructions", 1),  # on MI200 it includes flat instructions
     "SQ_INSTS_SMEM": ("scalar_memory_reads", 1),
     "SQ_INSTS_VMEM_RD": ("vector_memory_reads", 1),
     "SQ_INSTS_VMEM_WR": ("vector_memory_writes", 1),
@@ -59,7 +59,7 @@ COUNTS: Mapping[str, tuple[str, float]] = {
     "FETCH_SIZE": ("dram_read_bytes", KILOBYTE),
     "WRITE_SIZE": ("dram_written_bytes", KILOBYTE),
 }
-ACCESSES = "TCP_TOTAL_CACHE_ACCESSES_sum"  # of L1; what is no miss of them is a hit
+ACCESSES = "TCP_TOTAL_CACHE_ACCESSES_sum"  # accesses of L1; those that are no misses are hits
 ARCHS = ("gfx90a", "gfx942")  # MI200 and MI300
 
 DISPATCH, KERNEL = "Dispatch_Id", "Kernel_Name"

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 POINTER = 8
 _SCALAR_LOAD = re.compile(r"s_load_dword(?:x(\d+))?\Z")
-ALIGNMENT = 64  # of the area of a launch
+ALIGNMENT = 64  # alignment of a launch's area
 MOST_PRIVATE = 256 << 20  # bytes of private memory of a launch
 NONE: Mapping[str, Private] = MappingProxyType({})
 LDS_ALIGNMENT = 16
@@ -50,10 +50,10 @@ class Private:
     """Memory that is private to work-items: what a kernel of legalise/private_memory looks for."""
 
     each: int  # bytes of a work-item
-    place: int  # of its address among the arguments
+    place: int  # index of its address among the arguments
 
     def nbytes(self, kernel: Kernel, launch: Launch) -> int:
-        """Of a launch: each wavefront is whole."""
+        """Bytes for a launch, in whole wavefronts."""
         wavefronts = -(-kernel.block // private_memory.LANES) * math.prod(launch.grid)
         return wavefronts * private_memory.LANES * private_memory.stride(self.each)
 

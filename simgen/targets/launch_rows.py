@@ -29,10 +29,10 @@ TAKEN = {"order", "layer", "pass"}  # by results.h5, for what is no metric
 MOST_COLUMNS = 200
 LONGEST_LINE = 2**14  # bytes
 MAX_NBYTES = 2**28
-# Of a metric: what is more counts nothing, and sums are not finite; nor are ratios to less.
+# Range of a metric: larger values make sums infinite, smaller ones make ratios infinite.
 LEAST, MOST = 1e-30, 1e30
 
-# Of targets that time rounds of all launches: how many, and what they list of each launch.
+# Options of targets that time rounds of all launches: how many rounds, and what they list.
 ROUND_OPTIONS = {
     "warmup": RunOption("SIMGEN_WARMUP", "rounds before the timed ones", default="0"),
     "repeats": RunOption(

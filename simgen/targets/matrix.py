@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from simgen.ground.machine import ProductRounding
     from simgen.targets.base import Target
 
-LANES = 64  # of an AMD wavefront; half as many of a warp
+LANES = 64  # lanes of an AMD wavefront; a warp has half as many
 SCALARS = "scalars"  # constant `multiply` of kernels without
 # Constants of kernels: the type of factors in C++, where it is not float.
 STORED = ("leftelement", "filterelement", "resultelement")

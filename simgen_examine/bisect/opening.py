@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from simgen.bundle.folder import Bundle
     from simgen.targets.base import Target
 
-MODES = ("emu", "timing")  # of MGPUSim
+MODES = ("emu", "timing")  # MGPUSim's modes
 
 
 def search(

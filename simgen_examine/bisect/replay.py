@@ -56,7 +56,7 @@ LIMIT = 1800.0  # seconds of a run
 class Side:
     """A target that takes part, and what its runs took."""
 
-    name: str  # of the target, and its mode: "mgpusim", "mgpusim:timing"
+    name: str  # name of the target with its mode: "mgpusim", "mgpusim:timing"
     target: Target
     mode: str = ""
     runs: int = 0

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from simgen_examine.bisect.replay import Side
     from simgen_examine.bisect.searching import Divergence
 
-MOST_LINES = 15  # of a reproducer
+MOST_LINES = 15  # lines of a reproducer, at most
 _MEMORY = ("global_", "flat_", "s_load", "ds_")
 
 

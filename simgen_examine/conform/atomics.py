@@ -62,7 +62,7 @@ _FLOATS: dict[str, Changes] = {
 _FLOATS_IN_MEMORY = ("add_f32", "add_f64", "min_f64", "max_f64", "pk_add_f16", "pk_add_bf16")
 IN_MEMORY = ("add", "sub", "smin", "smax", "umin", "umax", "and", "or", "xor", "inc", "dec", "swap",
            "cmpswap")  # fmt: skip
-# Of LDS: the mnemonic's words, before and behind "rtn", and what it does.
+# LDS atomics: the mnemonic's words, before and behind "rtn", and the operation.
 _LDS = (
     ("add", "u", "add"), ("sub", "u", "sub"), ("rsub", "u", "rsub"), ("inc", "u", "inc"),
     ("dec", "u", "dec"), ("min", "i", "smin"), ("max", "i", "smax"), ("min", "u", "umin"),

@@ -68,7 +68,7 @@ class Way:
     records: int = _MANY
     far: bool = False  # from half of the tuples on, indices are beyond all records
     swizzle: int = 0  # index stride; 0: linear
-    second: int = 0  # of an index with an offset: the offset of odd tuples
+    second: int = 0  # for an index with an offset: the offset of odd tuples
     lanes: bool = False  # indices are the numbers of the lanes
 
     @property
@@ -83,7 +83,7 @@ class Way:
         return told + (f" offset:{self.inside}" if self.inside else "")
 
     def places(self, count: int, words: int) -> tuple[Any, Where]:
-        """Of each tuple and word: the byte from the base, and whether it is inside."""
+        """For each tuple and word: the byte from the base, and whether it is inside."""
         index, offset = self.given(count)
         if self.lanes:
             index = np.arange(count) % values.LANES
@@ -206,7 +206,8 @@ def _loads(arch: str) -> Iterator[Form]:
     told = arch not in ECC
     for way in (*_linear(16), *_SAME, _LANES, *_SWIZZLED):
         lines = (*setup, *way.setup(arch))
-        one = way in (*_SWIZZLED, _LANES)  # of more than a word, what is swizzled is not told
+        # the manuals do not specify swizzling of more than a word
+        one = way in (*_SWIZZLED, _LANES)
         for name, count in movements.WORDS[: 1 if one else None]:
             yield _load(f"buffer_load_{name}", count, way, lines)
         if one:

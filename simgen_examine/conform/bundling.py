@@ -65,12 +65,12 @@ class Batch:
 
     @property
     def shape(self) -> Shape:
-        """Of its launch."""
+        """Shape of its launch."""
         return self.forms[0].shape or VECTOR
 
     @property
     def nbytes(self) -> int:
-        """Of its results."""
+        """Bytes of its results."""
         return sum(map(assembly.words, self.forms)) * assembly.PLANE
 
     @property

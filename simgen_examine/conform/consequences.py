@@ -54,7 +54,7 @@ _KNOWN = (
 )
 
 
-# Of loads and stores from each byte of a word on (movements.py, stores.py).
+# Loads and stores from each byte of a word on (movements.py, stores.py).
 _UNALIGNED = (
     "loads and stores of packed structures; on gem5, a lane's that crosses a 64-byte line and is "
     "no whole number of elements in it loses bytes"

@@ -52,7 +52,7 @@ class Described:
 
     @property
     def types(self) -> tuple[str, ...]:
-        """Of the sources, without the marks of how the instruction gets them."""
+        """Types of the sources, without the marks of how the instruction gets them."""
         return tuple(each.lstrip("=#@") for each in self.sources if "vcc" not in each)
 
 

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 KINDS = ("fp8", "bf8")
 NAN = 0x80
 _MOST = 0x7F
-_SCALAR = 0x87F83B01  # of a source in a scalar register
+_SCALAR = 0x87F83B01  # value of a source in a scalar register
 
 
 @dataclass(frozen=True)
@@ -93,7 +93,7 @@ def rounded(source: Any, kind: str, *, random: bool = False) -> tuple[Any, Any]:
     """
     told = values.eight_bits(kind)[: _MOST + 1]
     told = np.append(told, 2 * told[-1] - told[-2])  # where what is beyond begins to be nearer
-    with np.errstate(invalid="ignore"):  # of signalling NaNs
+    with np.errstate(invalid="ignore"):  # the values include signalling NaNs
         size = np.abs(source.astype(np.float64))
     below = np.clip(np.searchsorted(told, size, "right") - 1, 0, _MOST)
     exact = told[below] == size

@@ -23,7 +23,7 @@ _SIGNED: dict[int, Any] = {2: np.int16, 4: np.int32, 8: np.int64}
 
 @dataclass(frozen=True)
 class Expected:
-    """Of each tuple of sources, a value; of another's type, its bits.
+    """Expected value for each tuple of sources; a value of another type is given by its bits.
 
     Where `free`, anything is right. Floats are right within `ulps` of the value, if that is a
     number, and any NaN stands for all of them. `other` is as right as `value`.

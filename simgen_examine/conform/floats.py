@@ -76,7 +76,8 @@ def fmax(a: Values, b: Values) -> Expected:
 
 
 def _extreme(a: Values, b: Values, of: Callable[[Values, Values], Values]) -> Expected:
-    """Of a NaN and a number, the number; -0 is below 0. Signalling NaNs are left out."""
+    """Smaller or larger value: with a NaN and a number, the number; -0 is below 0. Signalling NaNs
+    are left out."""
     least = of is np.minimum
     value = np.where(np.isnan(a), b, np.where(np.isnan(b), a, of(a, b)))
     zeros = (a == 0) & (b == 0)
@@ -168,7 +169,7 @@ def mad_legacy(a: Values, b: Values, c: Values) -> Expected:
 
 @does
 def mad16(a: Values, b: Values, c: Values) -> Expected:
-    """Of halves: whether the product is rounded is not told for all chips."""
+    """Multiply-add of halves. Whether the product is rounded is unspecified for some chips."""
     return Expected((a * b) + c, _subnormals(a, b, c, a * b, a * b + c), other=fused(a, b, c))
 
 
@@ -265,7 +266,7 @@ def _wider(a: Values) -> Values:
 
 @does
 def sin(a: Values) -> Expected:
-    """Of turns: sin(2 pi a), for |a| of at most 256."""
+    """Sine of turns: sin(2 pi a), for |a| of at most 256."""
     return _turned(a, np.sin)
 
 
@@ -277,7 +278,7 @@ def cos(a: Values) -> Expected:
 def _turned(a: Values, of: Callable[[Values], Values]) -> Expected:
     turns = _wider(a)
     value = of(2 * np.pi * (turns - np.rint(turns))).astype(a.dtype)
-    beyond = (np.abs(a) > 256) & ~np.isinf(a)  # of which the manuals differ
+    beyond = (np.abs(a) > 256) & ~np.isinf(a)  # here the manuals differ
     error = max(SINE_ERROR, float(np.finfo(a.dtype).eps) * 4)
     return Expected(value, beyond | np.isinf(a) | is_subnormal(a), absolute=error)
 

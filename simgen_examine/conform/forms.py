@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 SOURCE = 4  # the first vector register of the sources; each has a pair of them
 RESULT = 10  # that of the result
 SCALAR_SOURCE = 50  # a source in scalar registers
-BITS_OUT, BITS_IN = "s[30:31]", "s[34:35]"  # of long encodings: a bit for each lane
+BITS_OUT, BITS_IN = "s[30:31]", "s[34:35]"  # registers of long encodings: a bit for each lane
 
 # Constants as sources: how the assembler has them, and the value in a register of the type.
 _INLINE = {
@@ -48,7 +48,7 @@ _EXEC_TOO = ("v_mov_b32", "v_add_f32", "v_cmp_lt_f32", "v_cmpx_lt_f32", "v_cmp_g
 
 @dataclass(frozen=True)
 class Shape:
-    """Of the launch of a kernel that tells ids."""
+    """Shape of the launch of a kernel that stores ids."""
 
     group: tuple[int, int, int]  # work-items of a work-group
     grid: tuple[int, int, int]  # work-groups
@@ -62,7 +62,7 @@ class Form:
     instruction: Described
     text: str
     what: str  # in words: "e64, |b|"
-    signature: tuple[str, ...]  # of the values that it is tried with
+    signature: tuple[str, ...]  # types of the values that it is tried with
     setup: tuple[str, ...]  # lines before it
     outputs: tuple[str, ...]  # registers of results, by words: v10, vcc_lo, ...
     plan: Computed
@@ -218,7 +218,7 @@ class _Vector:
         )
         name = "abc"[at]
         told = " ".join(self.of.sources)
-        if "vcc" not in told and "#" not in told:  # of two scalar sources, gfx9 reads one
+        if "vcc" not in told and "#" not in told:  # gfx9 allows one scalar source
             yield self._form(
                 word, f"{encoding}, {name} scalar", constant=(at, register, value), setup=setup
             )
@@ -318,7 +318,7 @@ class _Vector:
 
 
 def _upper(of: Described, arch: str) -> bool | None:
-    """Of a result of 16 bits, whether the upper half becomes 0; None: that is not told.
+    """Whether the upper half of a 16-bit result becomes 0; None: unspecified.
 
     On gfx9 the instructions with three sources keep it, or not, by rules of their own.
     """

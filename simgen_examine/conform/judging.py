@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from simgen_examine.conform.forms import Form
     from simgen_examine.conform.values import Words
 
-EXAMPLES = 4  # of lanes that differ
+EXAMPLES = 4  # lanes that differ, shown as examples
 MOST_SHOWN = 8  # results of a lane; of more, the first that differs
 
 
@@ -68,11 +68,11 @@ class Found(StrEnum):
 class Example:
     """A lane that differs: words as hexadecimal numbers, the lowest last."""
 
-    number: int  # of the tuple of values
+    number: int  # index of the tuple of values
     sources: tuple[str, ...]
     expected: str
     found: str
-    # Of several results: what holds the first one that differs, what was expected of it, and found.
+    # With several results: where the first difference is, its expected value, and the found one.
     first: tuple[str, str, str] = ("", "", "")
 
 
@@ -91,7 +91,7 @@ class Seen:
 def findings(
     probe: Probed, results: NDArray[np.uint32], refused: Mapping[tuple[str, int], tuple[Found, str]]
 ) -> list[Seen]:
-    """Of each form of a probe; `results` are those of all batches.
+    """Findings for each form of a probe; `results` are those of all batches.
 
     `refused` has what the simulator did not execute, by kernel and number in it.
     """
@@ -110,7 +110,7 @@ def findings(
 
 
 def of_batch(batch: Batch, results: NDArray[np.uint32]) -> list[Seen]:
-    """Of each form of a batch that ran alone, whose results are all that there are."""
+    """Findings for each form of a batch that ran alone; `results` are its results only."""
     return findings(Probed("", (batch,), np.zeros(0, np.int32), batch.nbytes), results, {})
 
 
@@ -169,7 +169,7 @@ def _example(
         for at, type_ in enumerate(form.signature)
     )
     if form.instruction.format == SCALAR_MEMORY:
-        sources = sources if form.window else ()  # of loads, they are in memory
+        sources = sources if form.window else ()  # the sources of loads are in memory
     elif form.scalar:
         sources = (*sources, f"scc={given[2, 0, lane]}")
     expected, found, differ = [], [], []

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from simgen_examine.conform.judging import Seen
     from simgen_examine.conform.page import Told
 
-FEW = 0.05  # of the values of a form: more of them are not special ones
+FEW = 0.05  # fraction of a form's values up to which wrong ones count as special values
 HALF_MIRROR = "row_half_mirror"
 _GONE = (Found.MISSING, Found.ENDS)
 _IN_TEXT = {"cbsz": r" cbsz:[1-9]", "blgp": r" blgp:[1-9]", "negative": r"-0x|offset:-",

@@ -51,8 +51,8 @@ _NAMES = {
 _ONE = {"f32": "1.0", "f64": "1.0", "i32": "1"}
 # Wait states until what reads the result of the longest product sees it.
 _AFTER = ("s_nop 15", "s_nop 15")
-_INDEX = "v15"  # of sparse products
-_PAIRS = 0x489CDE8C  # of indices, the lower one first: two bits each, of eight pairs
+_INDEX = "v15"  # register of indices for sparse products
+_PAIRS = 0x489CDE8C  # eight pairs of 2-bit indices, the lower one first
 _C = ("v12", -4)  # what the results of sparse products have before: the lane's number, or -4
 
 
@@ -156,7 +156,7 @@ def _held_indices(lane: int) -> int:
 
 
 def _indices(of: MatrixShape, chosen: int) -> Values:
-    """Of each lane's elements of A, which of four they are: (lane, element)."""
+    """Which of four elements each lane's elements of A are: (lane, element)."""
     first = 2 * of.each * chosen
     bits = range(first, first + 2 * of.each, 2)
     return np.array([[_held_indices(n) >> at & 3 for at in bits] for n in range(values.LANES)])

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 SIGNATURE = ("b32", "b32", "b32")
 GROUP_NBYTES = 64 * 16
-LDS_NBYTES = 8192  # of a work-group
+LDS_NBYTES = 8192  # LDS of a work-group
 ADDRESS = 14  # the register of a lane's address
 SOME = 0x0F35A5C396C3FF01  # lanes that some forms are tried with
 ECC = ("gfx908", "gfx90a", "gfx942")  # whose memories have it
@@ -288,7 +288,8 @@ def _memory(arch: str, told: bool) -> Iterator[Form]:
 def _loads(
     segment: str, place: str, what: str, offset: int, setup: tuple[str, ...], lanes: int = ALL_LANES
 ) -> Iterator[Form]:
-    """Of all widths, of what lies `offset` bytes behind the start of each tuple's own word."""
+    """Forms of all widths that load from `offset` bytes behind the start of each tuple's
+    own word."""
     for name, count in WORDS:
         to = "v10" if count == 1 else f"v[10:{9 + count}]"
         yield _form(f"{segment}_load_{name} {to}, {place}", what, count, _given(offset, count),

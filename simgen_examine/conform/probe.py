@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 ON = (GEM5, MGPUSIM)
 EVERY = (*ON, "gpgpusim", "cuda")  # the others are tried in simgen_examine.conform.ptx
 LIMIT = 120.0  # seconds that a run may take
-MOST_RUNS = 400  # of one probe
+MOST_RUNS = 400  # runs of one probe, at most
 _KERNEL = re.compile(r"kernel (conform_\d+)\b")
 _NUMBERED = re.compile(r"kernel (conform_\d+) .*?instruction (\d+), ")
 
@@ -59,15 +59,15 @@ class Trial:
 
     on: str
     arch: str = ""  # empty: the target's
-    mode: str = ""  # of MGPUSim
-    version: str = ""  # of gem5
+    mode: str = ""  # mode of MGPUSim
+    version: str = ""  # version of gem5
     limit: float = LIMIT
     only: str = ""  # a regular expression that texts of forms match
     all: bool = False  # also what gem5's sources say that it ends at
     legalised: bool = False  # what `simgen legalise` makes of the forms, in their place
     tell: Callable[[str], None] = field(default=lambda _: None)
     runs: int = 0
-    seconds: float = 0.0  # of the simulator
+    seconds: float = 0.0  # seconds that the simulator took
 
     def __post_init__(self) -> None:
         if self.on not in ON:
@@ -113,7 +113,7 @@ class Trial:
         return f"simgen conform --on {self.on} --arch {self.arch_name}{mode}{version}{legalised}"
 
     def findings(self, folder: Path | None = None) -> list[Seen]:
-        """Of every form that is tried.
+        """Findings for every form that is tried.
 
         The bundle is made in `folder`, or in one of the cache: gem5 takes none under /tmp.
 

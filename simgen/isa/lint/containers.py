@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 ELF, BUNDLE, COMPRESSED, ARCHIVE = b"\x7fELF", b"__CLANG_OFFLOAD_BUNDLE__", b"CCOB", b"!<arch>\n"
 MAGICS = (ELF, BUNDLE, COMPRESSED, ARCHIVE)
 FATBIN = ".hip_fatbin"
-MOST_NBYTES = 2**31  # of a file, or of what a compressed one holds
-MOST_ENTRIES = 4096  # of a fat binary
+MOST_NBYTES = 2**31  # size limit of a file, or of a decompressed one
+MOST_ENTRIES = 4096  # entries of a fat binary, at most
 DEEPEST = 4  # containers in containers
 ASSEMBLY = (".s", ".S", ".asm")
 
@@ -266,5 +266,5 @@ def _members(content: bytes, place: str) -> Iterator[tuple[str, bytes]]:
                 start = int(name[1:])
                 name = names[start : names.find(b"\n", start)].decode(errors="replace")
             yield name.rstrip("/"), member
-    if content[at:].strip(b"\n"):  # of a header
+    if content[at:].strip(b"\n"):  # part of a header remains
         raise DamagedError(f"{place}: not a whole archive; copy it again")

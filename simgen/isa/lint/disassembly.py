@@ -183,7 +183,7 @@ def _vop3(item: Decoded, word: str, sample: list[str], label: Label) -> Made:
         operand = _source(item, item.bits(32 + 9 * at, 40 + 9 * at), each)
         operand = f"|{operand}|" if signs >> at & 1 else operand
         if item.bits(61 + at, 61 + at):
-            # Of a constant, a minus is part of the number.
+            # The minus of a constant is part of the number.
             plain = operand.startswith(("v", "s", "|", "vcc", "exec", "m0"))
             operand = f"-{operand}" if plain else f"neg({operand})"
         made.append(operand)

@@ -120,7 +120,7 @@ def _whole(content: memoryview) -> tuple[int, bytes] | None:
     for each in segments:
         offset = each.address if image else each.offset
         here = offset + each.nbytes <= len(content)
-        # Of an image, what is written to may have been left out: other bytes may be there.
+        # A memory image may lack writable segments: other bytes may be in their place.
         constant = not (image and each.flags & PF_W)
         if each.kind in (PT_LOAD, PT_NOTE) and here and constant:
             each.offset = offset

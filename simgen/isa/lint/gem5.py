@@ -51,7 +51,7 @@ _ALIGN = (
 _EXEC, _MINUS_ONE = 126, 193  # as operands are numbered
 
 _VGPRS = 256  # the first of them, as sources are numbered
-_ROW_HALF_MIRROR = 0x141  # of DPP's controls
+_ROW_HALF_MIRROR = 0x141  # one of DPP's controls
 _SDWA_SCALAR = 1 << 23  # in the extra word of gfx9's SDWA: the first source is a scalar register
 
 

@@ -62,7 +62,7 @@ def judged(model: Model, items: Sequence[Decoded]) -> Iterator[tuple[Decoded, Ju
     for item in items:
         format_, opcode = implemented.named(item)
         has = opcode in known.get(format_, {}) and item.form != "scratch"
-        if item.offset not in told:  # of no text that the rules could read
+        if item.offset not in told:  # the rules could not read its text
             if not has:
                 yield item, (ENDS, f"{title} has no such instruction and panics", OTHERWISE)
             else:

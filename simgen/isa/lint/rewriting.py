@@ -32,7 +32,7 @@ VCC_AND_MORE = 6  # scalar registers that a kernel owns beside its numbered ones
 MOST_SGPRS = 102
 LDS = "group_segment_fixed_size"
 _REGISTER = re.compile(r"\b([vs])(?:(\d+)\b|\[\d+:(\d+)\])")
-_NAME = re.compile(r"[\w.$@]+", re.ASCII)  # of a symbol, without quotes
+_NAME = re.compile(r"[\w.$@]+", re.ASCII)  # name of a symbol, without quotes
 _OF_LANES = ("ds_bpermute", "ds_permute", "ds_swizzle")  # which access no LDS
 # What takes the place of code as an address, which rewriting moves:
 _PLACES = ("s_getpc", "s_setpc", "s_swappc", "s_call", "s_rfe")

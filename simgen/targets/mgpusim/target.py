@@ -54,7 +54,7 @@ if TYPE_CHECKING:
     from simgen.targets.base import Job
     from simgen.workload.samples import Sample
 
-SIMULATOR = "mgpusim"  # of the table of simulators
+SIMULATOR = "mgpusim"  # name in the table of simulators
 GPUS_FACT = "gpus"  # in machine.json
 GPUS = {  # MGPUSim's name of a GPU -> what it runs
     each.mgpusim.gpu: each.machine.arch for each in machine.descriptions().values() if each.mgpusim

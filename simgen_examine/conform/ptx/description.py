@@ -34,7 +34,7 @@ class Opcode:
     """An instruction of PTX with its types and modifiers."""
 
     op: OpcodeText
-    section: str  # of the manual
+    section: str  # section of the manual
     results: tuple[str, ...]  # types
     sources: tuple[str, ...]
     function: str
@@ -58,7 +58,7 @@ def manual() -> str:
 
 
 def version(arch: str) -> str:
-    """Of PTX, that texts for a machine have.
+    """PTX version of the texts for a machine.
 
     Raises:
         UsageError: nobody wrote a description for it.
@@ -70,7 +70,7 @@ def version(arch: str) -> str:
 
 
 def number(arch: str) -> int:
-    """Of a machine: 70."""
+    """Number of a machine: 70."""
     return int(arch.removeprefix("sm_"))
 
 

@@ -58,7 +58,7 @@ def mad(op: OpcodeText, a: int, b: int, c: int) -> int:
 
 @does
 def mul24(op: OpcodeText, a: int, b: int) -> int:
-    """Of the lower 24 bits: bits 31 to 0 of the product, or 47 to 16."""
+    """Product of the lower 24 bits: bits 31 to 0, or 47 to 16."""
     product = _low24(a, op.type) * _low24(b, op.type)
     return product >> 16 if op.has("hi") else product
 
@@ -328,7 +328,7 @@ def selp(_: OpcodeText, a: int, b: int, p: int) -> int:
 
 @does
 def compare(op: OpcodeText, a: int, b: int, p: int | None = None) -> int:
-    """Of whole numbers, and what a predicate makes of it."""
+    """Comparison of whole numbers, combined with a predicate."""
     of = op.parts[1]
     found = {
         "eq": a == b, "ne": a != b, "lt": a < b, "le": a <= b, "gt": a > b, "ge": a >= b,
