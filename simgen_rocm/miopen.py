@@ -39,7 +39,7 @@ POOLING_GROUPS = {
 WIDE_POOLING_GROUP = (32, 4)
 LDS_NBYTES = 65536
 MOST_SET = 65536  # work-items that set a tensor
-FEW = 64 * 4 * 64  # work-items up to which a transposition's grid has a second extent
+SMALL_GRID_ITEMS = 64 * 4 * 64  # work-items up to which a transposition's grid has a second extent
 
 GEMM = Dispatch("rocBLAS GEMM")
 
@@ -241,7 +241,7 @@ def _transposed(source: str, tensor: Dims, strided: Dims | None, offset: int = 0
             "N": n, "C": c, "HW_IN": h * w, "HW_OUT": p * q, "W_IN": w, "W_OUT": q,
             "H_STRIDE": 2, "W_STRIDE": 2, **offsets,
         }  # fmt: skip
-    text = arguments(FLOAT_OF_MANY, which, sizes, {"IS_2D_WG": int(work < FEW)})
+    text = arguments(FLOAT_OF_MANY, which, sizes, {"IS_2D_WG": int(work < SMALL_GRID_ITEMS)})
     kernel = f"transpose_{source}2{target}" + ("" if strided else "_opt")
     return Dispatch(kernel, "MIOpenUtilKernels4.cl", (text,))
 

@@ -70,7 +70,7 @@ DESCRIPTOR = ".kd"  # ends the symbol by which a runtime knows a kernel
 MOST_COLUMNS = 100
 LONGEST_LINE = 2**16  # bytes
 MOST_LINES = 10_000_000
-LEAST, MOST = 1e-30, 1e30
+MIN_VALUE, MAX_VALUE = 1e-30, 1e30
 
 
 def file_of(number: int) -> str:
@@ -177,6 +177,6 @@ def _number(name: str, text: str) -> float:
         value = float(text)
     except ValueError:
         raise ValueError(f"{printable(name)} is {printable(text)}, not a number") from None
-    if value and not LEAST <= value <= MOST:
+    if value and not MIN_VALUE <= value <= MAX_VALUE:
         raise ValueError(f"{printable(name)} is {printable(text)}, which is no count")
     return value

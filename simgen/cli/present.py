@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 PLAIN_INTERVAL = 10.0  # seconds between lines of progress where there is no terminal
 MOST_SHOWN = 4  # numbers of a constant
-MOST = 1_000_000  # columns of a table where there is no terminal
+MAX_WIDTH = 1_000_000  # columns of a table where there is no terminal
 OF_BYTES = ("data", "checking data")  # kinds of work that are counted in them
 EXACT = "exact"  # in place of a share of a tolerance: there was none
 UNBROKEN = 24  # longest word that a narrow terminal does not break: names of kernels are longer
@@ -72,7 +72,9 @@ def table(title: str | None, columns: Sequence[str], rows: Iterable[Sequence[obj
     else:
         from rich.measure import Measurement
 
-        console.width = Measurement.get(console, console.options.update(width=MOST), made).maximum
+        console.width = Measurement.get(
+            console, console.options.update(width=MAX_WIDTH), made
+        ).maximum
     if title:
         console.print(Text(title, style="italic"), soft_wrap=True)
     if console.is_terminal:
@@ -98,7 +100,7 @@ SAID = {"same": "", "different": " is different", "proved nothing": " proved not
 def _console() -> Any:
     from rich.console import Console
 
-    return Console(width=None if sys.stdout.isatty() else MOST, highlight=False)
+    return Console(width=None if sys.stdout.isatty() else MAX_WIDTH, highlight=False)
 
 
 def size(nbytes: float) -> str:

@@ -55,7 +55,7 @@ else:
 HELD = 16  # elements of a row that one of BLOCK work-items keeps in registers
 # For longer rows, which have a work-group each: a work-item's registers besides its elements, and
 # the elements up to which an H200 hides one work-group's latency behind another.
-OTHERS, FEW = 28, 40
+OTHER_REGISTERS, OVERLAPPED_ELEMENTS = 28, 40
 WIDEST = 1024  # work-items
 FLUSHED, NEAR = 95.0, 16.0  # exp(-x) is 0 in float32 from about x on, within
 
@@ -210,9 +210,13 @@ class Softmax(Layer):
         def room(block: int) -> int:
             """Elements of a work-item, where a unit has one work-group."""
             registers = machine.simds * machine.registers * machine.wavefront // block
-            return min(machine.item_registers, registers) - OTHERS
+            return min(machine.item_registers, registers) - OTHER_REGISTERS
 
-        few = [each for each in made if tensors * each.held <= min(FEW, room(each.block))]
+        few = [
+            each
+            for each in made
+            if tensors * each.held <= min(OVERLAPPED_ELEMENTS, room(each.block))
+        ]
         fitting = [each for each in made[1:] if tensors * each.held <= room(each.block)]
         return next(iter(few or fitting[::-1]), replace(made[-1], in_registers=False))
 

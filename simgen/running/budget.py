@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     Settings = tuple[tuple[str, str], ...]
 
 HALVES = 8  # of height and width, at most
-LEAST = 1e3  # operations that a layer is made smaller to, at the least
+MIN_OPERATIONS = 1e3  # operations that a layer is made smaller to, at the least
 STEP = 2.0  # each try has so much fewer operations
 RATES = (0.25, 0.1, 0.05, 0.02, 0.01)  # of samples, each about half of the one before
 PARTS = (2, 4, 8)  # of the machine
@@ -178,7 +178,7 @@ def _shares(workload: Workload, rate: float, steps: Collection[int]) -> dict[int
     if not found:
         raise RefusedError(
             f"{RunChoices.sample}: no launch has enough work-groups: the largest would fill the "
-            f"machine {most:.2g} times, and a sample is taken from more than {samples.LEAST}"
+            f"machine {most:.2g} times, and a sample is taken from more than {samples.MIN_WAVES}"
         )
     return found
 
@@ -282,7 +282,7 @@ def _planned(plan: Plan, settings: Settings) -> Iterator[tuple[Settings, None, P
 def _scaled(plan: Plan) -> Iterator[tuple[tuple[()], float, Plan]]:
     count = costs.total(costs.of(plan.workload))
     most = (count.flops + count.transcendentals) / STEP
-    while most >= LEAST:
+    while most >= MIN_OPERATIONS:
         choices = replace(plan.choices, scale_to=most)
         try:
             made = Plan(plan.source, choices, planned_for=plan.planned_for)

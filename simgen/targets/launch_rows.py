@@ -30,7 +30,7 @@ MOST_COLUMNS = 200
 LONGEST_LINE = 2**14  # bytes
 MAX_NBYTES = 2**28
 # Range of a metric: larger values make sums infinite, smaller ones make ratios infinite.
-LEAST, MOST = 1e-30, 1e30
+MIN_VALUE, MAX_VALUE = 1e-30, 1e30
 
 # Options of targets that time rounds of all launches: how many rounds, and what they list.
 ROUND_OPTIONS = {
@@ -145,7 +145,7 @@ def _metric(name: str, text: str) -> float:
         value = float(text)
     except ValueError:
         raise ValueError(f"{name} is {printable(text)}, which is not a number") from None
-    if value and not LEAST <= value <= MOST:
+    if value and not MIN_VALUE <= value <= MAX_VALUE:
         raise ValueError(f"{printable(text)} is neither a time nor a count")
     return value
 

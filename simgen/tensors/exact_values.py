@@ -42,10 +42,10 @@ if TYPE_CHECKING:
     from simgen.layers.base import Sums
 
 WORD = "exact"  # in place of a file of --values
-MOST = round(1 / DType.F32.roundoff)  # grains of a number of the type that kernels compute in
+MAX_GRAINS = round(1 / DType.F32.roundoff)  # grains of a number of the type that kernels compute in
 AIM = 2**20  # grains of sums that are not bounded but estimated
 LARGEST = 300  # largest number; more than bfloat16's 8 bits hold, which would round
-FEW = 8  # the same where no sums ask for more, and at the start of a network
+LARGEST_AT_START = 8  # the same where no sums ask for more, and at the start of a network
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,7 @@ def given(workload: Workload) -> Workload:
             f"themselves; leave it out, or choose an {BuildChoices.algo} other than fft"
         )
     ends = (b.spec.dtype.largest for b in workload.buffers if b.spec.dtype.is_float)
-    largest, weights = _sizes(survey, min(1.0, min(ends, default=MOST) / MOST))
+    largest, weights = _sizes(survey, min(1.0, min(ends, default=MAX_GRAINS) / MAX_GRAINS))
     buffers = []
     for buffer in workload.buffers:
         if buffer.name in survey.inputs and buffer.fill:
@@ -142,16 +142,21 @@ def _is_integer(buffer: Buffer) -> bool:
 def _sizes(survey: _Survey, room: float) -> tuple[Fill, dict[str, Fill]]:
     """Fills of inputs, and those of weights, by buffer, that have others.
 
-    `room` is the share of float32's numbers up to MOST that the types of tensors have.
+    `room` is the share of float32's numbers up to MAX_GRAINS that the types of tensors have.
     """
     longest = max((step.sums.terms * step.sums.growth for step in survey.steps), default=1)
     if not any(step.depth for step in survey.steps):
-        largest = min(LARGEST if longest > 1 else FEW, floor(sqrt(room * MOST / longest)))
+        largest = min(
+            LARGEST if longest > 1 else LARGEST_AT_START, floor(sqrt(room * MAX_GRAINS / longest))
+        )
         share = 1.0 if largest else sqrt(room * AIM / longest)
         return _whole(max(1, largest), share), {}
     chosen, growth = 1, 1.0
-    for largest in (FEW, 4, 2, 1):
-        chosen, growth = largest, min(_growths(survey, largest, room * AIM), default=float(MOST))
+    for largest in (LARGEST_AT_START, 4, 2, 1):
+        chosen, growth = (
+            largest,
+            min(_growths(survey, largest, room * AIM), default=float(MAX_GRAINS)),
+        )
         if growth >= 2:
             break
     kept = 2 * max(1.0, growth) ** 2

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 GENERATOR = "philox-4x64-10/1"  # change it whenever the same seed and name give other values
 BLOCK = 2**18  # elements
 MAX_SEED = 2**64 - 1
-_WHOLE_MOST = 2**22  # twice as many must be told apart by 24 bits
+_MAX_WHOLE = 2**22  # twice as many must be told apart by 24 bits
 
 
 def generate(
@@ -242,7 +242,7 @@ def _integer_fault(dtype: DType, fill: Fill) -> str | None:
 
 
 def _whole_fault(dtype: DType, fill: Fill) -> str | None:
-    most = min(_WHOLE_MOST, 2 ** (dtype.mantissa + 1))
+    most = min(_MAX_WHOLE, 2 ** (dtype.mantissa + 1))
     if fill.a != int(fill.a) or not 1 <= fill.a <= most:
         return f"whole numbers up to {fill.a}, none of 1 to {most}"
     return None if 0 < fill.b <= 1 else f"a share of {fill.b} that is not zero, none of (0, 1]"

@@ -25,7 +25,7 @@ OTHER_ORDER = 8  # tolerances, and units in the last place
 NEAR = 2.0**-10  # share that roundings may be of what an overflow has left
 MOSTLY = 0.9  # share of a tensor that is not zero by chance
 NO_BOUND = "rounding has no bound there"
-FEW = 8  # roundings that may add to a value, or take from it
+MAX_ROUNDINGS = 8  # roundings that may add to a value, or take from it
 
 
 @dataclass(frozen=True)
@@ -298,7 +298,7 @@ class Comparison:
         rank = len(self.shape)
         for axis in sorted({-1, *(each for each in (0, 1, rank - 1) if 0 <= each < rank)}):
             extent = self.shape[axis] if axis >= 0 else 1
-            if axis >= 0 and (extent < 2 or prod(self.shape) < FEW * extent):
+            if axis >= 0 and (extent < 2 or prod(self.shape) < MAX_ROUNDINGS * extent):
                 continue  # the whole, or elements by themselves, which `peak` judges
             behind = prod(self.shape[axis + 1 :]) if axis >= 0 else 1
             at = places // behind % extent if extent > 1 else np.zeros_like(places)
@@ -364,7 +364,7 @@ class Comparison:
     def is_constant(self) -> bool:
         """Whether all elements of the reference are one value, but for a few roundings."""
         low, high = self.lows[2], self.highs[2]
-        rounded = FEW * self.dtype.roundoff * max(abs(low), abs(high))
+        rounded = MAX_ROUNDINGS * self.dtype.roundoff * max(abs(low), abs(high))
         return high - low <= rounded + self.dtype.vanishing
 
     def _add_worst(

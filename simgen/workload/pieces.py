@@ -35,11 +35,11 @@ if TYPE_CHECKING:
 # Operations that take a simulator as long as a word that is moved: of VGG-16 on MGPUSim, those of
 # convolutions 20 (beside activations) to 40 (beside fc6).
 OF_WORD = 20
-LEAST = 2e8  # operations of a piece of a single process: minutes of a simulator
+MIN_OPERATIONS = 2e8  # operations of a piece of a single process: minutes of a simulator
 PARTS = 8  # pieces of a single process, if they are larger than that
 # Operations and words of a launch beside which it is nothing that instructions are in no cache: of
 # VGG-16, 0.05 to 3 % of the products of a convolution, 0.2 % of the network (benchmarks/pieces).
-MANY = 5e8
+LARGE_LAUNCH = 5e8
 START = 5e6  # operations that take a simulator as long as its own start
 # With several processes, the sizes of pieces to try, in process shares, and the fractions that may
 # run uncounted. Small pieces end together; large ones repeat less.
@@ -103,7 +103,7 @@ def cut(workload: Workload, steps: Sequence[int], warm: Warm, jobs: int) -> list
     network = _network(workload, warm)
     whole = sum(network[at].weight for at in steps)
     if jobs == 1:
-        return _cut(workload, network, steps, max(LEAST, whole / PARTS), UNCOUNTED[0])
+        return _cut(workload, network, steps, max(MIN_OPERATIONS, whole / PARTS), UNCOUNTED[0])
     ways = (
         _cut(workload, network, steps, whole / jobs / share, uncounted)
         for share in SHARES
@@ -275,7 +275,7 @@ def _keys(workload: Workload) -> Iterator[Hashable]:
     """For each launch, a key that all similar launches share."""
     caches = _Caches(workload)
     for launch, weight in zip(workload.launches, costs.weights(workload)):
-        known = launch.kernel in caches.ran or weight >= MANY
+        known = launch.kernel in caches.ran or weight >= LARGE_LAUNCH
         near = caches.near(launch)
         yield (launch.kernel, launch.grid, known, tuple(_arguments(workload, launch, near)))
         caches.launch(launch)

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from simgen.ground.ir import Buffer, Step, Workload
 
-MOST = QUEUES
+MAX_QUEUES = QUEUES
 
 
 def scheduled(workload: Workload, queues: int) -> Workload:

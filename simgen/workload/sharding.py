@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
 
 RING, TREE = "ring", "tree"
-MOST = 8  # GPUs: as many as one machine holds
+MAX_GPUS = 8  # GPUs: as many as one machine holds
 # Chunks start on multiples of a work-item's elements, so that 16 bytes are one access.
 VECTOR = elementwise.VECTOR
 
@@ -104,8 +104,8 @@ def check_enough(workload: Workload, gpus: int, option: str) -> None:
 
 def check(gpus: int) -> None:
     """Raise UsageError unless there may be so many GPUs."""
-    if not 1 <= gpus <= MOST:
-        raise UsageError(f"{spelled('gpus')} {gpus}: no such number of GPUs; write 1 to {MOST}")
+    if not 1 <= gpus <= MAX_GPUS:
+        raise UsageError(f"{spelled('gpus')} {gpus}: no such number of GPUs; write 1 to {MAX_GPUS}")
 
 
 def split(workload: Workload, gpus: int) -> Sharding:
@@ -228,7 +228,7 @@ class _DraftOfShare:
         batch = spec.shape[0]
         if batch % self.gpus == 0:
             return TensorSpec((batch // self.gpus, *spec.shape[1:]), spec.dtype)
-        fitting = [str(n) for n in range(2, MOST + 1) if batch % n == 0]
+        fitting = [str(n) for n in range(2, MAX_GPUS + 1) if batch % n == 0]
         cure = (
             f"choose {' or '.join(fitting)}"
             if fitting

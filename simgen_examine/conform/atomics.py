@@ -17,7 +17,7 @@ from simgen_examine.conform.arithmetic import KEPT, Computed, Modifiers, Wanted,
 from simgen_examine.conform.description import Described
 from simgen_examine.conform.expected import TYPES, BrainFloats, Expected, is_subnormal
 from simgen_examine.conform.forms import Form
-from simgen_examine.conform.stores import ALL, SOME, WINDOW, add_words
+from simgen_examine.conform.stores import ALL, SOME_LANES, WINDOW, add_words
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -211,7 +211,7 @@ def _in_memory(arch: str) -> Iterator[Form]:
                 to = f"{_register(10, 1 + wide)}, " if returns else ""
                 line = f"{word} {to}{operands.format(data)}{returning if returns else ''}"
                 what = f"{base}, {'returning' if returns else 'not returning'}"
-                for lanes in (ALL, SOME) if base == "address" else (ALL,):
+                for lanes in (ALL, SOME_LANES) if base == "address" else (ALL,):
                     of = Described(word, "FLAT", (), signature(change, wide=wide), "mov")
                     plan = Atomic(of, Modifiers(), None, False, None, change=change, wide=wide,
                                   returns=returns)  # fmt: skip
@@ -243,7 +243,7 @@ def _in_lds() -> Iterator[Form]:
                 continue
             name = f"ds_{word}_rtn_{type_}" if returns else f"ds_{word}_{type_}"
             to = f"{_register(10, 1 + wide)}, " if returns else ""
-            for lanes in (ALL, SOME):
+            for lanes in (ALL, SOME_LANES):
                 of = Described(name, "DS", (), signature(change, wide=wide), "mov")
                 plan = Atomic(of, Modifiers(), None, False, None, change=change, wide=wide,
                               returns=returns)  # fmt: skip

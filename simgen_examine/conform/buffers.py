@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from simgen_examine.conform.values import Words
 
 FORMAT = "MUBUF"
-ALL, SOME = stores.ALL, stores.SOME
+ALL, SOME_LANES = stores.ALL, stores.SOME_LANES
 INDEX, OFFSET = "v28", "v29"  # in this order where an instruction takes both
 _BASE = "v26"  # and v27: where the windows of all lanes begin
 _SOFFSET = "s50"
@@ -220,7 +220,7 @@ def _loads(arch: str) -> Iterator[Form]:
                 yield _load(word, 1, way, lines, nbytes, half=True, told=told)
     way = _linear(16)[0]
     for name, count in movements.WORDS:
-        yield _load(f"buffer_load_{name}", count, way, (*setup, *way.setup(arch)), lanes=SOME)
+        yield _load(f"buffer_load_{name}", count, way, (*setup, *way.setup(arch)), lanes=SOME_LANES)
 
 
 def _load(
@@ -295,7 +295,7 @@ def _stores(arch: str) -> Iterator[Form]:
     base = _windows(arch)
     for name, source, nbytes in stores.WIDTHS:
         for way in _reaching(nbytes):
-            for lanes in (ALL, SOME) if way.what == "offset" else (ALL,):
+            for lanes in (ALL, SOME_LANES) if way.what == "offset" else (ALL,):
                 word = f"buffer_store_{name}"
                 of = Described(word, FORMAT, (), stores.SIGNATURE, "mov")
                 plan = BufferStored(of, Modifiers(), None, False, None,

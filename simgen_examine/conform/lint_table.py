@@ -25,7 +25,9 @@ if TYPE_CHECKING:
     from simgen_examine.conform.judging import Seen
     from simgen_examine.conform.page import Told
 
-FEW = 0.05  # fraction of a form's values up to which wrong ones count as special values
+MAX_SPECIAL_SHARE = (
+    0.05  # fraction of a form's values up to which wrong ones count as special values
+)
 HALF_MIRROR = "row_half_mirror"
 _GONE = (Found.MISSING, Found.ENDS)
 _IN_TEXT = {"cbsz": r" cbsz:[1-9]", "blgp": r" blgp:[1-9]", "negative": r"-0x|offset:-",
@@ -101,7 +103,7 @@ def _verdict(plain: Sequence[Seen]) -> tuple[str, str]:
     wrong = [each for each in plain if each.found is Found.WRONG]
     if 2 * len(gone) >= len(plain):
         return "ends", ""
-    much = [each for each in wrong if each.wrong > FEW * each.lanes]
+    much = [each for each in wrong if each.wrong > MAX_SPECIAL_SHARE * each.lanes]
     if 2 * (len(gone) + len(much)) >= len(plain):
         return "wrong", _told(much or gone)
     if gone or wrong:
@@ -124,6 +126,6 @@ def _ignored(members: Iterable[Seen]) -> set[str]:
     found: dict[str, list[bool]] = defaultdict(list)
     for each in members:
         if len(told := modifiers(each.form)) == 1 and each.found not in _GONE:
-            bad = each.found is Found.WRONG and each.wrong > FEW * each.lanes
+            bad = each.found is Found.WRONG and each.wrong > MAX_SPECIAL_SHARE * each.lanes
             found[told.pop()].append(bad)
     return {name for name, bad in found.items() if any(bad)}

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 FORMAT = "MFMA"
 RESULT = 40  # the first register of D
-SOME = 0x0F35A5C396C3FF01  # lanes that a form is tried with: EXEC is ignored
+SOME_LANES = 0x0F35A5C396C3FF01  # lanes that a form is tried with: EXEC is ignored
 # gfx90a's names, and gfx942's; assemblers take the old ones there, too.
 _NAMES = {
     "gfx90a": re.compile(r"v_mfma_([fi]\d+)_(\d+)x(\d+)x(\d+)(bf16|[fi]\d+)(_1k)?"),
@@ -221,7 +221,7 @@ def _forms(name: str, of: MatrixShape, arch: str) -> Iterator[Form]:
 
     yield form("registers", plan(), f"{made}, {to}")
     yield form("c constant", plan(ones=True), f"{made}, {_ONE[of.result]}")
-    yield form("some lanes", plan(), f"{made}, {to}", SOME)
+    yield form("some lanes", plan(), f"{made}, {to}", SOME_LANES)
     if not of.patterns:
         return
     for size in range(1, of.blocks.bit_length()):
@@ -249,7 +249,7 @@ def _thinned_forms(name: str, of: MatrixShape) -> Iterator[Form]:
     described = Described(name, FORMAT, (of.result,), of.signature, "")
     outputs = tuple(f"v{RESULT + at}" for at in range(of.held))
     for what, tail, chosen, lanes in (
-        ("registers", "", 0, Form.lanes), ("some lanes", "", 0, SOME),
+        ("registers", "", 0, Form.lanes), ("some lanes", "", 0, SOME_LANES),
         *((f"abid {at}", f" abid:{at}", at, Form.lanes) for at in range(1, sets)),
         ("cbsz 1, abid 1", " cbsz:1 abid:1", 0, Form.lanes),
     ):  # fmt: skip

@@ -35,7 +35,7 @@ SIGNATURE = ("b32", "b32", "b32")
 GROUP_NBYTES = 64 * 16
 LDS_NBYTES = 8192  # LDS of a work-group
 ADDRESS = 14  # the register of a lane's address
-SOME = 0x0F35A5C396C3FF01  # lanes that some forms are tried with
+SOME_LANES = 0x0F35A5C396C3FF01  # lanes that some forms are tried with
 ECC = ("gfx908", "gfx90a", "gfx942")  # whose memories have it
 _TO_LDS = (
     f"v_lshlrev_b32_e32 v{ADDRESS}, 4, v0",
@@ -158,7 +158,7 @@ def _from_lds() -> Iterator[Form]:
                             _TO_LDS, "DS")  # fmt: skip
     for name, to, places in (("b32", "v10", (8,)), ("b64", "v[10:11]", (8, 12))):
         yield _form(f"ds_read_{name} {to}, {a} offset:8", "offset 8, some lanes", len(places),
-                    _read(places, 4), _TO_LDS, "DS", lanes=SOME)  # fmt: skip
+                    _read(places, 4), _TO_LDS, "DS", lanes=SOME_LANES)  # fmt: skip
     yield _form(f"ds_read2_b32 v[10:11], {a} offset0:1 offset1:6", "offsets 1 and 6", 2,
                 _read((4, 24), 4), _TO_LDS, "DS")  # fmt: skip
     yield _form(f"ds_read2_b64 v[10:13], {a} offset0:1 offset1:4", "offsets 1 and 4", 4,
@@ -263,7 +263,7 @@ def _memory(arch: str, told: bool) -> Iterator[Form]:
     }
     for segment, place in (("flat", "v[14:15]"), ("global", "v[14:15], off")):
         yield from _loads(segment, place, "offset 0", 0, setup)
-        yield from _loads(segment, place, "offset 0, some lanes", 0, setup, SOME)
+        yield from _loads(segment, place, "offset 0, some lanes", 0, setup, SOME_LANES)
         for by, further in moved.items():
             yield from _loads(segment, place, f"address + {by}", by, further)
         for name, nbytes in (("ubyte", 1), ("sbyte", 1), ("short", 2)):
@@ -271,7 +271,7 @@ def _memory(arch: str, told: bool) -> Iterator[Form]:
                 text = f"{segment}_load_{name}{end} v10, {place}"
                 part = _part(0, nbytes, signed=name[0] == "s" and nbytes == 1)
                 yield _half(text, "offset 0", part, setup, "FLAT", told)
-                yield _half(text, "offset 0, some lanes", part, setup, "FLAT", told, SOME)
+                yield _half(text, "offset 0, some lanes", part, setup, "FLAT", told, SOME_LANES)
                 part = _part(3, nbytes, signed=name[0] == "s" and nbytes == 1)
                 yield _half(text, "address + 3", part, moved[3], "FLAT", told)
     yield from _loads("global", "v[14:15], off offset:64", "offset 64", 64, setup)

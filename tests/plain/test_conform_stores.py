@@ -9,7 +9,7 @@ from simgen_examine.conform import bundling, description, judging
 from simgen_examine.conform.arithmetic import KEPT
 from simgen_examine.conform.forms import forms
 from simgen_examine.conform.judging import Found
-from simgen_examine.conform.stores import SOME, stores
+from simgen_examine.conform.stores import SOME_LANES, stores
 
 FORMS = list(stores("gfx942", description.words("gfx942")))
 
@@ -48,7 +48,7 @@ def test_lanes_without_a_bit_in_exec_write_nothing():
     found = _left(_of("global_store_dword ", "offset 0, some lanes"))
     written = (found != KEPT).any(0)
     assert written.any()
-    assert not written[[lane for lane in range(1024) if not SOME >> lane % 64 & 1]].any()
+    assert not written[[lane for lane in range(1024) if not SOME_LANES >> lane % 64 & 1]].any()
 
 
 @pytest.mark.parametrize("text", ["global_store_short ", "ds_write_b8 "])

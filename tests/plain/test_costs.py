@@ -183,8 +183,8 @@ def test_a_budget_says_where_nothing_can_be_sampled(resnet):
     assert found.run.scale_model
     (told,) = found.untaken
     assert told.startswith("--sample: no launch has enough work-groups: the largest would fill ")
-    assert samples.ranges(samples.LEAST * 8 + 8, 8, 0.01) is not None
-    assert samples.ranges(samples.LEAST * 8, 8, 0.01) is None
+    assert samples.ranges(samples.MIN_WAVES * 8 + 8, 8, 0.01) is not None
+    assert samples.ranges(samples.MIN_WAVES * 8, 8, 0.01) is None
 
 
 def test_a_sample_is_of_the_launches_that_run_uncounted_too():

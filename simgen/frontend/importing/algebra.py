@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 ONE: Product = frozenset()
 X: Atom = ("x",)
 DEEPEST = 24  # nodes in a row
-MOST = 64  # products of a polynomial
+MAX_TERMS = 64  # products of a polynomial
 MALFORMED = (ArithmeticError, LookupError, TypeError, ValueError)  # nodes that are damaged
 LARGEST_POWER = 4  # that is multiplied out
 FUNCTIONS = {"Erf": "erf", "Tanh": "tanh", "Sigmoid": "sigmoid"}
@@ -61,7 +61,7 @@ def plus(left: Polynomial, right: Polynomial, factor: float = 1.0) -> Polynomial
 
 def times(left: Polynomial, right: Polynomial) -> Polynomial:
     found: Polynomial = {}
-    if len(left) * len(right) > MOST:
+    if len(left) * len(right) > MAX_TERMS:
         raise NoFormula
     for one, first in left.items():
         for other, second in right.items():

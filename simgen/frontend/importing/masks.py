@@ -38,7 +38,7 @@ else:
 
 MASK = "Mask"
 LOW = -1e4  # and less: next to it, scores of attention count as 0
-LEAST = -3.4028234663852886e38  # lowest finite float32
+LOWEST_FLOAT = -3.4028234663852886e38  # lowest finite float32
 FLOAT = 1  # TensorProto.FLOAT
 LARGEST = 2**24  # elements of a condition that is looked at
 DEEPEST = 16  # nodes between a product and the mask of its scores
@@ -221,7 +221,7 @@ def where(site: NodeSite) -> None:
         raise Refused("chooses among others than float32; export the model so")
     keeps = condition.astype(bool) ^ (at == 2)
     kept = _number(site, keeps, "kept")
-    rest = _number(site, np.where(keeps, 0.0, np.maximum(other, LEAST)), "rest")
+    rest = _number(site, np.where(keeps, 0.0, np.maximum(other, LOWEST_FLOAT)), "rest")
     part = _one(site, "Mul", site.operator.inputs[at], kept, output="part")
     _one(site, "Add", part, rest)
 

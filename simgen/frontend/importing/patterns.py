@@ -48,7 +48,7 @@ else:
 
 ANCHORS = ("Erf", "Tanh", "Sigmoid", "HardSigmoid", "Clip", "Sqrt", "Pow")  # a pattern has one
 FURTHEST = 8  # nodes between an anchor and either end of its pattern
-MOST = 48  # values around an anchor that are tried
+MAX_CANDIDATES = 48  # values around an anchor that are tried
 CLOSE = 1e-5  # relative: constants are rounded to float32, some of them after six digits
 NEWEST = 10**6  # operator set of what is found here
 FLOAT = 1  # TensorProto.FLOAT
@@ -133,7 +133,7 @@ def _reached(start: str, further: Callable[[str], list[str]]) -> list[str]:
     for _ in range(FURTHEST):
         now = [each for name in now for each in further(name) if each not in found]
         found |= dict.fromkeys(now)
-        if len(found) > MOST:
+        if len(found) > MAX_CANDIDATES:
             break
     return list(found)
 

@@ -28,7 +28,7 @@ MODES = {
     "Tanh": "tanh",
     "Softplus": "soft_relu",
 }
-MOST = 16  # inputs of [Add] and [Concat]
+MAX_INPUTS = 16  # inputs of [Add] and [Concat]
 CEILINGS = (1e-3, 1e6)  # that [Activation] takes
 MOST_SLOPE = 1e6  # slope limit of [Piecewise]
 LARGEST = 3.4028234663852886e38  # largest finite float32
@@ -159,9 +159,12 @@ def add(site: NodeSite) -> None:
         return
     tensors = [fitted(site, at, site.result()) for at in range(count)]
     number = 0
-    while len(tensors) > MOST:
+    while len(tensors) > MAX_INPUTS:
         number += 1
-        tensors = [site.layer("Add", {}, tensors[:MOST], f"part{number}"), *tensors[MOST:]]
+        tensors = [
+            site.layer("Add", {}, tensors[:MAX_INPUTS], f"part{number}"),
+            *tensors[MAX_INPUTS:],
+        ]
     site.give(site.layer("Add", {}, tensors))
 
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 SMALL = 2**12  # elements of a tensor that is kept once it is computed
-FEW = 16  # numbers that shapes may follow from, beside whole ones
+SMALL_FLOATS = 16  # numbers that shapes may follow from, beside whole ones
 WHOLE = (6, 7)  # TensorProto.INT32, INT64
 MAX_ELEMENTS = 2**31 - 1  # elements of a tensor, at most, as in layers
 DOMAINS = ("", "ai.onnx")  # domains of ONNX's own operators
@@ -285,7 +285,9 @@ class Values:
             if name:
                 value = self.known[name]
                 types[name] = helper.make_tensor_type_proto(value.element, value.shape)
-                if value.is_known and value.size <= (SMALL if value.element in WHOLE else FEW):
+                if value.is_known and value.size <= (
+                    SMALL if value.element in WHOLE else SMALL_FLOATS
+                ):
                     data[name] = numpy_helper.from_array(value.array(), name)
         try:
             found = shape_inference.infer_node_outputs(

@@ -29,7 +29,7 @@ FILE = "complete"
 VERDICT = "verdict.json"  # comes later, and tells of itself (simgen.bundle.verdict_file)
 LINE = re.compile(r"([0-9a-f]{64}) [ *](.+)")
 DIGEST = re.compile(r"[0-9a-f]{64}")
-MOST = 2**24  # bytes; a run leaves a few dozen files
+MAX_NBYTES = 2**24  # bytes; a run leaves a few dozen files
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ def read(folder: Path) -> Seal:
     path = folder / FILE
     try:
         with open_regular(path) as file:
-            text = os.fsdecode(file.read(MOST))
+            text = os.fsdecode(file.read(MAX_NBYTES))
     except OSError as error:
         raise DamagedError(f"{path}: {error.strerror}; run it again") from None
     first, *lines = text.split("\n")

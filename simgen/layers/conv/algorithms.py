@@ -64,11 +64,11 @@ FEW_ROWS = 16  # output channels; twice as many, where there are
 MANY_PIXELS = 2**15  # pixels; fitted on an H200
 FEW_OF_ONE = 8  # rows, or products, with filters of one tap
 FEW_PRODUCTS = 128  # products in a sum; for the filters' gradient, columns
-LITTLE = 2**24  # multiply-adds
-SOME = 4  # work-groups in place of one, for a product's two kernels to pay; units for it
+SMALL_PRODUCTS = 2**24  # multiply-adds
+MIN_GROUP_RATIO = 4  # work-groups in place of one, for a product's two kernels to pay; units for it
 # From when on tiles are transformed: then that is faster on an H200, with four kernels and all. A
 # machine that computes so much more slowly beside what a launch costs needs so much less.
-MUCH = 2**29  # multiply-adds
+MIN_TRANSFORMED_PRODUCTS = 2**29  # multiply-adds
 TRANSFORMED_CHANNELS = 32  # on both sides
 TAPS = 9
 WORKSPACE = 2**29 + 2**23  # elements at most: 2 GiB, and 2 frequencies beside 128 of them
@@ -260,7 +260,7 @@ def reasoned(g: Geometry, unknown: Unknown) -> tuple[Algorithm, str]:
     few = rows <= few_rows or depth <= FEW_PRODUCTS
     if g.taps == 1:
         few = min(rows, depth) < FEW_OF_ONE
-    little = g.batch * g.pixels * g.size <= LITTLE and not _idles(g, unknown)
+    little = g.batch * g.pixels * g.size <= SMALL_PRODUCTS and not _idles(g, unknown)
     if few and maps(g, unknown):
         return Algorithm.DIRECT, f"a product of {rows} rows and sums of {depth} would fill no tile"
     if last and not little:
@@ -279,9 +279,9 @@ def _idles(g: Geometry, unknown: Unknown) -> bool:
     if not gathers:
         return False  # the filters' gradient shares the pixels out in any case
     direct = sum(conv_direct.groups(each) for each in gathers)
-    if SOME * direct > g.machine.units:
+    if MIN_GROUP_RATIO * direct > g.machine.units:
         return False
-    return implicit_gemm.groups(gathers) >= SOME * direct
+    return implicit_gemm.groups(gathers) >= MIN_GROUP_RATIO * direct
 
 
 def _transformed(g: Geometry, unknown: Unknown) -> Algorithm | None:
@@ -293,7 +293,11 @@ def _transformed(g: Geometry, unknown: Unknown) -> Algorithm | None:
     channels = min(g.group_channels, g.group_filters)
     products, at = g.batch * g.pixels * g.size, (fitted(), g.machine)
     first, own = (each.units * each.fmas * each.launch_cycles for each in at)
-    if products * first < MUCH * own or channels < TRANSFORMED_CHANNELS or g.taps < TAPS:
+    if (
+        products * first < MIN_TRANSFORMED_PRODUCTS * own
+        or channels < TRANSFORMED_CHANNELS
+        or g.taps < TAPS
+    ):
         return None
     fitting = [
         each

@@ -21,7 +21,7 @@ Sides = tuple[int, int, int, int]  # m, n, k, and how many such products
 
 LATENCY = 3000  # cycles of a work-group before it multiplies and around its stores
 FULL = 4  # steps that wait in LDS, in all work-groups of a unit, from which on more do not matter
-MANY = 4  # rounds of work-groups from which on their number need not be a whole one
+MANY_ROUNDS = 4  # rounds of work-groups from which on their number need not be a whole one
 ROUNDS = 1.3  # times longer than one alone, work-groups that others come after
 LEAST_STREAMED = 3  # steps that wait in LDS, of work-groups that compute several tiles
 MOST_HELD = 4  # work-groups in a unit
@@ -33,7 +33,7 @@ MOVED = 1.3  # times longer than it takes by itself, what comes from memory
 NARROW = 64  # columns of tiles
 SUMS = 8.0  # times longer than its bytes take, a kernel that adds partial sums
 SHARES = 16  # numbers of chunks that are compared
-LEAST = 4  # steps of a work-group that shares a sum
+MIN_STEPS = 4  # steps of a work-group that shares a sum
 TWINS = 2  # phases of columns that one work-group computes, and the results of a work-item, then
 MOST_TWIN_RESULTS = 64
 
@@ -144,7 +144,7 @@ def _cycles(of_tap: TapCut, sides: Sides, machine: Machine, kind: Circumstances)
         one += LATENCY + of.at_once * stored
     if waves > 1:
         one *= ROUNDS
-    total = max(one * (ceil(waves) if waves < MANY else waves), waits)
+    total = max(one * (ceil(waves) if waves < MANY_ROUNDS else waves), waits)
     if found.splits > 1:
         nbytes = (4 * found.splits + 2) * batch * m * n
         total += machine.launch_cycles + SUMS * nbytes / machine.l2_rate
@@ -177,7 +177,7 @@ def best(
             )
             shares = {1, *(ceil(full * part / SHARES) for part in range(1, SHARES + 1))}
             for wanted in sorted(shares):
-                if wanted > min(most, max(1, steps // LEAST)):
+                if wanted > min(most, max(1, steps // MIN_STEPS)):
                     break
                 chunk = ceil(steps / wanted) * each.depth
                 splits = ceil(k / chunk)

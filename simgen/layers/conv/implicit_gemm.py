@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 BLOCK = 256  # work-items that unroll windows
 GROUPS_OF_UNIT = 4  # work-groups for each compute unit, where the pixels are shared out
-LEAST = 32  # steps of a work-group at least, there
+MIN_STEPS = 32  # steps of a work-group at least, there
 # The largest tiles leave no registers for the places of windows.
 TILES = tuple(
     each
@@ -166,7 +166,7 @@ def _filter_cut(g: Geometry) -> tile.Cut:
     )
     across, down = found.tile.grid(g.group_filters, columns)
     steps = ceil(depth / found.tile.depth)
-    wanted = min(GROUPS_OF_UNIT * g.machine.units // (across * down * g.groups), steps // LEAST)
+    wanted = min(GROUPS_OF_UNIT * g.machine.units // (across * down * g.groups), steps // MIN_STEPS)
     if wanted <= found.splits:
         return found
     chunk = ceil(steps / wanted) * found.tile.depth

@@ -59,7 +59,7 @@ X_MEAN, X_STD = 1 / 32, 1 / 8
 # Where they are given, networks depend on their size, so that those of few features are small. The
 # weights of these make up for it and more, for an activation that follows to be saturated.
 GIVEN_MEAN, GIVEN_STD = 0.5, 2.0
-FEW = 32  # one feature in so many
+SMALL_EVERY = 32  # one feature in so many
 SMALL_VAR, SMALL_W = 2.0**-12, 2.0**-3
 AT_ONCE = 2**22  # elements of a tensor that the reference takes at a time
 
@@ -366,6 +366,6 @@ def _fills(elements: int, frozen: bool) -> dict[str, Fill]:
         "saved_invstd": Fill(normal, invstd, invstd * relative, low=invstd / 4),
     }
     if frozen:
-        found["running_var"] = replace(found["running_var"], every=FEW, times=SMALL_VAR)
-        found["w"] = replace(found["w"], every=FEW, times=SMALL_W)
+        found["running_var"] = replace(found["running_var"], every=SMALL_EVERY, times=SMALL_VAR)
+        found["w"] = replace(found["w"], every=SMALL_EVERY, times=SMALL_W)
     return found

@@ -15,7 +15,7 @@ from simgen.layers.own.inexact import FLOAT32, Decision, Inexact
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-MOST = 2**28  # elements of an array
+MAX_ELEMENTS = 2**28  # elements of an array
 LONGEST_RANGE = 2**16
 CONSTANTS = {
     "pi": math.pi,
@@ -30,7 +30,7 @@ CONSTANTS = {
 def limited(found: Any) -> Any:
     """Raise MemoryError for what nobody can compare with a tensor."""
     array = found.value if isinstance(found, (Inexact, Decision)) else found
-    if isinstance(array, np.ndarray) and array.size > MOST:
+    if isinstance(array, np.ndarray) and array.size > MAX_ELEMENTS:
         raise MemoryError
     return found
 
@@ -91,7 +91,10 @@ def _check_extent(x: Any, more: Any, said: Any) -> None:
     """What repeats elements could take all memory before anybody sees its size."""
     numbers = np.concatenate([np.ravel(_plain(each)) for each in (*more, *said.values(), 1)
                               if isinstance(each, (int, tuple))] or [np.ones(1)])  # fmt: skip
-    if np.size(_plain(x)) * float(np.max(np.abs(numbers.astype(float)), initial=1)) > 64.0 * MOST:
+    if (
+        np.size(_plain(x)) * float(np.max(np.abs(numbers.astype(float)), initial=1))
+        > 64.0 * MAX_ELEMENTS
+    ):
         raise MemoryError
 
 
@@ -173,7 +176,7 @@ def _made(function: Callable[..., Any]) -> Any:
 
     def call(*args: Any) -> Any:
         sizes = [abs(float(n)) for n in np.ravel(args[0])]
-        if math.prod(max(each, 1.0) for each in sizes) > MOST:
+        if math.prod(max(each, 1.0) for each in sizes) > MAX_ELEMENTS:
             raise MemoryError
         return function(*args)
 
@@ -181,13 +184,13 @@ def _made(function: Callable[..., Any]) -> Any:
 
 
 def _arange(*args: Any) -> Any:
-    if any(abs(float(each)) > MOST for each in args):
+    if any(abs(float(each)) > MAX_ELEMENTS for each in args):
         raise MemoryError
     return np.arange(*args)
 
 
 def _eye(n: int) -> Any:
-    return np.eye(n) if n <= math.isqrt(MOST) else limited(np.broadcast_to(0.0, (n, n)))
+    return np.eye(n) if n <= math.isqrt(MAX_ELEMENTS) else limited(np.broadcast_to(0.0, (n, n)))
 
 
 def _range(*args: int) -> range:

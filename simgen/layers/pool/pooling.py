@@ -65,8 +65,10 @@ BLOCK = 256  # work-items
 LEVELS = 32  # values of x on either side of 0: few, so that many windows have more than one maximum
 UNROLLED = 64  # elements of a window up to which one work-item reads it, without a loop
 ROW = 24  # and of a row of it: the tests of more need too many scalar registers
-FEW = 16  # elements up to which a row, or a window that is the whole image, counts as small
-MOST = 8  # elements of a row that a work-item makes
+SMALL_WINDOW = (
+    16  # elements up to which a row, or a window that is the whole image, counts as small
+)
+MAX_ROW_ELEMENTS = 8  # elements of a row that a work-item makes
 MOST_WHOLE = 2**24 // 255  # 8-bit integers whose sum float32 has
 EACH = 8  # elements of a shared window for each work-item, while a work-group has enough of them
 
@@ -274,7 +276,7 @@ class Pooling(Layer):
 
     @property
     def _small(self) -> bool:
-        return self.kernel_h * self.kernel_w <= FEW
+        return self.kernel_h * self.kernel_w <= SMALL_WINDOW
 
     def _searched(self, shape: tuple[int, ...]) -> tuple[int, int]:
         """Elements of dx that a work-item makes at a time, and windows that it searches."""
@@ -283,7 +285,7 @@ class Pooling(Layer):
         results = 4 // gcd(self.stride_w, 4) if load == 4 else 1
         # Neighbours share windows. Where rows begin anywhere, they are stored one by one.
         vector = 4 if 4 % self.stride_w == 0 else self.stride_w
-        if self.kernel_w > FEW or vector > MOST:
+        if self.kernel_w > SMALL_WINDOW or vector > MAX_ROW_ELEMENTS:
             vector = 1
         return vector, results
 
@@ -307,7 +309,7 @@ class Pooling(Layer):
     def _vector(self, w: int) -> int:
         """Elements of a row of dx that a work-item makes."""
         # Four neighbours are in the same place of their windows in each work-item.
-        return 4 if w % 4 == 0 and 4 % self.stride_w == 0 and self.kernel_w <= FEW else 1
+        return 4 if w % 4 == 0 and 4 % self.stride_w == 0 and self.kernel_w <= SMALL_WINDOW else 1
 
     def _gathering(self, x: TensorSpec) -> tuple[Kernel, int]:
         """The kernel from dy to dx, of "max" with the places of the maxima; its grid."""
@@ -358,7 +360,7 @@ class Pooling(Layer):
         averaged, whose elements lie side by side."""
         window = self.kernel_h * self.kernel_w
         whole = shape[2:] == (self.kernel_h, self.kernel_w) and self.pad_h == self.pad_w == 0
-        if window <= (FEW if whole else UNROLLED) and self.kernel_w <= ROW:
+        if window <= (SMALL_WINDOW if whole else UNROLLED) and self.kernel_w <= ROW:
             return 1
         most = BLOCK // elementwise.VECTOR if self._whole else BLOCK  # integers are stored by fours
         return int(min(most, power_of_two(ceil(window / EACH))))

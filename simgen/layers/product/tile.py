@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from simgen.ground.machine import Machine, Matrix
 
 SPLITS = 32  # chunks of k at most
-MANY = 4  # rounds of work-groups from which on their number need not be a whole one
+MANY_ROUNDS = 4  # rounds of work-groups from which on their number need not be a whole one
 CUT = 1.05  # times longer than estimated, where k is cut: only what gains more is worth it
 UNIT_LDS = 65536  # bytes of LDS of a compute unit with matrix instructions
 PADDING = 4  # floats after a row of a tile in LDS
@@ -334,7 +334,7 @@ def _busy(option: Cut, m: int, n: int, k: int, batch: int, machine: Machine, sto
     steps = ceil(min(option.chunk, k) / tile.depth) * tile.depth
     resident = tile.resident(machine)
     full, rest = float(groups // resident), groups % resident
-    if full >= MANY:  # they do not end together: others take their places one by one
+    if full >= MANY_ROUNDS:  # they do not end together: others take their places one by one
         full, rest = groups / resident, 0
     total = 0.0
     for together, rounds in ((resident, full), (rest, bool(rest))):

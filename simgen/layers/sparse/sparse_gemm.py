@@ -48,14 +48,16 @@ if TYPE_CHECKING:
 else:
     from simgen.ground import arrays as np
 
-FEW = 8  # columns of b, at most, for work-items that share sums: each needs a float of LDS for each
+MAX_SHARED_COLUMNS = (
+    8  # columns of b, at most, for work-items that share sums: each needs a float of LDS for each
+)
 # maximum side of a block: a work-item has a sum for each of its rows, times 4 columns
 MOST_SIDE = 16
 A = ("values", "columns", "rows")  # ports
 
 
 def _planned(m: int, n: int, k: int, nonzeros: int, side: int) -> RowPlan:
-    return RowPlan(m, n, k, nonzeros, side, shared=n <= FEW and side == 1)
+    return RowPlan(m, n, k, nonzeros, side, shared=n <= MAX_SHARED_COLUMNS and side == 1)
 
 
 @dataclass(frozen=True)

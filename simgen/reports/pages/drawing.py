@@ -85,7 +85,7 @@ def agreement(points: Points) -> list[tuple[str, str]]:
             for place, at in points[a].items()
             if at.get(TIME, 0) > 0 and points[b].get(place, {}).get(TIME, 0) > 0
         }
-        if len(both) >= correlation.LEAST:
+        if len(both) >= correlation.MIN_LAYERS:
             several = len({bundle for bundle, _ in both}) > 1
             named = {" ".join(place) if several else place[1]: v for place, v in both.items()}
             scale = correlation.correlate(TIME, a, b, list(both.values())).scale

@@ -28,7 +28,7 @@ BUNDLES = "bundles"  # beside it, in the folder of a sweep
 MAGIC = b"SQLite format 3\0"
 MOST_ROWS = 2_000_000  # maximum rows of a table that is read whole
 # Steps of SQLite, at least and for each byte of the file: a view of somebody's may never end.
-LOOK, LEAST_STEPS, MOST_STEPS = 10**6, 10**7, 50
+LOOK, MIN_STEPS, STEPS_PER_BYTE = 10**6, 10**7, 50
 LONGEST = 2**20  # characters of a text
 
 
@@ -88,7 +88,7 @@ def read(path: Path) -> PointStore:
         with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as database:
             database.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, 2**26)
             looks = itertools.count()
-            most = (LEAST_STEPS + MOST_STEPS * path.stat().st_size) // LOOK
+            most = (MIN_STEPS + STEPS_PER_BYTE * path.stat().st_size) // LOOK
             database.set_progress_handler(lambda: next(looks) > most, LOOK)
             version = database.execute("PRAGMA user_version").fetchone()[0]
             name = database.execute("PRAGMA application_id").fetchone()[0]

@@ -28,7 +28,7 @@ VERSION = "_version"  # ends the names of what a simulator says its version is
 # A GPU reaches most of its configured value for these rates. A machine that reaches less than half
 # of one is limited by something that a GPU does not have.
 TELLING = ("DRAM, bandwidth", "L2, bandwidth", "multiply-adds, f32")
-LEAST = 0.5
+MIN_SHARE = 0.5
 
 Share = Annotated[float, Within(0, 1e6)]
 
@@ -51,7 +51,7 @@ class Kept:
         """The rate that is furthest below what is configured, or that could not be measured; empty,
         where all are near it."""
         known = ((share, name) for name, share in self.shares.items() if share is not None)
-        found = sorted((share, name) for share, name in known if share < LEAST)
+        found = sorted((share, name) for share, name in known if share < MIN_SHARE)
         if found:
             return f"{found[0][1]} reaches {found[0][0]:.0%} of what is configured"
         lacking = next((name for name, share in self.shares.items() if share is None), "")

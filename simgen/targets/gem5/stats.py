@@ -77,7 +77,7 @@ LONGEST_LINE = 2**20  # bytes; a vector or a histogram may stand on one line
 MOST_STATISTICS = 2**21  # of a dump
 MOST_AT_ONCE = 2**26  # bytes that are looked at while a file grows
 # Of a statistic: what is more counts nothing, and sums are not finite; nor are ratios to less.
-LEAST, MOST = 1e-30, 1e30
+MIN_VALUE, MAX_VALUE = 1e-30, 1e30
 
 
 @dataclass(frozen=True)
@@ -152,7 +152,7 @@ def cpu_instructions(path: Path) -> list[int]:
 def blocks(path: Path) -> Iterator[dict[str, float]]:
     """The statistics of each dump in `stats.txt`, in order, by full name.
 
-    Values that are no numbers up to MOST are left out: rates of what did not happen are nan.
+    Values that are no numbers up to MAX_VALUE are left out: rates of what did not happen are nan.
 
     Raises:
         DamagedError: the file is missing or holds no dump.
@@ -244,7 +244,7 @@ def _statistic(line: str) -> dict[str, float]:
         value = float(words[1])
     except (IndexError, ValueError):
         return {}
-    return {words[0]: value} if not value or LEAST <= abs(value) <= MOST else {}
+    return {words[0]: value} if not value or MIN_VALUE <= abs(value) <= MAX_VALUE else {}
 
 
 def kernel_metrics(block: Mapping[str, float]) -> dict[str, float] | None:

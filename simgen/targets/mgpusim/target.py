@@ -145,7 +145,7 @@ class MGPUSim(Target):
 
     arch: str = setting("gfx942", "the GPU to compile kernels for", DEFAULT_GPU)
     legalise: bool = legalise_setting()
-    gpus: int = setting(1, f"number of GPUs that share the batch, 1 to {sharding.MOST}")
+    gpus: int = setting(1, f"number of GPUs that share the batch, 1 to {sharding.MAX_GPUS}")
     l1: str = l1_setting()
 
     def __post_init__(self) -> None:
@@ -343,7 +343,7 @@ class MGPUSimReader(RowsReader):
 
     def gpus(self, results: Path) -> int:
         count = machine_file.read(results).get(GPUS_FACT)
-        if type(count) is not int or not 1 <= count <= sharding.MOST:
+        if type(count) is not int or not 1 <= count <= sharding.MAX_GPUS:
             fact = f"{GPUS_FACT} is {printable(str(count))}"
             raise DamagedError(f"{results / machine_file.FILE}: {fact}; run it again")
         return count

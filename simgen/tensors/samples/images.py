@@ -37,7 +37,7 @@ else:
 OPTION = BuildChoices.data
 GZIP = b"\x1f\x8b"
 IDX = b"\x00\x00\x08"
-MOST = 2**31  # bytes of a file, unpacked
+MAX_NBYTES = 2**31  # bytes of a file, unpacked
 COLOURS, SIDE = 3, 32  # channels and side of CIFAR's images
 CIFAR = {"CIFAR-10": (10,), "CIFAR-100": (20, 100)}  # classes of each label of a record
 # Files that others read, and this does not: their first bytes, what they are, the cure.
@@ -81,11 +81,11 @@ def content(path: Path) -> bytes:
             file.seek(0)
             if packed:
                 with gzip.open(file) as unpacked:
-                    raw = unpacked.read(MOST + 1)
+                    raw = unpacked.read(MAX_NBYTES + 1)
             else:
-                raw = file.read(MOST + 1)
-        if len(raw) > MOST:
-            raise OSError(errno.EFBIG, f"larger than {MOST} bytes")
+                raw = file.read(MAX_NBYTES + 1)
+        if len(raw) > MAX_NBYTES:
+            raise OSError(errno.EFBIG, f"larger than {MAX_NBYTES} bytes")
     except (OSError, EOFError, zlib.error) as error:
         fact = getattr(error, "strerror", None) or "not whole as gzip has packed it"
         raise fault(path, f"{fact}; name a file of images or a text") from None
