@@ -13,7 +13,7 @@ from math import ceil, prod
 from typing import TYPE_CHECKING
 
 from simgen.ground.ir import Pass
-from simgen.ground.numerics.powers import power_of_two
+from simgen.ground.numerics.powers import next_power_of_two
 from simgen_rocm import miopen_norm
 from simgen_rocm.miopen_key import (
     FLOAT,
@@ -54,11 +54,11 @@ def dispatches(layer: Layer, direction: Pass, x: Dims, y: Dims) -> tuple[Dispatc
 
 def softmax(layer: Fields, direction: Pass, x: Dims, y: Dims) -> tuple[Dispatch, ...]:
     c = x[1]
-    batch = max(2, power_of_two(BLOCK // c)) if c < BLOCK else 1
+    batch = max(2, next_power_of_two(BLOCK // c)) if c < BLOCK else 1
     sizes: dict[str, int | str] = {"NUM_BATCH": batch}
     if batch > 1:
         each = BLOCK // batch
-        unrolled = max(2, power_of_two(c // each)) if c > each else 1
+        unrolled = max(2, next_power_of_two(c // each)) if c > each else 1
         sizes |= {"BATCH_SIZE": each, "U_BATCH_SIZE": unrolled}
     forward = direction is Pass.FORWARD
     packed = ("INPUT", "OUTPUT") if forward else ("OUTPUT", "DOUTPUT", "DINPUT")
@@ -201,7 +201,7 @@ def _set(size: int) -> Dispatch:
     text = arguments(
         {"SUBTENSOR_OP_WITH_SCALAR": "SUBTENSOR_OP_WITH_SCALAR_SET"},
         FLOAT_OF_MANY,
-        {"WORK_LENGTH_0": min(power_of_two(size), MOST_SET)},
+        {"WORK_LENGTH_0": min(next_power_of_two(size), MOST_SET)},
     )
     program = "MIOpenSubTensorOpWithScalarKernel.cl"
     return Dispatch("SubTensorOpWithScalar1d", program, (text,))

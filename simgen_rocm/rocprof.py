@@ -78,7 +78,7 @@ def file_of(number: int) -> str:
     return f"rocprof-{number}.csv"
 
 
-def read(results: Path, kernels: Sequence[str]) -> list[dict[str, float]]:
+def read_metrics(results: Path, kernels: Sequence[str]) -> list[dict[str, float]]:
     """Our metrics of each launch of `kernels`, in their order; none where nothing was counted.
 
     Raises:

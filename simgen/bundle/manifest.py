@@ -80,7 +80,7 @@ def text(manifest: Mapping[str, Any]) -> bytes:
     return _json(manifest)
 
 
-def read(path: Path) -> dict[str, Any]:
+def read_manifest(path: Path) -> dict[str, Any]:
     """The manifest in a file, as it was written.
 
     Raises:
@@ -99,7 +99,7 @@ def read(path: Path) -> dict[str, Any]:
     return found
 
 
-def is_ours(path: Path) -> bool:
+def has_our_format(path: Path) -> bool:
     """Whether a folder may be replaced. One whose manifest is damaged may be anybody's."""
     try:
         found = schema.parse(read_regular(path, schema.MAX_NBYTES))

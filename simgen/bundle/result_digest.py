@@ -43,8 +43,8 @@ def text(
     found: dict[str, Any] = {
         INPUTS: provenance.get(INPUTS, ""),
         "outputs": {name: _tensor(output) for name, output in sorted(outputs.items())},
-        "statistics": _of(json.dumps([sorted(each.items()) for each in launches])),
-        "provenance": _of(json.dumps(provenance, sort_keys=True)),
+        "statistics": _digest_of(json.dumps([sorted(each.items()) for each in launches])),
+        "provenance": _digest_of(json.dumps(provenance, sort_keys=True)),
     }
     if given:
         found["given"] = {f"{at}:{name}": _values(read) for (at, name), read in given.items()}
@@ -63,5 +63,5 @@ def _values(read: NDArray[Any], *more: int) -> str:
     return digest.hexdigest()
 
 
-def _of(content: str) -> str:
+def _digest_of(content: str) -> str:
     return hashlib.sha256(content.encode()).hexdigest()

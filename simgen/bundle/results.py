@@ -120,10 +120,10 @@ def collect(
     Raises:
         DamagedError: a file is missing, changed or of another run.
     """
-    closed = seal.read(folder)
+    closed = seal.read_seal(folder)
     if check:
         seal.check(folder, closed)
-    run = run_record.read(folder, bundle.workload)
+    run = run_record.read_run(folder, bundle.workload)
     built = (bundle.digest, bundle.targets.get(target.name))
     if run and (run.workload, run.settings) != built:
         raise DamagedError(f"{folder}: a result of another build; run it again, or move it away")
@@ -250,7 +250,7 @@ def settle(bundle: Bundle, folder: Path, result: Result) -> Result:
         contextlib.suppress(OSError, RefusedError, MissingError),
         locks.running(bundle.path, folder.parent, folder.name),
     ):
-        closed = seal.read(folder)
+        closed = seal.read_seal(folder)
         if not closed.files:
             return replace(result, seal=seal.write(folder, closed.workload).digest)
     return result
@@ -373,7 +373,7 @@ def load(path: Path, workload: Workload | None = None) -> Result:
     if not path.exists():
         raise UsageError(f"{path}: no such file; name a target that has run, or a results.h5")
     try:
-        found = saved_result.read(path, workload)
+        found = saved_result.read_saved(path, workload)
     except NotRegularError as error:
         raise UsageError(
             f"{path}: {error.strerror}; name a target that has run, or a results.h5"

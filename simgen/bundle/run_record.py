@@ -57,7 +57,7 @@ class Run:
         return RunCommand.from_json(self.asked)
 
 
-def read(folder: Path, workload: Workload) -> Run | None:
+def read_run(folder: Path, workload: Workload) -> Run | None:
     """The run of a results folder of the workload; None where run.sh was started by hand.
 
     Raises:

@@ -221,7 +221,7 @@ def work(workload: Workload) -> None:
     """A line for each layer and pass, their sum, and the memory of all tensors."""
     from simgen.workload import costs as works
 
-    found = works.of(workload)
+    found = works.costs_of(workload)
     held = works.memory(workload)
     rows = []
     for each, before in zip(found, (None, *found)):

@@ -60,7 +60,7 @@ class CallLog:
     unread: Mapping[str, int]  # why lines are no problem -> calls
 
 
-def read(path: Path) -> CallLog:
+def read_log(path: Path) -> CallLog:
     """The calls in a log.
 
     Raises:
@@ -117,7 +117,7 @@ def _operation(line: str) -> LibraryOperation | None:
     Raises:
         SimgenError: it cannot be read.
     """
-    return table.read(_bench_line(line) if _PROFILED.match(line) else line.strip())
+    return table.parse_line(_bench_line(line) if _PROFILED.match(line) else line.strip())
 
 
 def _bench_line(line: str) -> str:

@@ -31,7 +31,7 @@ class Descent:
     entries: tuple[tuple[str, str], ...] = (("rate", "0.01"),)
 
 
-def read(text: str | None, rate: float | None) -> Descent:
+def parse_descent(text: str | None, rate: float | None) -> Descent:
     """The optimiser that `text` names, with a learning rate; None: the usual ones.
 
     Raises:

@@ -188,7 +188,7 @@ KINDS = (
 LOOKED_AT = 2**13  # bytes
 
 
-def told(path: Path, sections: Iterable[str]) -> str | None:
+def foreign_format(path: Path, sections: Iterable[str]) -> str | None:
     """What a file is that has none of these sections, and what to do with it; None where nobody
     knows, or it cannot be read."""
     try:

@@ -150,7 +150,7 @@ class Launches:
                 f"{place}: a work-group of {prod(block)} work-items; {MOST_ITEMS} at most"
             )
         grid = self._grid(place, said, known, block)
-        lds = own_tensors.whole(f"{place}: lds", said.get("lds", 0), known, 0, MOST_LDS)
+        lds = own_tensors.whole_number(f"{place}: lds", said.get("lds", 0), known, 0, MOST_LDS)
         args, values = self._arguments(place, said, known)
         if source.language is Language.PTX and any(value.tensors for value in values):
             raise ExpressionError(f"{place}: a tensor in a structure; give PTX its members")
@@ -235,7 +235,7 @@ class Launches:
         texts = given if isinstance(given, list) else [given]
         if given is None or not 1 <= len(texts) <= 3:
             raise ExpressionError(f"{place}: write one to three extents, as [16, 16]")
-        x, y, z = ([own_tensors.whole(place, t, known, 1, most) for t in texts] + [1, 1])[:3]
+        x, y, z = ([own_tensors.whole_number(place, t, known, 1, most) for t in texts] + [1, 1])[:3]
         return x, y, z
 
     def _grid(
@@ -273,7 +273,7 @@ class Launches:
             if text in tensors:
                 args.append(text)
             elif number and kind == LOCAL:
-                nbytes = own_tensors.whole(f"{place}: {text}", number, known, 1, MOST_LDS)
+                nbytes = own_tensors.whole_number(f"{place}: {text}", number, known, 1, MOST_LDS)
                 values.append(ByValue(at, 4, nbytes, local=True))
             elif number and kind in SCALARS:
                 self._kinds[at] = kind

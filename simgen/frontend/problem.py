@@ -107,7 +107,7 @@ def find(
     path = Path(word)
     broken, settings = settings, _on_their_lines(settings)
     if path.suffix == own_kernel.SUFFIX:
-        return _of_kernel(own_kernel.read(path, settings), settings)
+        return _of_kernel(own_kernel.read_kernel_file(path, settings), settings)
     if path.suffix in model_file.SUFFIXES:
         return replace(_from_model(path, settings, passes or usual), dtype=dtype)
     if path.suffix in SUFFIXES or (len(word) <= LONGEST_PATH and path.is_file()):
@@ -116,8 +116,8 @@ def find(
     if re.fullmatch(r"\w+", word) and network.is_file():
         return replace(_from_file(network, settings, passes or usual), dtype=dtype)
     listed = deepbench.find(word)
-    line = None if listed else table.read(word)
-    found = listed.operation if listed else line or operation.read(word)
+    line = None if listed else table.parse_line(word)
+    found = listed.operation if listed else line or operation.parse_operation(word)
     if found:
         typed = bool(line) or bool(re.search(r"[:,]\s*type\s*=", word))
         made = _from_operation(found, listed, settings, passes, dtype, typed=typed)
@@ -174,14 +174,14 @@ def _split(word: str) -> tuple[str, str]:
 
 
 def _from_file(path: Path, settings: Sequence[tuple[str, str]], passes: Sequence[Pass]) -> Problem:
-    what = foreign.told(path, (GENERAL, *(layer.section for layer in LAYERS.values())))
+    what = foreign.foreign_format(path, (GENERAL, *(layer.section for layer in LAYERS.values())))
     if what:
         raise ConfigError(one_line(str(path)), what)
-    return _of_config(_stem(path), config.read(path, dict(settings)), settings, passes)
+    return _of_config(_stem(path), config.read_config(path, dict(settings)), settings, passes)
 
 
 def _from_model(path: Path, settings: Sequence[tuple[str, str]], passes: Sequence[Pass]) -> Problem:
-    found = onnx_model.read(path, dict(settings))
+    found = onnx_model.read_model(path, dict(settings))
     _check_keys(found.config)
     made = _of_config(_stem(path), found.config, settings, passes)
     outputs = (f"{name} is {tensor}" for name, tensor in found.outputs.items())

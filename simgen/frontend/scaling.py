@@ -156,7 +156,7 @@ def scaled(network: Network, passes: Sequence[Pass], most: float) -> Scaled:
             f"--{UNITS.replace('_', '-')} {fewer.units}"
         )
     remainders = ", ".join(f"{key} by {step}" for key, step in tiles.items())
-    notes += _kept(chosen.figures(fewer), wanted, remainders)
+    notes += _comparison(chosen.figures(fewer), wanted, remainders)
     return Scaled((*fixed, *_settings(chosen, changed)), fewer, tuple(notes))
 
 
@@ -254,7 +254,7 @@ def _values(size: int, step: int, most: int) -> list[int]:
     return sorted(rest + count * step for count in counts if 0 < rest + count * step <= size)
 
 
-def _kept(made: Figures, full: Figures, remainders: str) -> Iterator[str]:
+def _comparison(made: Figures, full: Figures, remainders: str) -> Iterator[str]:
     """What of the full problem was kept, and what not."""
     kept, changed = [f"remainders ({remainders})"], list[str]()
     same = made.kernel == full.kernel

@@ -29,7 +29,7 @@ from simgen.layers import elementwise
 from simgen.layers.base import Lowering, Port, key
 from simgen.layers.contract import Contract
 from simgen.layers.optimiser import Optimiser
-from simgen.layers.written import Places, Writes, cut, dense, writes
+from simgen.layers.written import Places, Writes, cut_by, dense, writes
 
 if TYPE_CHECKING:
     import numpy as np
@@ -184,4 +184,4 @@ def _written(c: Values, block: int) -> list[Writes]:
     count = 3 + c["with_copy"]
     each = [dense(-2 - at, c["size"], c["vector"], block) for at in range(count)]
     groups = each[0].grid[0]
-    return [*each, Writes(-1, cut(Places(2, 1, 2)), first=groups)]
+    return [*each, Writes(-1, cut_by(Places(2, 1, 2)), first=groups)]

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from simgen.ground.machine import Machine
 
-from simgen.ground.numerics.powers import power_of_two
+from simgen.ground.numerics.powers import next_power_of_two
 
 BLOCK = 256  # work-items
 HELD = 16  # elements of a feature that a work-item keeps in registers; twice as many if need be
@@ -87,7 +87,7 @@ class View:
         """
         vector = 4 if self.inner % 4 == 0 else 1
         most = 16 if self.inner == 1 else BLOCK
-        slices = min(most, power_of_two(ceil(self.elements / 8)))
+        slices = min(most, next_power_of_two(ceil(self.elements / 8)))
         lanes = BLOCK // slices
         busy = ceil(self.features / lanes) >= GROUPS_OF_UNIT * self.machine.units
         most = 2 * HELD if busy else HELD
@@ -99,7 +99,7 @@ class View:
 
 def finishing(chunks: int) -> Tiling:
     """How the results of a feature's chunks are combined, by one work-group for some features."""
-    slices = min(BLOCK, power_of_two(chunks))
+    slices = min(BLOCK, next_power_of_two(chunks))
     return Tiling(chunks, BLOCK // slices, slices, 1, ceil(chunks / slices))
 
 
@@ -108,6 +108,6 @@ def rows_over_items(length: int, most: int = 0) -> Tiling:
     are by fours; by default, one load."""
     vector = 4 if length % 4 == 0 else 1
     each = most if most and vector > 1 else vector
-    slices = min(BLOCK, power_of_two(ceil(length / each)))
+    slices = min(BLOCK, next_power_of_two(ceil(length / each)))
     held = ceil(length / (slices * vector)) * vector
     return Tiling(length, BLOCK // slices, slices, vector, held)

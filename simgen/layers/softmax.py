@@ -32,13 +32,13 @@ from typing import TYPE_CHECKING, ClassVar
 
 from simgen.ground.ir import Distribution, DType, Fill, Kernel, Launch, OpCount, Pass, TensorSpec
 from simgen.ground.numerics import rounding
-from simgen.ground.numerics.powers import power_of_two
+from simgen.ground.numerics.powers import next_power_of_two
 from simgen.ground.numerics.rounding import SECOND_ORDER, TINY, U, float32
 from simgen.layers import axes, elementwise
 from simgen.layers.base import Layer, Lowering, Port, key
 from simgen.layers.contract import Contract
 from simgen.layers.reduction import BLOCK, EACH, FINALS, WARP
-from simgen.layers.written import Places, Writes, cut, dense, writes
+from simgen.layers.written import Places, Writes, cut_by, dense, writes
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -177,7 +177,7 @@ class Softmax(Layer):
             if axis > BLOCK * HELD:
                 return self._long(axis, vector, 1 if direction is Pass.FORWARD else 2)
             each = EACH if vector > 1 and self._by_halves else vector
-            slices = min(BLOCK, power_of_two(ceil(axis / each)))
+            slices = min(BLOCK, next_power_of_two(ceil(axis / each)))
             held = ceil(axis / (slices * vector)) * vector
             return SoftmaxMapping(BLOCK // slices, slices, vector, held, True)
         rows = 64 if inner >= 64 or axis < 16 else 16
@@ -394,12 +394,12 @@ def _elements(c: Values) -> Writes:
     """All of the rows."""
     axis, inner = c["axis"], c["inner"]
     held = c["slices"] * c["held"] if c["in_registers"] else axis  # by one turn of a work-group
-    rows = cut(Places(c["rows"] // inner, axis * inner), Places(inner), group=c["group_rows"])
+    rows = cut_by(Places(c["rows"] // inner, axis * inner), Places(inner), group=c["group_rows"])
     items = c["group_rows"] * c["slices"]
-    return Writes(-1, rows + cut(Places(axis, inner, held)), items=items)
+    return Writes(-1, rows + cut_by(Places(axis, inner, held)), items=items)
 
 
 def _rows(c: Values, argument: int) -> Writes:
     """One place for each row."""
     items = c["group_rows"] * c["slices"]
-    return Writes(argument, cut(Places(c["rows"]), group=c["group_rows"]), items=items)
+    return Writes(argument, cut_by(Places(c["rows"]), group=c["group_rows"]), items=items)

@@ -7,8 +7,8 @@ give, and the launches of a pass must write each element of each port once. Wher
 compiler, a part of the grid is run, and must write what is declared of those work-groups.
 
     gemm    a tile of C by each work-group, of the partial sums of a chunk where k is cut:
-            Writes(-1, x=cut(Places(n, 1, tile_n)), y=cut(Places(m, n, tile_m)),
-                   z=cut(partial_sums(k, chunk, m * n)))
+            Writes(-1, x=cut_by(Places(n, 1, tile_n)), y=cut_by(Places(m, n, tile_m)),
+                   z=cut_by(partial_sums(k, chunk, m * n)))
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ class Writes:
         return x, y, z
 
 
-def cut(*places: Places, group: int = 1) -> Cuts:
+def cut_by(*places: Places, group: int = 1) -> Cuts:
     """One cut."""
     return (Pieces(places, group),)
 
@@ -94,7 +94,7 @@ def partial_sums(terms: int, chunk: int, stride: int) -> Places:
 
 def dense(argument: int, size: int, each: int, block: int) -> Writes:
     """All of a tensor, `each` neighbours by a work-item."""
-    return Writes(argument, cut(Places(size, 1, each), group=block))
+    return Writes(argument, cut_by(Places(size, 1, each), group=block))
 
 
 def writes(*templates: str) -> Callable[[Declaration], Declaration]:

@@ -84,7 +84,7 @@ def choose(plan: Plan, target: Target, factor: float, seconds: float) -> Chosen:
         shrunk = _shrunk(plan.workload, workload)
         if found.whole.host <= seconds:
             told = tuple(dict.fromkeys(untaken))
-            asked = _asked(target)
+            asked = _timed_choices(target)
             return Chosen(settings, scale_to, asked, found.whole.host, shrunk, told)
         once = _once(workload)
         for way in _ways(workload, target, found):
@@ -107,16 +107,18 @@ def _ways(workload: Workload, target: Target, found: Estimate) -> Iterator[_Way 
     and why, where the first of them would be."""
     processes = tuple(dict.fromkeys((1, _processes(found))))
     try:
-        wholes = [_cut(workload, target, _asked(target, jobs)) for jobs in processes]
+        wholes = [
+            _planned_pieces(workload, target, _timed_choices(target, jobs)) for jobs in processes
+        ]
     except UsageError as error:
         yield str(error)
         return
     for jobs, (_, cuts) in zip(processes, wholes):
-        yield _Way(_asked(target, jobs), found.by_pieces(workload, cuts, jobs), ())
+        yield _Way(_timed_choices(target, jobs), found.by_pieces(workload, cuts, jobs), ())
     try:
         for rate in RATES:
             for jobs, (survey, cuts) in zip(processes, wholes):
-                asked = replace(_asked(target, jobs), sample=rate)
+                asked = replace(_timed_choices(target, jobs), sample=rate)
                 pieces.check(target, asked)
                 shares = _shares(workload, rate, {at for piece in cuts for at in piece.all})
                 took = found.sampled(shares).by_pieces(workload, cuts, jobs)
@@ -126,9 +128,9 @@ def _ways(workload: Workload, target: Target, found: Estimate) -> Iterator[_Way 
     refused = []
     for part in PARTS:
         for jobs in processes:
-            asked = replace(_asked(target, jobs), scale_model=part)
+            asked = replace(_timed_choices(target, jobs), scale_model=part)
             try:
-                _, cuts = _cut(workload, target, asked)
+                _, cuts = _planned_pieces(workload, target, asked)
                 shares = _shares_of_part(workload, target, part, cuts)
             except (RefusedError, UsageError) as error:
                 refused.append(str(error))
@@ -138,7 +140,9 @@ def _ways(workload: Workload, target: Target, found: Estimate) -> Iterator[_Way 
     yield from refused[:1]
 
 
-def _cut(workload: Workload, target: Target, asked: RunChoices) -> tuple[Survey, list[Piece]]:
+def _planned_pieces(
+    workload: Workload, target: Target, asked: RunChoices
+) -> tuple[Survey, list[Piece]]:
     """What a run would be cut into.
 
     Raises:
@@ -197,7 +201,7 @@ def _shares_of_part(
     return {each.launch: each.groups / groups[each.launch] for each in found}
 
 
-def _asked(target: Target, jobs: int | None = None) -> RunChoices:
+def _timed_choices(target: Target, jobs: int | None = None) -> RunChoices:
     """A run that tells times; with `jobs`, of representatives, so many at a time."""
     options = {"mode": "timing"} if "mode" in target.run_options else {}
     return RunChoices(
@@ -280,7 +284,7 @@ def _planned(plan: Plan, settings: Settings) -> Iterator[tuple[Settings, None, P
 
 
 def _scaled(plan: Plan) -> Iterator[tuple[tuple[()], float, Plan]]:
-    count = costs.total(costs.of(plan.workload))
+    count = costs.total(costs.costs_of(plan.workload))
     most = (count.flops + count.transcendentals) / STEP
     while most >= MIN_OPERATIONS:
         choices = replace(plan.choices, scale_to=most)
@@ -314,12 +318,12 @@ def _shrunk(asked: Workload, made: Workload) -> tuple[str, ...]:
 
 
 def _operations(workload: Workload) -> float:
-    count = costs.total(costs.of(workload))
+    count = costs.total(costs.costs_of(workload))
     return float(count.flops + count.transcendentals)
 
 
 def _intensity(workload: Workload) -> float:
-    count = costs.total(costs.of(workload))
+    count = costs.total(costs.costs_of(workload))
     moved = count.read_bytes + count.written_bytes
     return _operations(workload) / moved if moved else 0.0
 

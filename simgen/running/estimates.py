@@ -145,7 +145,9 @@ def estimate(workload: Workload, target: Target, factor: float = 1.0) -> Estimat
         fact = f"--cost: no costs were fitted for {target.name}"
         raise UsageError(f"{fact}; {did_you_mean(target.name, known)}")
     costs = known[target.name]
-    launches = [_cost(each, costs, workload, factor) for each in launch_features.of(workload)]
+    launches = [
+        _cost(each, costs, workload, factor) for each in launch_features.features_of(workload)
+    ]
     launches[0] += Cost(0.0, costs.first, 0.0)
     memory = round(costs.memory + costs.arena * workload.arena_nbytes)
     return Estimate(tuple(launches), costs.start * factor, memory)

@@ -47,9 +47,9 @@ class Probe:
     of: str  # what the key was made of
 
 
-def kept(target: Target) -> Probe | None:
+def kept_probe(target: Target) -> Probe | None:
     """That of an earlier command; None where there is none."""
-    told = _told(target)
+    told = _machine_text(target)
     try:
         found = from_json(Probe, parse(read_regular(_path(told), MAX_NBYTES)))
     except (OSError, SchemaError):
@@ -63,7 +63,7 @@ def measured(target: Target) -> Probe:
     Raises:
         MissingError, RefusedError, RunError: the target cannot run here.
     """
-    told = _told(target)
+    told = _machine_text(target)
     path = _path(told)
     path.parent.mkdir(parents=True, exist_ok=True)
     plan = Plan(WORKLOAD, BuildChoices(set=SETTINGS), [target])
@@ -87,9 +87,9 @@ def measured(target: Target) -> Probe:
     return found
 
 
-def of(target: Target, *, again: bool = False) -> Probe | SimgenError:
+def probe_of(target: Target, *, again: bool = False) -> Probe | SimgenError:
     """The one that is kept, or a new one; or why there is none."""
-    found = None if again else kept(target)
+    found = None if again else kept_probe(target)
     if found is not None:
         return found
     try:
@@ -98,7 +98,7 @@ def of(target: Target, *, again: bool = False) -> Probe | SimgenError:
         return error
 
 
-def _told(target: Target) -> str:
+def _machine_text(target: Target) -> str:
     machine = run_record.machine()
     facts = {
         "target": target.name,

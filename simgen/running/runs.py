@@ -224,7 +224,7 @@ def refuse_loss(bundle: Bundle, result: str, listener: Listener) -> None:
         return
     try:
         bundle.results(result)
-        seal.check(folder, seal.read(folder))
+        seal.check(folder, seal.read_seal(folder))
     except DamagedError as error:
         listener.tell(f"replaced: {str(error).partition(';')[0]}")
         return
@@ -394,7 +394,7 @@ def _start(
         run_folder.discard(start)
         raise
     count = len(bundle.workload.steps)
-    given = f"; inputs: {origin}" if selection.given(bundle.workload, steps) else ""
+    given = f"; inputs: {origin}" if selection.writers_before(bundle.workload, steps) else ""
     listener.tell(
         f"layers {layers}: {len(steps)} of {count} step{'' if count == 1 else 's'}{given}"
     )

@@ -80,7 +80,7 @@ def of_part(
     steps = sorted({step for piece in cuts for step in piece.all})
     wanted = {place for step in steps for place in _places(workload, step)}
     able = dict(candidates(workload, steps))
-    warm, pages = (list(cached.found(workload, nbytes)) for nbytes in caches)
+    warm, pages = (list(cached.cached_places(workload, nbytes)) for nbytes in caches)
     found, ran = [], set[str]()
     for at, launch in enumerate(workload.launches):
         if at in wanted:
@@ -163,7 +163,7 @@ def left_out(
     return found
 
 
-def told(workload: Workload, run: Run) -> str:
+def sampling_line(workload: Workload, run: Run) -> str:
     """How many launches are sampled, in words."""
     launches = workload.launches
     ran = {place for at in run.steps for place in _places(workload, at)}

@@ -74,7 +74,7 @@ def points(
         if spelled in values or spelled in fixed or {name, spelled} & builds.keys():
             raise UsageError(f"{place}: {name} is given twice; leave one out")
         if spelled in target.run_options:
-            values[spelled] = _read(target.run_options[spelled], words, place)
+            values[spelled] = _option_values(target.run_options[spelled], words, place)
         else:
             known = buildable()
             found = next((each for each in (name, spelled) if each in known), None)
@@ -102,7 +102,7 @@ def _axis(text: str) -> tuple[str, list[str]]:
     return name.strip(), [each.strip() for each in rest.split(",")]
 
 
-def _read(option: RunOption, words: Sequence[str], place: str) -> list[str | int]:
+def _option_values(option: RunOption, words: Sequence[str], place: str) -> list[str | int]:
     """The values that they are, each once."""
     try:
         return list(dict.fromkeys(map(option.read, words)))

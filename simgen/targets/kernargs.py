@@ -83,13 +83,13 @@ def areas(
         if kernel.name not in known:
             elf = objects[kernel.name]
             info = code_object.kernels(elf)[kernel.symbol]
-            told = _without_bases(_told(elf, kernel), elf, kernel)
+            told = _without_bases(_metadata_args(elf, kernel), elf, kernel)
             known[kernel.name] = told, info.kernarg_nbytes, info.lds_nbytes
         area = _area(workload, kernel, launch, *known[kernel.name])
         if memory := private.get(kernel.name):
             more = memory.place + private_memory.BEHIND_NBYTES - len(area.content)
             address = (memory.place, workload.arena_nbytes)
-            area = Area(_whole(area.content + bytes(max(more, 0))), (*area.pointers, address))
+            area = Area(_padded(area.content + bytes(max(more, 0))), (*area.pointers, address))
         found.append(area)
     return tuple(found)
 
@@ -118,11 +118,11 @@ def privates(workload: Workload, objects: Mapping[str, bytes]) -> dict[str, Priv
     return found
 
 
-def _whole(content: bytes) -> bytes:
+def _padded(content: bytes) -> bytes:
     return content + bytes(-len(content) % ALIGNMENT)
 
 
-def _told(elf: bytes, kernel: Kernel) -> list[dict[str, Any]] | None:
+def _metadata_args(elf: bytes, kernel: Kernel) -> list[dict[str, Any]] | None:
     """The arguments of a kernel by its metadata; None where there is none."""
     told = metadata(elf, kernel)
     return list(told.get(".args", [])) if told else None
@@ -169,7 +169,7 @@ def _area(
     workload: Workload, kernel: Kernel, launch: Launch,
     told: Sequence[Mapping[str, Any]] | None, nbytes: int, lds_nbytes: int,
 ) -> Area:  # fmt: skip
-    given = _given(workload, launch, -(-lds_nbytes // LDS_ALIGNMENT) * LDS_ALIGNMENT)
+    given = _given_args(workload, launch, -(-lds_nbytes // LDS_ALIGNMENT) * LDS_ALIGNMENT)
     count = len(given) - (len(kernel.source.variables) if kernel.source else 0)
     given, variables = given[:count], given[count:]
     if told is None:
@@ -209,10 +209,10 @@ def _area(
         if place + POINTER <= len(content):  # else the kernel reads nothing behind its arguments
             assert isinstance(value, int)
             pointers.append((place, value))
-    return Area(_whole(bytes(content)), tuple(pointers))
+    return Area(_padded(bytes(content)), tuple(pointers))
 
 
-def _given(workload: Workload, launch: Launch, lds_end: int) -> list[int | bytes]:
+def _given_args(workload: Workload, launch: Launch, lds_end: int) -> list[int | bytes]:
     """Arguments in the order of parameters: places in the arena, or bytes."""
     held = {which for value in launch.values for _, which in value.tensors}
     found: list[int | bytes] = [

@@ -42,7 +42,7 @@ ROUND_OPTIONS = {
 ROUND_COLUMNS = ("seconds", "seconds_min", "seconds_max", "rounds")
 
 
-def read(
+def read_rows(
     results: Path, workload: Workload, columns: Sequence[str] | None = None, *, more: bool = False
 ) -> list[dict[str, float]]:
     """The metrics of each launch: `columns`, or all but the kernel that have a value.
@@ -100,10 +100,10 @@ class RowsReader(Reader):
         return {name: f"{FILE}: {name}" for name in self.columns or ()}
 
     def metrics(self, results: Path, workload: Workload) -> list[dict[str, float]]:
-        return read(results, workload, self.columns)
+        return read_rows(results, workload, self.columns)
 
     def salvaged(self, results: Path, workload: Workload) -> list[dict[str, float]]:
-        return read(results, workload, self.columns, more=True)
+        return read_rows(results, workload, self.columns, more=True)
 
 
 class RowsWatcher(Watcher):

@@ -31,7 +31,7 @@ class _Machine:
     facts: Mapping[str, bool | int | float | Annotated[str, Sized(0, 1000)]]
 
 
-def read(results: Path) -> Facts:
+def read_facts(results: Path) -> Facts:
     """The facts that a run has left.
 
     Raises:

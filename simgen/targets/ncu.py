@@ -99,7 +99,7 @@ def stalled(reason: str) -> str:
     return f"smsp__average_warps_issue_stalled_{reason}_per_issue_active.ratio"
 
 
-def read(results: Path, kernels: Sequence[str]) -> list[dict[str, float]]:
+def read_metrics(results: Path, kernels: Sequence[str]) -> list[dict[str, float]]:
     """Our metrics of each launch of `kernels`, in their order; none where there is no such file.
 
     Raises:

@@ -42,7 +42,7 @@ def stored(dtype: DType) -> Any:
     return h5py.Datatype(made)
 
 
-def of(found: h5py.Dataset) -> DType | None:
+def dtype_of(found: h5py.Dataset) -> DType | None:
     """The element type of a dataset; None where it is none of ours."""
     if ATTRIBUTE in found.attrs:
         dtype = DType.table.get(hdf5.text(found, ATTRIBUTE))
@@ -52,7 +52,7 @@ def of(found: h5py.Dataset) -> DType | None:
     return next((each for each in plain if found.id.get_type().equal(_id(each))), None)
 
 
-def read(found: h5py.Dataset, dtype: DType) -> NDArray[Any]:
+def read_elements(found: h5py.Dataset, dtype: DType) -> NDArray[Any]:
     """All values of a dataset of this type, whose shape has been checked: its bits as they are."""
     import h5py
     import numpy as np

@@ -71,7 +71,7 @@ class _Survey:
     steps: list[_Step] = field(default_factory=list)
 
 
-def given(workload: Workload) -> Workload:
+def with_exact_values(workload: Workload) -> Workload:
     """The workload with whole numbers in place of other random values, where that may help.
 
     Raises:
@@ -150,7 +150,7 @@ def _sizes(survey: _Survey, room: float) -> tuple[Fill, dict[str, Fill]]:
             LARGEST if longest > 1 else LARGEST_AT_START, floor(sqrt(room * MAX_GRAINS / longest))
         )
         share = 1.0 if largest else sqrt(room * AIM / longest)
-        return _whole(max(1, largest), share), {}
+        return _whole_fill(max(1, largest), share), {}
     chosen, growth = 1, 1.0
     for largest in (LARGEST_AT_START, 4, 2, 1):
         chosen, growth = (
@@ -160,8 +160,8 @@ def _sizes(survey: _Survey, room: float) -> tuple[Fill, dict[str, Fill]]:
         if growth >= 2:
             break
     kept = 2 * max(1.0, growth) ** 2
-    weights = {name: _whole(1, min(1.0, kept / terms)) for name, terms in survey.terms.items()}
-    return _whole(chosen, 1.0), weights
+    weights = {name: _whole_fill(1, min(1.0, kept / terms)) for name, terms in survey.terms.items()}
+    return _whole_fill(chosen, 1.0), weights
 
 
 def _growths(survey: _Survey, largest: int, aim: float) -> Iterator[float]:
@@ -174,5 +174,5 @@ def _growths(survey: _Survey, largest: int, aim: float) -> Iterator[float]:
             yield (room / step.sums.terms) ** (1 / step.depth)
 
 
-def _whole(largest: int, share: float) -> Fill:
+def _whole_fill(largest: int, share: float) -> Fill:
     return Fill(Distribution.WHOLE, float(largest), share)

@@ -244,10 +244,10 @@ def _judge_steps(
     for done in range(len(workload.steps)):
         if progress:
             progress(done, len(workload.steps))
-        _step(workload, done, inputs, found, [p for p, s in zip(judged, both) if done in s])
+        _judge_step(workload, done, inputs, found, [p for p, s in zip(judged, both) if done in s])
 
 
-def _step(
+def _judge_step(
     workload: Workload,
     index: int,
     inputs: Arrays,
@@ -270,7 +270,7 @@ def _step(
         for _ in judged
     ]
     have = [pair.a for pair in judged if pair.b is None]
-    had = {at: _read(step, index, inputs, found[at], shapes) for at in have}
+    had = {at: _tensors_read(step, index, inputs, found[at], shapes) for at in have}
     for part in _slices(workload, step, layer, shapes):
         shared: list[tuple[Arrays, int, Layer, Expected]] = []
         expected = {
@@ -439,7 +439,7 @@ def _expected(
     return expected
 
 
-def _read(
+def _tensors_read(
     step: Step,
     index: int,
     inputs: Arrays,

@@ -46,7 +46,7 @@ class StepLoss:
         return asdict(self)
 
 
-def of(
+def losses_of(
     workload: Workload,
     inputs: Mapping[str, NDArray[Any]],
     found: Sequence[Result],

@@ -87,7 +87,7 @@ def choices(workload: Workload) -> list[Planned]:
     return found
 
 
-def of(workload: Workload) -> list[Work]:
+def costs_of(workload: Workload) -> list[Work]:
     """The work of all steps, in their order."""
     return [of_step(workload, step) for step in workload.steps]
 

@@ -35,7 +35,7 @@ TILE = ("m", "n", "k", "batch", "chunk", "tile_m", "tile_n", "tile_k")
 WAVEFRONT = 64  # work-items; of the machines that are simulated
 
 
-def of(workload: Workload) -> list[Features]:
+def features_of(workload: Workload) -> list[Features]:
     """The features of all launches, in their order."""
     found = []
     for step in workload.steps:

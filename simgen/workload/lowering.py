@@ -81,7 +81,7 @@ def lower(
     if reuse_memory:
         _check_reuse(network, passes)
     nodes = {p.node.name: p.node for p in network.layers}
-    draft = _Draft(nodes, network.machine, given=_given(network), loss_scale=loss_scale)
+    draft = _Draft(nodes, network.machine, given=_given_fills(network), loss_scale=loss_scale)
     views = [placed for placed in network.layers if placed.layer.is_view]
     seen = {source for view in views for _, source in view.inputs}
     for placed in network.layers:
@@ -257,7 +257,7 @@ def _check_reuse(network: Network, passes: Sequence[Pass]) -> None:
             )
 
 
-def _given(network: Network) -> dict[str, Fill]:
+def _given_fills(network: Network) -> dict[str, Fill]:
     """Buffer -> values of the tensors that layers without kernels give.
 
     Indices are such as all who read them can take: of several ranges, the smallest. So are those

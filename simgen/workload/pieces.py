@@ -97,15 +97,17 @@ def representatives(workload: Workload, wanted: Collection[int] | None = None) -
     return Survey(tuple(steps), tuple(inferred))
 
 
-def cut(workload: Workload, steps: Sequence[int], warm: Warm, jobs: int) -> list[Piece]:
+def cut_steps(workload: Workload, steps: Sequence[int], warm: Warm, jobs: int) -> list[Piece]:
     """Pieces of these steps, for so many processes at a time: of some ways to cut them, the one in
     which the last process ends first."""
     network = _network(workload, warm)
     whole = sum(network[at].weight for at in steps)
     if jobs == 1:
-        return _cut(workload, network, steps, max(MIN_OPERATIONS, whole / PARTS), UNCOUNTED[0])
+        return _cut_network(
+            workload, network, steps, max(MIN_OPERATIONS, whole / PARTS), UNCOUNTED[0]
+        )
     ways = (
-        _cut(workload, network, steps, whole / jobs / share, uncounted)
+        _cut_network(workload, network, steps, whole / jobs / share, uncounted)
         for share in SHARES
         for uncounted in UNCOUNTED
     )
@@ -135,7 +137,7 @@ def _span(network: Sequence[_NetworkStep], pieces: Sequence[Piece], jobs: int) -
     return max(busy)
 
 
-def _cut(
+def _cut_network(
     workload: Workload,
     network: Sequence[_NetworkStep],
     steps: Sequence[int],

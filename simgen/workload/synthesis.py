@@ -194,7 +194,7 @@ def profile(workload: Workload) -> Profile:
         UsageError: it has no operations.
     """
     found: Profile = {}
-    for each in costs.of(workload):
+    for each in costs.costs_of(workload):
         moved = each.count.read_bytes + each.count.written_bytes
         work = each.count.flops + each.count.transcendentals
         own = {name for step in workload.steps if step.layer == each.layer
@@ -240,7 +240,11 @@ def synthesise(
     made = profile(planned)
     apart = distance(made, wanted)
     return Synthesis(
-        _text(chosen, (*about, str(apart))), wanted, made, apart, costs.total(costs.of(planned))
+        _text(chosen, (*about, str(apart))),
+        wanted,
+        made,
+        apart,
+        costs.total(costs.costs_of(planned)),
     )
 
 
@@ -253,7 +257,7 @@ def _candidates(sources: Sequence[Imitated]) -> dict[str, list[Node]]:
     """By kind, the layers that cost the most in their workload, different ones."""
     cost: dict[str, dict[Node, float]] = {}
     for source in sources:
-        found = costs.of(source.workload)
+        found = costs.costs_of(source.workload)
         whole = sum(_weight(each.count) for each in found)
         for each in found:
             node = source.workload.node(each.layer)

@@ -160,7 +160,7 @@ def run(replay: Replay, side: Side, objects: Mapping[str, bytes], folder: Path) 
     """
     planned, path = replay.workload, folder / "bundle"
     shutil.rmtree(path, ignore_errors=True)
-    bundling.put(
+    bundling.write_bundle(
         path, planned, side.target, _Objects(objects),
         {name: np.ascontiguousarray(words).view(np.int32) for name, words in replay.given.items()
          if any(each.name == name for each in planned.inputs)},

@@ -123,12 +123,12 @@ def first(
             tainted = np.zeros(LANES, bool)  # an address may differ, what lies there may not
         origin = new & ~tainted[None, :]
         if origin.any():
-            return _told(a[after][0], b[after][0], origin, names, number)
+            return _difference(a[after][0], b[after][0], origin, names, number)
         follows |= new
     return None
 
 
-def _told(
+def _difference(
     a: NDArray[np.uint32], b: NDArray[np.uint32], where: NDArray[np.bool_], names: Planes,
     number: int,
 ) -> Difference:  # fmt: skip

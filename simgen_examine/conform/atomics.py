@@ -89,7 +89,7 @@ class Atomic(Computed):
         two zeros, or of a number and a NaN, is the lesser.
         """
         active = bits_of(lanes, words.shape[2])
-        old, a, b = (whole(words[at], wide=self.wide) for at in range(3))
+        old, a, b = (whole_bits(words[at], wide=self.wide) for at in range(3))
         found = []
         if self.returns:
             found += [Wanted("b32", Expected(np.where(active, each, np.uint32(KEPT))))
@@ -147,7 +147,7 @@ def _brain_sum(words: tuple[Any, ...], active: Any) -> Wanted:
     return Wanted("b16", BrainFloats(np.where(active, new, halves[0]), active & small))
 
 
-def whole(source: Any, *, wide: bool) -> Any:
+def whole_bits(source: Any, *, wide: bool) -> Any:
     if not wide:
         return source[0]
     return source[0].astype(np.uint64) | source[1].astype(np.uint64) << np.uint64(32)

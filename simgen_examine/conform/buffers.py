@@ -327,7 +327,7 @@ class BufferAtomic(atomics.Atomic):
         plain = super().outcome(words, lanes)
         if active.all():
             return plain
-        old = atomics.whole(words[0], wide=self.wide)
+        old = atomics.whole_bits(words[0], wide=self.wide)
         held = [Wanted("b32", Expected(each)) for each in atomics.parts(old)]
         merged = [
             Wanted("b32", Expected(np.where(active, new.expected.value, kept.expected.value)))

@@ -61,7 +61,7 @@ _UNALIGNED = (
 )
 
 
-def of(form: Form) -> str:
+def consequence_of(form: Form) -> str:
     """In words; empty where nobody has told."""
     if form.what.startswith("address + "):
         return _UNALIGNED

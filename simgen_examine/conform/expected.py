@@ -80,7 +80,7 @@ class EitherByte(Expected):
         return good if self.free is None else good | self.free
 
 
-def whole(values: Values) -> Values:
+def unsigned_bits(values: Values) -> Values:
     """The bits of values as unsigned integers."""
     return values.view(_WHOLE[values.dtype.itemsize]) if values.dtype != np.bool_ else values
 
@@ -93,12 +93,12 @@ def is_subnormal(values: Values) -> Where:
 
 def is_signalling(values: Values) -> Where:
     """Where floats are signalling NaNs."""
-    quiet = whole(values) >> np.finfo(values.dtype).nmant - 1 & 1
+    quiet = unsigned_bits(values) >> np.finfo(values.dtype).nmant - 1 & 1
     return np.isnan(values) & (quiet == 0)
 
 
 def _same(found: Values, value: Values) -> Where:
-    same: Where = whole(found) == whole(value)
+    same: Where = unsigned_bits(found) == unsigned_bits(value)
     if value.dtype.kind == "f":
         same = same | (np.isnan(found) & np.isnan(value))
     return same

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from simgen_examine.conform.expected import Expected, is_signalling, is_subnormal, whole
+from simgen_examine.conform.expected import Expected, is_signalling, is_subnormal, unsigned_bits
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -387,7 +387,7 @@ def off_i4(a: Values) -> Values:
 @does
 def pkrtz(a: Values, b: Values) -> Expected:
     """Two halves, rounded towards 0."""
-    low, high = (whole(_to_zero(each)).astype(U32) for each in (a, b))
+    low, high = (unsigned_bits(_to_zero(each)).astype(U32) for each in (a, b))
     made = low | high << U32(16)
     nan = np.isnan(a) | np.isnan(b)
     return Expected(made, nan)
@@ -489,14 +489,14 @@ FUNCTIONS |= {f"fcmp_{name}": function for name, function in _COMPARE.items()}
 
 def negated(values: Values) -> Values:
     """With the sign bit turned, of NaNs too."""
-    bits = whole(values)
+    bits = unsigned_bits(values)
     top = bits.dtype.type(1 << bits.dtype.itemsize * 8 - 1)
     return (bits ^ top).view(values.dtype)
 
 
 def absolute(values: Values) -> Values:
     """Without the sign bit."""
-    bits = whole(values)
+    bits = unsigned_bits(values)
     top = bits.dtype.type(1 << bits.dtype.itemsize * 8 - 1)
     return (bits & ~top).view(values.dtype)
 

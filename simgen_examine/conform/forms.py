@@ -306,7 +306,7 @@ class _Vector:
         plain = all(values.words(each.lstrip("=#@")) == 1 for each in self.sources)
         if not short or not plain or "#" in "".join(of.sources):
             return
-        for each in controls.of(of, self.arch):
+        for each in controls.controls_of(of, self.arch):
             operands, signature, setup = self._operands(Modifiers(), None)
             if "vcc" in of.sources:
                 operands.append("vcc")

@@ -104,7 +104,7 @@ def findings(
                 continue
             count = assembly.words(form)
             first = place // 4
-            words = left(form, results[first : first + count * values.TUPLES])
+            words = result_words(form, results[first : first + count * values.TUPLES])
             found.append(judged(form, words, given))
     return found
 
@@ -114,7 +114,7 @@ def of_batch(batch: Batch, results: NDArray[np.uint32]) -> list[Seen]:
     return findings(Probed("", (batch,), np.zeros(0, np.int32), batch.nbytes), results, {})
 
 
-def left(form: Form, region: NDArray[np.uint32]) -> NDArray[np.uint32]:
+def result_words(form: Form, region: NDArray[np.uint32]) -> NDArray[np.uint32]:
     """The words of a form's results, (word, tuple): those of registers lie word by word, those of
     windows lane by lane."""
     count = len(form.outputs) * values.TUPLES
@@ -175,7 +175,7 @@ def _example(
     expected, found, differ = [], [], []
     for outcome, at in outcomes:
         part = words[at : at + outcome.words]
-        expected.append(_of(outcome, lane))
+        expected.append(_expected_in(outcome, lane))
         found.append(_got(outcome, part, lane))
         if not outcome.right(part)[lane]:
             differ.append((form.holder(at, outcome.words), expected[-1], found[-1]))
@@ -185,7 +185,7 @@ def _example(
     return Example(lane, sources, " ".join(expected), " ".join(found), first)
 
 
-def _of(outcome: Wanted, lane: int) -> str:
+def _expected_in(outcome: Wanted, lane: int) -> str:
     """What was expected in a lane."""
     value = outcome.expected
     if value.free is not None and np.all(value.free[..., lane]):

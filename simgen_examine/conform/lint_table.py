@@ -105,13 +105,13 @@ def _verdict(plain: Sequence[Seen]) -> tuple[str, str]:
         return "ends", ""
     much = [each for each in wrong if each.wrong > MAX_SPECIAL_SHARE * each.lanes]
     if 2 * (len(gone) + len(much)) >= len(plain):
-        return "wrong", _told(much or gone)
+        return "wrong", _reason(much or gone)
     if gone or wrong:
-        return "edges", _told([*gone, *much, *wrong])
+        return "edges", _reason([*gone, *much, *wrong])
     return "", ""
 
 
-def _told(seen: Sequence[Seen]) -> str:
+def _reason(seen: Sequence[Seen]) -> str:
     first = seen[0]
     if first.found in _GONE:
         return f"ends the simulation, as seen at `{first.form.text}`"

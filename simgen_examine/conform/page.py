@@ -247,4 +247,4 @@ def _source(seen: Seen, arch: str) -> tuple[str, str]:
     return "tuples of values", f"{format_} Instructions in {description.manual(arch)}"
 
 
-AMD = InstructionSet("asm", description.manual, _source, reproducer, consequences.of)
+AMD = InstructionSet("asm", description.manual, _source, reproducer, consequences.consequence_of)

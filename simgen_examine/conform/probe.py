@@ -134,7 +134,9 @@ class Trial:
         if self.on == GEM5:
             assert isinstance(self.target, Gem5Se)
             version = self.target.gem5_version
-            lacking = {} if self.all else _known(chosen, version, arch, legalised=self.legalised)
+            lacking = (
+                {} if self.all else _known_gaps(chosen, version, arch, legalised=self.legalised)
+            )
             change = self._legalised if self.legalised else None
             if change:
                 open_ = [form for at, form in enumerate(chosen) if at not in lacking]
@@ -164,7 +166,9 @@ class Trial:
         self, forms: Sequence[Form]
     ) -> tuple[list[tuple[Form, ...]], list[tuple[Form, str]]]:
         self.tell(f"{len(forms)} forms of {self.arch_name}: legalising")
-        kept, refused = bundling.taken(bundling.groups(forms), self.arch_name, self._legalised)
+        kept, refused = bundling.accepted_groups(
+            bundling.groups(forms), self.arch_name, self._legalised
+        )
         self.tell(f"{len(refused)} of them are refused")
         return kept, refused
 
@@ -182,7 +186,7 @@ class Trial:
             code, said = self._once(path, self.limit + 600)
             results = path / "results" / self.on
             if code == 0:
-                for key, why in _told(results / "probe.csv", made).items():
+                for key, why in _left_out(results / "probe.csv", made).items():
                     refused.setdefault(key, why)  # what was left out is not there to be decoded
                 return np.fromfile(results / "outputs.bin", np.uint32)
             if code in (2, 3, 4):
@@ -268,7 +272,7 @@ class Trial:
         return process.returncode, lines[-1] if lines else ""
 
 
-def _known(
+def _known_gaps(
     forms: Sequence[Form], version: str, arch: str, *, legalised: bool
 ) -> dict[int, tuple[Found, str]]:
     """Those, by number, that a version of gem5 has no code for, by its sources; but for those
@@ -299,7 +303,7 @@ def _reason(said: str) -> str:
     return found[1] if found else said
 
 
-def _told(path: Path, made: Probed) -> Refused:
+def _left_out(path: Path, made: Probed) -> Refused:
     """What MGPUSim left out, of its own list."""
     if not path.exists():
         return {}

@@ -192,7 +192,7 @@ class Units:
     def _blame(self, at: int, log: str, *, late: bool) -> None:
         """A form that ended gem5 alone, and those that it speaks for."""
         form = self.forms[at]
-        said = "it hangs" if late else _said(log)
+        said = "it hangs" if late else _last_words(log)
         lacks = _UNIMPLEMENTED.search(log) or _LACKS.search(said)
         kind = Found.MISSING if lacks else Found.ENDS
         why = f"{said}; seen at {form.text}"[:200]
@@ -246,7 +246,7 @@ def _stem(form: Form) -> str:
     return re.sub(r"_(x\d+|dword(x\d+)?|[bui]\d+)$", "", form.mnemonic)
 
 
-def _said(log: str) -> str:
+def _last_words(log: str) -> str:
     """gem5's last words."""
     if found := _PANIC.search(log):
         return found[0].strip()

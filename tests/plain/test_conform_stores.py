@@ -65,7 +65,7 @@ def test_a_neighbouring_byte_that_changes_is_seen(text: str):
 def test_words_of_windows_lie_lane_by_lane():
     form = _of("global_store_dwordx4 ", "offset 0")
     region = np.arange(form.window * 1024, dtype=np.uint32)
-    assert judging.left(form, region)[:, 1].tolist() == list(range(8, 16))
+    assert judging.result_words(form, region)[:, 1].tolist() == list(range(8, 16))
 
 
 @pytest.mark.parametrize("arch", ["gfx803", "gfx942"])

@@ -168,7 +168,7 @@ class Call:
         self.node("ConstantOfShape", extents, value=one)
 
 
-def given(node: Any) -> list[str]:
+def outputs_of(node: Any) -> list[str]:
     """The tensors that a call gives."""
     found = [each["as_tensor"]["name"] for each in node["outputs"] if "as_tensor" in each]
     for each in node["outputs"]:

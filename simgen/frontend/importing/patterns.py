@@ -139,7 +139,7 @@ def _reached(start: str, further: Callable[[str], list[str]]) -> list[str]:
 
 
 def _operator(polynomial: Polynomial, values: Values, x: str, end: str) -> Found | None:
-    if any(algebra.known(atom) or atom[0] == "of" for each in polynomial for atom, _ in each):
+    if any(algebra.is_known(atom) or atom[0] == "of" for each in polynomial for atom, _ in each):
         return _normalised(polynomial, values, x, end)
     return _gelu(polynomial, x) or _gated(polynomial, x)
 
@@ -248,7 +248,7 @@ def _row(numbers: Polynomial, values: Values, shape: Sequence[int], axis: int, n
     row = tuple(shape[axis:])
     for each in numbers:
         for atom, exponent in each:
-            if not algebra.known(atom) or exponent != 1:
+            if not algebra.is_known(atom) or exponent != 1:
                 raise NoFormula
             own = values.known[atom[1]].shape
             if prod(own[: -len(row)] if len(own) > len(row) else ()) != 1:

@@ -19,7 +19,7 @@ import zlib
 from math import prod
 from typing import TYPE_CHECKING, Any
 
-from simgen.errors import ConfigError, cut, one_line, printable
+from simgen.errors import ConfigError, one_line, printable, shortened
 from simgen.frontend.importing.aten import TYPES, Call, tensors_of
 from simgen.frontend.importing.effects import Effects
 
@@ -62,10 +62,10 @@ def model(file: IO[bytes], path: Path) -> onnx.ModelProto:
     except ConfigError as error:
         raise ConfigError(where, str(error).partition(": ")[2]) from None
     except UNREADABLE as error:
-        fact = cut(one_line(str(error)), 100)
+        fact = shortened(one_line(str(error)), 100)
         raise ConfigError(where, f"no program of torch.export, or a damaged one ({fact})") from None
     except MALFORMED as error:
-        fact = cut(one_line(f"{type(error).__name__}: {error}"), 100)
+        fact = shortened(one_line(f"{type(error).__name__}: {error}"), 100)
         raise ConfigError(where, f"a program of torch.export in another form ({fact})") from None
 
 

@@ -12,7 +12,7 @@ from functools import cache, cached_property, partial
 from math import prod
 from typing import TYPE_CHECKING, Any
 
-from simgen.errors import ConfigError, cut, one_line
+from simgen.errors import ConfigError, one_line, shortened
 from simgen.frontend.importing.model_file import array
 from simgen.frontend.importing.names import unlike
 from simgen.frontend.importing.torch_program import PARAMETERS
@@ -156,7 +156,7 @@ class Values:
     def _of_tensor(self, tensor: onnx.TensorProto) -> Value:
         shape = tuple(tensor.dims)
         if any(extent < 0 for extent in shape) or prod(shape) > MAX_ELEMENTS:
-            raise ConfigError(self.where, f"tensor {cut(tensor.name, 60)!r} is too large")
+            raise ConfigError(self.where, f"tensor {shortened(tensor.name, 60)!r} is too large")
         trained = self.declared is None or tensor.name in self.declared
         return Value(shape, tensor.data_type, lambda: array(tensor, self.folder), trained)
 
@@ -272,7 +272,7 @@ class Values:
             with np.errstate(all="ignore"):
                 found = ReferenceEvaluator(made).run(None, given)
         except Exception as error:  # whatever NumPy says of a damaged node
-            raise Refused(f"cannot be computed ({cut(one_line(str(error)), 100)})") from None
+            raise Refused(f"cannot be computed ({shortened(one_line(str(error)), 100)})") from None
         return [np.asarray(each) for each in found]
 
     def _types(self, node: onnx.NodeProto, operator: Operator, schema: Any) -> dict[str, Value]:
@@ -294,7 +294,7 @@ class Values:
                 schema, node, types, data, opset_imports=self._versions(operator.version)
             )
         except Exception as error:  # a native library raises it for a damaged node
-            raise Refused(f"has no shape ({cut(one_line(str(error)), 150)})") from None
+            raise Refused(f"has no shape ({shortened(one_line(str(error)), 150)})") from None
         made = {}
         for name in filter(None, operator.outputs):
             tensor = found.get(name, onnx.TypeProto()).tensor_type

@@ -51,7 +51,7 @@ class Seal:
         return _sha256(self.text())
 
 
-def read(folder: Path) -> Seal:
+def read_seal(folder: Path) -> Seal:
     """The seal of a result's folder; its files are not looked at.
 
     Raises:
@@ -123,7 +123,7 @@ def add(folder: Path, name: str) -> Seal:
         DamagedError: the seal is damaged.
         OSError: the folder cannot be read or written.
     """
-    before = read(folder)
+    before = read_seal(folder)
     if not before.files:
         return write(folder, before.workload)
     made = Seal(before.workload, {**before.files, name: _digest(folder / name) or ""})

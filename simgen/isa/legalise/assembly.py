@@ -27,7 +27,7 @@ _SOURCE_LINE = re.compile(r"\bkernel\.hip:(\d+):")  # not of the prelude
 _COUNTS = {"num_vgpr": "next_free_vgpr", "numbered_sgpr": "next_free_sgpr"}
 _DESCRIBED = re.compile(r"\s*\.amdhsa_kernel (\S+)")
 # Of what calls functions: the most of its own and theirs.
-_MOST = re.compile(r"\s*\.set ([\w.$]+)\.(\w+), max\(([\w.$, ]+)\)$")
+_MAXIMUM = re.compile(r"\s*\.set ([\w.$]+)\.(\w+), max\(([\w.$, ]+)\)$")
 _SYMBOL = re.compile(r"\s*\.set ([\w.$]+)\.(\w+), (\d+)$")  # of a kernel, such as num_vgpr
 CONTRACTED = "contracted"  # such a symbol of ours: the source's multiply-adds may be fused
 DYNAMIC_LDS = "dynamic_lds"  # such a symbol of ours: bytes that each launch of the kernel asks for
@@ -236,7 +236,7 @@ def _counts(lines: Sequence[str]) -> defaultdict[str, Numbers]:
             found[inside][words[0].removeprefix(".amdhsa_")] = (at, int(words[1]))
         elif m := _SYMBOL.match(line):
             found[m[1]][m[2]] = (at, int(m[3]))
-        elif m := _MOST.match(line):
+        elif m := _MAXIMUM.match(line):
             most[m[1], m[2]] = (at, m[3].split(", "))
     for name, key in most:
         found[name][key] = (most[name, key][0], _most(name, key, most, found, set()))

@@ -56,7 +56,7 @@ def place(path: Path, inside: str) -> str:
     return f"{path}({inside})" if inside else str(path)
 
 
-def found(path: Path, arch: str = "") -> Iterator[Held]:
+def code_objects(path: Path, arch: str = "") -> Iterator[Held]:
     """The code objects in a file, or in all files of a folder.
 
     `arch` is what assembly text that names no processor is for. Files of a folder that hold nothing
@@ -99,14 +99,14 @@ def _raised(error: OSError) -> None:
 
 
 def in_folder(path: Path, arch: str = "") -> Iterator[Held]:
-    """The code objects in a file of a folder, which may have none. Raises as `found`."""
+    """The code objects in a file of a folder, which may have none. Raises as `code_objects`."""
     if _may_hold(path):
         yield from _of_file(path, arch)
 
 
 def _may_hold(path: Path) -> bool:
     if path.suffix in ASSEMBLY:
-        return assembling.is_ours(read_regular(path, MOST_NBYTES))
+        return assembling.is_amd_assembly(read_regular(path, MOST_NBYTES))
     with path.open("rb") as file:
         return file.read(len(BUNDLE)).startswith(MAGICS)
 

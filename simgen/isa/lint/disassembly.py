@@ -58,7 +58,7 @@ def text(item: Decoded, arch: str, label: Callable[[int], str]) -> str:
     make = _FORMATS.get(item.format)
     if not word or make is None or item.form == "sdwa":
         raise NotKnownError(naming.written(item, arch))
-    sample = _sample(item, word.replace("_dpp", "_e32"), arch)
+    sample = _sample_operands(item, word.replace("_dpp", "_e32"), arch)
     operands, tail = make(item, word, sample, label)
     if item.form == "dpp":
         tail = _controls(item)
@@ -67,7 +67,7 @@ def text(item: Decoded, arch: str, label: Callable[[int], str]) -> str:
     return " ".join(filter(None, (word, ", ".join(operands), tail)))
 
 
-def _sample(item: Decoded, word: str, arch: str) -> list[str]:
+def _sample_operands(item: Decoded, word: str, arch: str) -> list[str]:
     """The operands of the instruction's sample line."""
     for line in naming.encodings(arch)[item.format][str(item.opcode)]:
         name, _, rest = line.partition(" ")

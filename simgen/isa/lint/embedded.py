@@ -72,7 +72,7 @@ def code_objects(
         while at >= 0:
             behind = at + len(IDENT)
             if _is_header(content, at, end):
-                code = _whole(memoryview(content)[at:end])  # no copy: there may be gigabytes
+                code = _leading_elf(memoryview(content)[at:end])  # no copy: there may be gigabytes
                 if code is None:
                     raise DamagedError(
                         f"{place}: the code object at {at:#x} is not whole; build the program again"
@@ -99,7 +99,7 @@ def _is_header(content: bytes, at: int, end: int) -> bool:
     )
 
 
-def _whole(content: memoryview) -> tuple[int, bytes] | None:
+def _leading_elf(content: memoryview) -> tuple[int, bytes] | None:
     """(bytes that it takes, ELF) of the code object that `content` begins with."""
     ident, *rest = _HEADER.unpack_from(content, 0)
     segments_at, sections_at, segment_count, section_count, names = (

@@ -64,7 +64,7 @@ def processor(elf: bytes, place: str) -> str:
         return MACHINES.get(machine, (f"number {machine:#x}", 0))[0]
 
 
-def of(elf: bytes, place: str) -> tuple[str, list[Function], Lines]:
+def functions_of(elf: bytes, place: str) -> tuple[str, list[Function], Lines]:
     """(processor, functions, lines) of a code object, linked or not.
 
     Raises:

@@ -55,7 +55,7 @@ def judged(model: Model, items: Sequence[Decoded]) -> Iterator[tuple[Decoded, Ju
     lines, of_line = disassembly.listing(items, model.arch)
     changed = {
         of_line[at].offset: why
-        for at, why in instruction_rules.changes("\n".join(lines), model).items()
+        for at, why in instruction_rules.planned_rewrites("\n".join(lines), model).items()
     }
     told = {item.offset for item in of_line.values()}
     title = f"MGPUSim {model.version}"

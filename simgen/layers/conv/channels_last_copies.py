@@ -77,7 +77,7 @@ def has_planes(g: Geometry, of_filters: bool) -> bool:
     return alike and not g.last and (of_filters or g.channels % RUN == 0)
 
 
-def of(g: Geometry, gathers: Sequence[Gather], names: Names) -> dict[str, Turned]:
+def copied_ports(g: Geometry, gathers: Sequence[Gather], names: Names) -> dict[str, Turned]:
     """By the port that is copied."""
     planes = has_planes(g, not gathers)
     if not gathers:
@@ -99,7 +99,7 @@ def needed(turned: dict[str, Turned]) -> dict[str, Turned]:
     return {port: each for port, each in turned.items() if not each.is_itself}
 
 
-def read(turned: dict[str, Turned]) -> list[str]:
+def ports_read(turned: dict[str, Turned]) -> list[str]:
     """Ports that a product reads."""
     copied = needed(turned)
     return [last(port) if port in copied else port for port in turned]

@@ -122,15 +122,17 @@ def _reach(taps: int, gap: int) -> int:
 def tiles_of(each: Gather) -> Tiles:
     rows, columns = each.rows, each.columns
     reach = _reach(rows.taps, rows.gap), _reach(columns.taps, columns.gap)
-    return _cut(each.batch, (rows.count, columns.count), reach, COLUMNS)
+    return _cut_tiles(each.batch, (rows.count, columns.count), reach, COLUMNS)
 
 
 def filter_tiles(g: Geometry) -> Tiles:
     reach = _reach(g.kernel[0], g.dilation[0]), _reach(g.kernel[1], g.dilation[1])
-    return _cut(g.batch, g.result, reach, 1)
+    return _cut_tiles(g.batch, g.result, reach, 1)
 
 
-def _cut(batch: int, results: tuple[int, int], reach: tuple[int, int], together: int) -> Tiles:
+def _cut_tiles(
+    batch: int, results: tuple[int, int], reach: tuple[int, int], together: int
+) -> Tiles:
     """The tiles with the fewest products, `together` at a time; of equal ones, the smallest."""
     found = []
     for size in SIZES:

@@ -52,7 +52,7 @@ class Products:
         tiles = tile.TILES if min(self._widths) > 1 else UNALIGNED
         if self.by_complex:
             tiles += NARROWER
-        return tile.cut(
+        return tile.best_cut(
             *self._sides, machine=self.machine, tiles=tiles, splits=self.most, nbytes=self._nbytes
         )
 

@@ -36,7 +36,7 @@ from simgen.layers.loss import mean
 from simgen.layers.loss.mean import ONE, Loss
 from simgen.layers.reduction import BLOCK, FINALS
 from simgen.layers.softmax import Softmax, SoftmaxAlgo
-from simgen.layers.written import Places, Writes, cut, dense, writes
+from simgen.layers.written import Places, Writes, cut_by, dense, writes
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -287,7 +287,7 @@ class CrossEntropy(Loss):
 @writes("cross_entropy")
 def _forward(c: Values, block: int) -> list[Writes]:
     groups = Places(ceil(c["rows"] / block))
-    sums = [Writes(at, cut(groups), items=block) for at in (-1, -2)]
+    sums = [Writes(at, cut_by(groups), items=block) for at in (-1, -2)]
     return [dense(-3, c["rows"], 1, block), *sums]
 
 

@@ -18,7 +18,7 @@ from simgen.ground.ir import Distribution, Fill, Kernel, Launch, OpCount, Pass, 
 from simgen.ground.numerics.rounding import identifier
 from simgen.layers.base import Layer, Lowering, Port
 from simgen.layers.reduction import BLOCK, FINALS
-from simgen.layers.written import Places, Writes, cut, writes
+from simgen.layers.written import Places, Writes, cut_by, writes
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -109,4 +109,4 @@ def of_totals(kind: str, share: float | None) -> Lowering:
 @writes("loss_mean")
 def _written(c: Values, block: int) -> list[Writes]:
     arguments = (-1, -2) if c["with_counts"] else (-1,)
-    return [Writes(at, cut(Places(1)), items=block) for at in arguments]
+    return [Writes(at, cut_by(Places(1)), items=block) for at in arguments]

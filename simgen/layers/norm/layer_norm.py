@@ -27,7 +27,7 @@ from math import ceil, sqrt
 from typing import TYPE_CHECKING, ClassVar
 
 from simgen.ground.ir import Distribution, Fill, Kernel, Launch, OpCount, Pass, TensorSpec
-from simgen.ground.numerics.powers import power_of_two
+from simgen.ground.numerics.powers import next_power_of_two
 from simgen.ground.numerics.rounding import SECOND_ORDER, TINY, float32, identifier
 from simgen.ground.numerics.spread import Spread
 from simgen.layers import axes, elementwise
@@ -142,7 +142,7 @@ class LayerNorm(Layer):
         of a row, which one work-group has whole. It reads so many `tensors`."""
         _, length = self.view(shape)
         # With one tensor, twice as many: each element of gamma and beta serves more rows.
-        twice = tensors == 1 and power_of_two(length) == length
+        twice = tensors == 1 and next_power_of_two(length) == length
         each = (2 * EACH if twice else EACH) if self._by_halves else 0
         return rows_over_items(length, each)
 
@@ -161,7 +161,7 @@ class LayerNorm(Layer):
         """How the sums over rows are spread: a work-group has some columns of some rows."""
         rows, length = self.view(shape)
         vector = elementwise.VECTOR if length % elementwise.VECTOR == 0 else 1
-        lanes = min(COLUMNS[vector] // vector, power_of_two(length // vector))
+        lanes = min(COLUMNS[vector] // vector, next_power_of_two(length // vector))
         slices = BLOCK // lanes
         held, least = DEPTHS
         while held > least:
@@ -254,7 +254,7 @@ class LayerNorm(Layer):
 
     def _ends(self, tiling: Tiling, length: int) -> tuple[Kernel, tuple[int, int, int]]:
         """What adds up the sums of chunks, of both gradients in one launch."""
-        slices = min(MOST_SLICES, power_of_two(ceil(tiling.chunks / TERMS)))
+        slices = min(MOST_SLICES, next_power_of_two(ceil(tiling.chunks / TERMS)))
         lanes = BLOCK // slices
         kernel = Kernel(
             f"layer_norm_{BW}_end_{tiling.chunks}x{length}",

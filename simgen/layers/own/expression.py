@@ -210,7 +210,7 @@ class _Evaluator:
         if isinstance(node.op, ast.Invert) and isinstance(found, Decision):
             return Decision(~found.value, found.unsure)
         if isinstance(found, Decision):
-            found = inexact.of(found, self.u)
+            found = inexact.inexact_of(found, self.u)
         if isinstance(node.op, ast.USub):
             if isinstance(found, Inexact):
                 return replace(found, value=-found.value)
@@ -227,7 +227,7 @@ class _Evaluator:
         if not any(isinstance(each, (Inexact, Decision)) for each in (a, b)):
             self._check_size(kind, a, b)
             return self._whole(kind, a, b, _EXACT[kind](a, b))
-        x, y = inexact.of(a, self.u), inexact.of(b, self.u)
+        x, y = inexact.inexact_of(a, self.u), inexact.inexact_of(b, self.u)
         if kind is ast.MatMult:
             return FUNCTIONS["matmul"](x, y)
         if kind is ast.Sub and x.u.likely and _is_maximum(node.right, node.left):
@@ -269,7 +269,9 @@ class _Evaluator:
         a, b = self.value(node.left), self.value(node.comparators[0])
         function = _COMPARED[type(node.ops[0])]
         if isinstance(a, Inexact) or isinstance(b, Inexact):
-            return inexact.compare(inexact.of(a, self.u), inexact.of(b, self.u), function)
+            return inexact.compare(
+                inexact.inexact_of(a, self.u), inexact.inexact_of(b, self.u), function
+            )
         return function(a, b)
 
     def _ifexp(self, node: ast.IfExp) -> Any:

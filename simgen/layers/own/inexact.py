@@ -132,7 +132,7 @@ class Decision:
     unsure: Array
 
 
-def of(value: Any, u: Arithmetic = FLOAT32) -> Inexact:
+def inexact_of(value: Any, u: Arithmetic = FLOAT32) -> Inexact:
     """A number or an array as values without errors; decisions count as 0 and 1."""
     if isinstance(value, Inexact):
         return value

@@ -39,7 +39,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from simgen.ground.ir import Distribution, DType, Fill, Kernel, Launch, OpCount, Pass, TensorSpec
 from simgen.ground.numerics import exactness, ranged
-from simgen.ground.numerics.powers import power_of_two
+from simgen.ground.numerics.powers import next_power_of_two
 from simgen.ground.numerics.rounding import RCP, SECOND_ORDER, TINY, U, float32
 from simgen.ground.numerics.spread import Spread, repeats, stages
 from simgen.layers import elementwise
@@ -362,11 +362,13 @@ class Pooling(Layer):
         whole = shape[2:] == (self.kernel_h, self.kernel_w) and self.pad_h == self.pad_w == 0
         if window <= (SMALL_WINDOW if whole else UNROLLED) and self.kernel_w <= ROW:
             return 1
-        most = BLOCK // elementwise.VECTOR if self._whole else BLOCK  # integers are stored by fours
-        return int(min(most, power_of_two(ceil(window / EACH))))
+        most = (
+            BLOCK // elementwise.VECTOR if self._is_integer else BLOCK
+        )  # integers are stored by fours
+        return int(min(most, next_power_of_two(ceil(window / EACH))))
 
     @property
-    def _whole(self) -> bool:
+    def _is_integer(self) -> bool:
         """Whether all are integers."""
         return bool(self.types) and not self.types[0].is_float
 
@@ -375,7 +377,7 @@ class Pooling(Layer):
             x = tensors["x"]
             if self.mode is PoolingMode.MAX:
                 return {"y": self._largest(x)[0]}
-            if self._whole:
+            if self._is_integer:
                 return {"y": np.rint(self._mean(x - self.zero_point)) + self.zero_point}
             return {"y": self._mean(x)}
         return {"dx": self._gradient(tensors, tensors["dy"])}
@@ -383,7 +385,7 @@ class Pooling(Layer):
     def as_computed(self, tensors: Tensors, direction: Pass) -> Tensors:
         """A mean whose sum may overflow is anything."""
         made = self.reference(tensors, direction)
-        if self.mode is PoolingMode.MAX or self._whole:
+        if self.mode is PoolingMode.MAX or self._is_integer:
             return made
         if direction is Pass.FORWARD:
             sums = {"y": self._windows(np.abs(tensors["x"]))}
@@ -404,7 +406,7 @@ class Pooling(Layer):
         # Each element of the sum is rounded by the additions after it, by the product with the
         # reciprocal of the number of elements, and by that: 1 / float(n), or fast_rcp(float(n)).
         shape = tensors["x" if direction is Pass.FORWARD else "dx"].shape
-        if self._whole:
+        if self._is_integer:
             return {"y": np.zeros_like(self._mean(tensors["x"]))}
         reciprocal = 2 * U if self._even(shape) else U + RCP
         if direction is Pass.FORWARD:
@@ -415,7 +417,7 @@ class Pooling(Layer):
         return {"dx": bound * SECOND_ORDER + TINY}
 
     def spread(self, tensors: Tensors, direction: Pass, tolerance: Tensors) -> Mapping[str, Spread]:
-        if self._whole or self.mode is PoolingMode.MAX or direction is Pass.BACKWARD:
+        if self._is_integer or self.mode is PoolingMode.MAX or direction is Pass.BACKWARD:
             # Few roundings, or none.
             return super().spread(tensors, direction, tolerance)
         x = tensors["x"]
@@ -432,7 +434,7 @@ class Pooling(Layer):
         window = self.kernel_h * self.kernel_w
         if self.mode is PoolingMode.MAX and direction is Pass.FORWARD:
             return Sums()
-        halves = window == power_of_two(window) and self._even(inputs[0].shape)
+        halves = window == next_power_of_two(window) and self._even(inputs[0].shape)
         return Sums(window, whole=self.mode is PoolingMode.MAX or halves)
 
     def exact(self, tensors: Tensors, direction: Pass) -> Tensors:
@@ -441,7 +443,7 @@ class Pooling(Layer):
         """
         forward, largest = direction is Pass.FORWARD, self.mode is PoolingMode.MAX
         source, shape = tensors["x" if forward else "dy"], tensors["x" if forward else "dx"].shape
-        if self._whole or (forward and largest) or not (largest or self._even(shape)):
+        if self._is_integer or (forward and largest) or not (largest or self._even(shape)):
             return {}
         grain = exactness.grain(source)
         if not grain:

@@ -33,7 +33,7 @@ from simgen.layers.base import Choice, Layer, Lowering, Port, key
 from simgen.layers.contract import Contract
 from simgen.layers.product.matrix_product import FACTORS, Product
 from simgen.layers.product.tile import SPLITS
-from simgen.layers.written import Places, Writes, cut, writes
+from simgen.layers.written import Places, Writes, cut_by, writes
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -303,8 +303,10 @@ class BlockCirculant(Layer):
 def _written(c: Values, block: int) -> list[Writes]:
     down, across, size = c["down"], c["across"], c["size"]
     if c["step"] in ("results", "gradient"):
-        return [Writes(-1, cut(Places(down * across, size), group=block), inside=(Places(size),))]
-    blocks = cut(Places(down, 2 * across), Places(across), group=block)
+        return [
+            Writes(-1, cut_by(Places(down * across, size), group=block), inside=(Places(size),))
+        ]
+    blocks = cut_by(Places(down, 2 * across), Places(across), group=block)
     halves = 2 if c["step"] == "filters" else 1
     matrix = 2 * halves * down * across
     lower = (Places(2, 2 * down * across),) if halves == 2 else ()

@@ -183,7 +183,7 @@ def tiles(machine: Machine, factors: str = "f32") -> tuple[Tile, ...]:
     if machine.use_matrix == NO or (machine.use_matrix != YES and factors == "f32"):
         return ()
     found = instructions(machine, factors)
-    if _asked(machine) and not found:
+    if _is_requested(machine) and not found:
         if factors in F8 and machine.arch.startswith("sm_") and _has(machine, factors):
             return ()  # there are some of what lies along k: other passes have scalars
         if _along_k(machine, factors):
@@ -268,7 +268,7 @@ def staged(
     run = RUN_NBYTES // DType.table[factors].nbytes if " " not in factors else 1
     if factors == DType.F32.name and machine.use_matrix == TF32:
         factors = TF32
-    if factors in F8 and not _asked(machine):  # they lose bits
+    if factors in F8 and not _is_requested(machine):  # they lose bits
         return ()
     if left[1] and right[1]:
         found += _along_k(machine, factors)
@@ -375,7 +375,7 @@ def _mma_tiles(found: tuple[Matrix, ...]) -> tuple[Tile, ...]:
     return tuple(made)
 
 
-def whole(machine: Machine, *factors: Array, dtype: DType = DType.F32) -> bool:
+def keeps_factors(machine: Machine, *factors: Array, dtype: DType = DType.F32) -> bool:
     """Whether matrix instructions multiply factors as they are: tf32 has all bits of float32 ones.
     Of 8-bit floats they lose bits of sums."""
     if _loses_bits(dtype, machine):
@@ -386,7 +386,9 @@ def whole(machine: Machine, *factors: Array, dtype: DType = DType.F32) -> bool:
     return all(bool((each == np.rint(each)).all()) for each in cut)
 
 
-def told(machine: Machine, factors: str = "f32", tile: Tile | None = None) -> tuple[Choice, ...]:
+def explain_matrix(
+    machine: Machine, factors: str = "f32", tile: Tile | None = None
+) -> tuple[Choice, ...]:
     """Whether matrix instructions multiply, and why; nothing where the machine has none. `tile` is
     what is chosen, where tiles may be `staged`."""
     flag = BuildChoices.matrix.flag
@@ -401,7 +403,7 @@ def told(machine: Machine, factors: str = "f32", tile: Tile | None = None) -> tu
         return ()
     if tiles(machine, factors):
         has = f"{machine.name} has them for {factors}"
-        return (Choice("matrix cores", "yes", f"{flag} yes" if _asked(machine) else has),)
+        return (Choice("matrix cores", "yes", f"{flag} yes" if _is_requested(machine) else has),)
     auto = f"{factors} is multiplied and added up as on machines without, unless {flag} yes"
     return (Choice("matrix cores", "no", auto if machine.use_matrix == AUTO else f"{flag} no"),)
 
@@ -506,7 +508,7 @@ def biased(dtype: DType, machine: Machine) -> bool:
 
 def _loses_bits(dtype: DType, machine: Machine) -> bool:
     """Whether the machine's matrix instructions have fewer bits for sums than float32 has."""
-    return dtype.name in F8 and machine.arch.startswith("sm_") and _asked(machine)
+    return dtype.name in F8 and machine.arch.startswith("sm_") and _is_requested(machine)
 
 
 def _along_k(machine: Machine, factors: str) -> tuple[Matrix, ...]:
@@ -519,5 +521,5 @@ def _has(machine: Machine, factors: str) -> bool:
     return any(each.factors == factors for each in machine.matrix)
 
 
-def _asked(machine: Machine) -> bool:
+def _is_requested(machine: Machine) -> bool:
     return machine.use_matrix == YES

@@ -265,7 +265,7 @@ class Gemm(Layer):
             fact = f"alpha is {alpha:g} and beta {beta:g}"
             raise ValueError(f"{fact}, but sums of i8 are integers; let alpha be 1, beta 0 or 1")
 
-    def _whole(self) -> bool:
+    def _is_integer(self) -> bool:
         """Whether all are integers."""
         return not self._dtype("a", self.types).is_float
 
@@ -524,7 +524,7 @@ class Gemm(Layer):
         columns = self._columns(tensors)
 
         def product(part: PassProduct, a: Array, b: Array) -> Array:
-            if self._whole():
+            if self._is_integer():
                 a, b = a - self.a_zero_point, b - self.b_zero_point
             y: Array = part.product.alpha * columns * (a @ b)
             return y
@@ -535,7 +535,7 @@ class Gemm(Layer):
             made["y"] = made["y"] + beta * tensors["c"]
         elif beta != 0:
             made["dc"] = beta * tensors["dy"]
-        if self._whole():
+        if self._is_integer():
             requantisation = self._requantisation(self._dtype("a", self.types))
             made = {port: requantisation.of(wrapped(each)) for port, each in made.items()}
         return made
@@ -574,7 +574,7 @@ class Gemm(Layer):
         return Sums(max(part.product.k + (part.product.beta != 0) for part in parts), growth)
 
     def exact(self, tensors: Tensors, direction: Pass) -> Tensors:
-        if self._whole():
+        if self._is_integer():
             return self.reference(tensors, direction)
         found = {}
         for part in self._parts_of(tensors, direction):
@@ -603,7 +603,7 @@ def _exact(
 ) -> Array | None:
     """The results that are not rounded, or once, by a factor; NaN elsewhere. None where all are."""
     grain = exactness.grain(a, b)
-    if not grain or not fragment.whole(product.machine, a, b, dtype=product.elements.left):
+    if not grain or not fragment.keeps_factors(product.machine, a, b, dtype=product.elements.left):
         return None
     alpha, beta = product.alpha, product.beta
     magnitudes = np.abs(a) @ np.abs(b)

@@ -161,10 +161,10 @@ class Product:
         """What is planned."""
         if not self.short:
             sides = self.m, self.n, self.k, self.batch
-            told = tile.told(
+            told = tile.explain_cut(
                 *sides, machine=self.machine, tiles=self._tiles, nbytes=self.elements.nbytes
             )
-            return (*fragment.told(self.machine, self._factors, self._cut.tile), *told)
+            return (*fragment.explain_matrix(self.machine, self._factors, self._cut.tile), *told)
         side = "row" if self._few_rows else "column"
         kernel = Choice(
             "kernel", f"few {side}s", "reading the other matrix once is all of the work"
@@ -404,7 +404,7 @@ class Product:
     def _cut(self) -> tile.Cut:
         """Loads of one element need more registers for their places than the largest tile has."""
         sides = self.m, self.n, self.k, self.batch
-        return tile.cut(
+        return tile.best_cut(
             *sides, machine=self.machine, tiles=self._tiles, nbytes=self.elements.nbytes
         )
 

@@ -203,7 +203,7 @@ class Cut:
 
 
 @lru_cache(maxsize=1024)  # a layer's shapes, parameters and every step ask for the same ones
-def cut(
+def best_cut(
     m: int,
     n: int,
     k: int,
@@ -247,7 +247,7 @@ def cut(
     return min(options, key=time)
 
 
-def told(
+def explain_cut(
     m: int,
     n: int,
     k: int,
@@ -258,10 +258,10 @@ def told(
     splits: int = SPLITS,
     nbytes: tuple[int, int, int] = WORDS,
 ) -> tuple[Choice, ...]:
-    """What `cut` chooses, and why."""
+    """What `best_cut` chooses, and why."""
     sides = m, n, k, batch
-    found = cut(*sides, machine=machine, tiles=tiles, splits=splits, nbytes=nbytes)
-    whole = cut(*sides, machine=machine, tiles=tiles, splits=1, nbytes=nbytes)
+    found = best_cut(*sides, machine=machine, tiles=tiles, splits=splits, nbytes=nbytes)
+    whole = best_cut(*sides, machine=machine, tiles=tiles, splits=1, nbytes=nbytes)
     across, down = found.tile.grid(m, n)
     groups = across * down * batch * found.splits
     least = cycles(found, *sides, machine, nbytes)

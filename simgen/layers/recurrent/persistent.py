@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from simgen.ground.numerics.powers import power_of_two
+from simgen.ground.numerics.powers import next_power_of_two
 from simgen.layers.recurrent.step import (
     BLOCK,
     LANES,
@@ -74,7 +74,7 @@ def _by_matrix(batch: int, sums: int, terms: int) -> Iterator[MatrixTile]:
 
 def _by_scalars(machine: Machine, batch: int, sums: int, terms: int) -> Iterator[StepTile]:
     block = BLOCK * 2 if machine.wavefront == WARP else BLOCK
-    most = min(SAMPLES, power_of_two(batch))
+    most = min(SAMPLES, next_power_of_two(batch))
     for samples in (1 << at for at in range(most.bit_length())):
         lanes = min(LANES, samples)
         for units in UNITS:

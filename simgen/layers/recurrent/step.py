@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING
 
 from simgen.ground.ir import Kernel
 from simgen.ground.machine import NO
-from simgen.ground.numerics.powers import power_of_two
+from simgen.ground.numerics.powers import next_power_of_two
 from simgen.ground.numerics.rounding import TINY, U, accumulated
 from simgen.ground.numerics.running import Bounded
 from simgen.ground.numerics.spread import correlated, repeats, stages
@@ -33,7 +33,7 @@ from simgen.layers.product import fragment
 from simgen.layers.product.elements import constant, name_of
 from simgen.layers.product.tile import width
 from simgen.layers.recurrent.cells import RecurrentCell
-from simgen.layers.written import Places, Writes, cut, writes
+from simgen.layers.written import Places, Writes, cut_by, writes
 
 if TYPE_CHECKING:
     import numpy as np
@@ -214,7 +214,7 @@ def tile_of(
         return _matrix_tile(machine, batch, hidden, sums)
     if waits(machine):
         return _waiting_tile(machine, batch, hidden, sums)
-    samples = min(SAMPLES, power_of_two(batch))
+    samples = min(SAMPLES, next_power_of_two(batch))
     fitting = [
         StepTile(units, samples)
         for units in UNITS
@@ -383,10 +383,10 @@ class StepKernels:
 
 def _tiles(c: Values, argument: int, gates: int = 1) -> Writes:
     """Writes of (batch, gates, hidden): the work-group's units and samples, with all gates."""
-    x = cut(Places(c["hidden"], 1, c["units"]))
-    y = cut(Places(c["batch"], gates * c["hidden"], c["samples"]))
+    x = cut_by(Places(c["hidden"], 1, c["units"]))
+    y = cut_by(Places(c["batch"], gates * c["hidden"], c["samples"]))
     inside = (Places(gates, c["hidden"]),) if gates > 1 else ()
-    return Writes(argument, x, y, cut(Places(1)), inside)
+    return Writes(argument, x, y, cut_by(Places(1)), inside)
 
 
 @writes("recurrent_step")

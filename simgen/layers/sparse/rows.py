@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, ClassVar
 from simgen.ground.dtypes import TOGETHER, DType
 from simgen.ground.ir import OpCount, TensorSpec
 from simgen.ground.numerics import exactness
-from simgen.ground.numerics.powers import power_of_two
+from simgen.ground.numerics.powers import next_power_of_two
 from simgen.ground.numerics.rounding import SECOND_ORDER, TINY, U
 from simgen.ground.numerics.spread import Spread, correlated, order, repeats
 from simgen.layers.base import Choice, Layer
@@ -71,7 +71,7 @@ class RowPlan:
     def lanes(self) -> int:
         """Work-items of a row of blocks."""
         wanted = self.nonzeros / (TERMS * self.m) if self.shared else self.n / self.width
-        return min(BLOCK, power_of_two(max(1, ceil(wanted))))
+        return min(BLOCK, next_power_of_two(max(1, ceil(wanted))))
 
     @property
     def rows(self) -> int:

@@ -28,7 +28,7 @@ from simgen.layers.base import Choice, Lowering, Port, Sums, key
 from simgen.layers.product.elements import constant, name_of
 from simgen.layers.sparse import structured_matrix
 from simgen.layers.sparse.rows import LARGEST, Compressed, RowPlan, SparseProduct
-from simgen.layers.written import Places, Writes, cut, writes
+from simgen.layers.written import Places, Writes, cut_by, writes
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -177,4 +177,4 @@ def _places(words: Indices, k: int) -> Indices:
 @writes("structured_gemm")
 def _written(c: Values, block: int) -> list[Writes]:
     columns = Places(c["n"], 1, c["lanes"] * c["width"])
-    return [Writes(-1, cut(Places(c["m"], c["n"], block // c["lanes"])), cut(columns))]
+    return [Writes(-1, cut_by(Places(c["m"], c["n"], block // c["lanes"])), cut_by(columns))]

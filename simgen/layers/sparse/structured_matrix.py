@@ -21,7 +21,7 @@ from simgen.ground.ir import Kernel
 from simgen.ground.machine import NO
 from simgen.layers.product import fragment
 from simgen.layers.product.elements import constant, name_of
-from simgen.layers.written import Places, Writes, cut, writes
+from simgen.layers.written import Places, Writes, cut_by, writes
 
 if TYPE_CHECKING:
     from simgen.ground.dtypes import DType
@@ -130,5 +130,5 @@ def kernel(
 
 @writes("structured_matrix")
 def _written(c: Values, block: int) -> list[Writes]:
-    x, y = cut(Places(c["n"], 1, c["tile_n"])), cut(Places(c["m"], c["n"], c["tile_m"]))
+    x, y = cut_by(Places(c["n"], 1, c["tile_n"])), cut_by(Places(c["m"], c["n"], c["tile_m"]))
     return [Writes(-1, x, y)]

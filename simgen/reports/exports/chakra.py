@@ -56,7 +56,7 @@ def _attribute(name: str, kind: int, value: float | str | bool) -> bytes:
     elif kind == STRING:
         content = protobuf.held(kind, str(value))
     else:
-        content = protobuf.whole(kind, int(value))
+        content = protobuf.unsigned_field(kind, int(value))
     return protobuf.held(ATTRIBUTE_NAME, name) + content
 
 
@@ -201,12 +201,12 @@ class _Trace:
         key, self.count = self.count, self.count + 1
         common = (("is_cpu_op", BOOL, False), ("seconds", DOUBLE, seconds))
         self.nodes.append(
-            protobuf.whole(ID, key)
+            protobuf.unsigned_field(ID, key)
             + protobuf.held(NAME, name)
-            + protobuf.whole(TYPE, kind)
+            + protobuf.unsigned_field(TYPE, kind)
             + protobuf.packed(CTRL_DEPS, control)
             + protobuf.packed(DATA_DEPS, data)
-            + protobuf.whole(DURATION, max(1, micros) if seconds else 0)
+            + protobuf.unsigned_field(DURATION, max(1, micros) if seconds else 0)
             + b"".join(tensors)
             + b"".join(
                 protobuf.held(ATTRIBUTE, _attribute(*each)) for each in (*common, *attributes)

@@ -105,7 +105,7 @@ def is_of_gpu(each: Correlation) -> bool:
     return target_of(each.reference) in HARDWARE and target_of(each.target) not in HARDWARE
 
 
-def of(
+def correlations_of(
     measured: Mapping[str, Points], shortfalls: Mapping[str, str | None] | None = None
 ) -> list[Correlation]:
     """Every quantity that two targets both have, and `seconds` even if they have not.

@@ -52,7 +52,7 @@ def write(path: Path, output: Path, baseline: str | None = None) -> Explored:
             folder is something else.
         DamagedError: it is not what was written.
     """
-    found = store.read(path)
+    found = store.read_points(path)
     store.check(path, found)
     points = exploring.compared(found.points, baseline)
     of_settings = exploring.sensitivity(found.points)

@@ -6,7 +6,7 @@ import io
 import warnings
 from typing import TYPE_CHECKING
 
-from simgen.reports.pages.series import is_doubled, is_wide
+from simgen.reports.pages.series import is_wide, needs_log_axis
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -61,7 +61,7 @@ def lines(
     for label, found in series.items():
         shown = [(x, y) for x, y in zip(at, found, strict=True) if y is not None]
         axes.plot([x for x, _ in shown], [y for _, y in shown], marker="o", label=_plain(label))
-    if sizes and is_doubled(sizes):
+    if sizes and needs_log_axis(sizes):
         axes.set_xscale("log", base=2)
         axes.minorticks_off()
     _scale(axes, series)

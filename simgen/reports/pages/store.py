@@ -76,7 +76,7 @@ class PointStore:
     digests: Mapping[str, str] = field(default_factory=dict)  # bundle -> what it is built of
 
 
-def read(path: Path) -> PointStore:
+def read_points(path: Path) -> PointStore:
     """The store.
 
     Raises:

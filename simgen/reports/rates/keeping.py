@@ -65,14 +65,14 @@ def keep(
 
     `facts` are what a result has of its simulator.
     """
-    told = _told(target, facts, machine)
+    told = _machine_text(target, facts, machine)
     shares = {each.name: each.share for each in rates if each.name in TELLING and each.configured}
     write_atomic(_path(told), (json.dumps(asdict(Kept(told, shares))) + "\n").encode())
 
 
 def find(target: str, facts: Mapping[str, object], machine: Machine) -> Kept | None:
     """What was kept; None where these rates were never measured."""
-    told = _told(target, facts, machine)
+    told = _machine_text(target, facts, machine)
     try:
         found = from_json(Kept, parse(read_regular(_path(told), MAX_NBYTES)))
     except (OSError, SchemaError):
@@ -80,7 +80,7 @@ def find(target: str, facts: Mapping[str, object], machine: Machine) -> Kept | N
     return found if found.of == told else None
 
 
-def _told(target: str, facts: Mapping[str, object], machine: Machine) -> str:
+def _machine_text(target: str, facts: Mapping[str, object], machine: Machine) -> str:
     """The machine's numbers and not its name, which says the same hardware in several ways. What
     its matrix instructions do is in none of the probes."""
     versions = {name: str(fact) for name, fact in facts.items() if name.endswith(VERSION)}

@@ -277,7 +277,9 @@ def _rows(
     if point.place.target in scope.elsewhere:
         with bundles.opened(path) as made:
             name = result_of(point, scope)
-            return _read(made, finding.find_result(made, name), scope) if made.has(name) else None
+            return (
+                _rows_of(made, finding.find_result(made, name), scope) if made.has(name) else None
+            )
     listener.error = None
     with bundles.opened(path) as made:
         options = scope.options(point)
@@ -287,15 +289,15 @@ def _rows(
         raise listener.error
     (ran,) = swept.points
     with bundles.opened(path) as made:
-        return _read(made, ran.result, scope)
+        return _rows_of(made, ran.result, scope)
 
 
 def is_study(output: Path) -> bool:
     """One that an earlier version made."""
-    return any(manifest.is_ours(home / manifest.FILE) for home in (output / RUNS).glob("*"))
+    return any(manifest.has_our_format(home / manifest.FILE) for home in (output / RUNS).glob("*"))
 
 
-def _read(made: Bundle, result: Result, scope: Scope) -> tuple[Row, ...]:
+def _rows_of(made: Bundle, result: Result, scope: Scope) -> tuple[Row, ...]:
     verdicts = _verdicts(made, result.name, check=scope.check)
     return tuple(page.rows(made, [result], made.path.name, verdicts))
 
@@ -303,8 +305,8 @@ def _read(made: Bundle, result: Result, scope: Scope) -> tuple[Row, ...]:
 def _verdicts(bundle: Bundle, result: str, *, check: bool) -> Mapping[str, Mapping[str, str]]:
     """What `simgen diff` says of a result; it is asked if it has said nothing yet."""
     folder = bundle.path / bundles.RESULTS / result
-    said = verdict_file.read(folder)
+    said = verdict_file.read_outcomes(folder)
     if not said and check:
         judging.judge(bundle, result, "reference")
-        said = verdict_file.read(folder)
+        said = verdict_file.read_outcomes(folder)
     return {result: said}

@@ -107,7 +107,7 @@ def make(
         scope=scope,
         figures=drawn,
         folder=FIGURES,
-        metrics=explaining.of(study, scope.targets),
+        metrics=explaining.explanations(study, scope.targets),
         counts=explaining.counts(study, scope.targets),
         targets=scope.targets,
         places=measuring.places(measured),

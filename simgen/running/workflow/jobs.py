@@ -113,7 +113,7 @@ def _estimate(workload: Workload, target: Target) -> estimates.Estimate | None:
     """None where nothing was fitted for the target."""
     if target.name not in estimates.table():
         return None
-    found = probe.kept(target)
+    found = probe.kept_probe(target)
     try:
         return estimates.estimate(workload, target, found.factor if found else 1.0)
     except SimgenError:

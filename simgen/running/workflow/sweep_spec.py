@@ -7,7 +7,7 @@ from collections.abc import Mapping  # noqa: TC003 - a schema's types are read w
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Annotated, Any
 
-from simgen.errors import ConfigError, UsageError, cut, did_you_mean, one_line
+from simgen.errors import ConfigError, UsageError, did_you_mean, one_line, shortened
 from simgen.ground.storage.files import read_regular
 from simgen.ground.storage.schema import SchemaError, Sized, Within, from_json
 from simgen.workload.pieces import Warm
@@ -38,7 +38,7 @@ class SweepSpec:
 PIECES = ("representatives", "all")
 
 
-def read(path: Path) -> SweepSpec:
+def read_spec(path: Path) -> SweepSpec:
     """The file.
 
     Raises:
@@ -54,7 +54,9 @@ def read(path: Path) -> SweepSpec:
         ValueError,
         RecursionError,
     ) as error:  # no text, no TOML, a number of thousands of digits
-        raise ConfigError(path, f"not TOML ({cut(one_line(str(error)), 200)}); mend it") from None
+        raise ConfigError(
+            path, f"not TOML ({shortened(one_line(str(error)), 200)}); mend it"
+        ) from None
     known = [each.name for each in fields(SweepSpec)]
     for name in told:
         if name not in known:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from simgen.ask.choice import spelled
 from simgen.errors import RefusedError, SimgenError
-from simgen.ground.numerics.powers import power_of_two
+from simgen.ground.numerics.powers import next_power_of_two
 from simgen.isa import code_object
 from simgen.isa.legalise import Model, cache_policy
 from simgen.kernels import stages
@@ -235,7 +235,7 @@ def kernel_info(elf: bytes, name: str, arch: str) -> code_object.KernelInfo:
 
 def memory_for(nbytes: int) -> int:
     """The least simulated memory, in bytes, that holds `nbytes`: a power of two."""
-    return max(LEAST_MEMORY, power_of_two(nbytes))
+    return max(LEAST_MEMORY, next_power_of_two(nbytes))
 
 
 def memory_text(nbytes: int) -> str:

@@ -36,7 +36,7 @@ def metrics(path: Path, active: Sequence[Interval], launches: int) -> list[dict[
     Raises:
         DamagedError: the file is not one of so many launches that ended after they began.
     """
-    times = _read(path, launches)
+    times = _read_times(path, launches)
     found: list[dict[str, float]] = [{} for _ in times]
     last = 0.0
     order = sorted(range(launches), key=lambda at: times[at][1])
@@ -60,7 +60,7 @@ def _until(active: Sequence[Interval], time: float) -> float:
     return sum(min(each.end, time) - each.start for each in active if each.start < time)
 
 
-def _read(path: Path, launches: int) -> list[tuple[int, int]]:
+def _read_times(path: Path, launches: int) -> list[tuple[int, int]]:
     each = struct.Struct("<QQ")
     try:
         with open_regular(path) as file:

@@ -245,5 +245,5 @@ class GpgpuSimReader(RowsReader):
         return COUNTED
 
     def machine(self, results: Path) -> Mapping[str, str]:
-        facts = machine_file.texts(machine_file.read(results))
+        facts = machine_file.texts(machine_file.read_facts(results))
         return {"simulator": "GPGPU-Sim", **facts}

@@ -81,7 +81,7 @@ def caches_of_part(
     return machine.l2_nbytes, TLB_NBYTES.get(machine.name, ALL_NBYTES)
 
 
-def whole(
+def extrapolate(
     results: Path, workload: Workload, samples: Sequence[Sample], rows: Sequence[Row]
 ) -> tuple[Sample, ...]:
     """Make the metrics of sampled launches those of whole ones; the samples, with their errors.
@@ -90,7 +90,7 @@ def whole(
         DamagedError: the tables are not those of the samples.
     """
     waves, groups = (launch_rows.by_launch(results / name, MOST_ROWS) for name in (WAVES, GROUPS))
-    changed = "tcc_size" in str(machine_file.read(results).get("hardware", ""))
+    changed = "tcc_size" in str(machine_file.read_facts(results).get("hardware", ""))
     done = []
     for sample in samples:
         if sample.part > 1:

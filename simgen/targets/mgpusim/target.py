@@ -335,14 +335,14 @@ class MGPUSimReader(RowsReader):
         samples: Sequence[Sample],
         rows: Sequence[dict[str, float]],
     ) -> tuple[Sample, ...]:
-        return sampling.whole(results, workload, samples, rows)
+        return sampling.extrapolate(results, workload, samples, rows)
 
     def machine(self, results: Path) -> Mapping[str, str]:
-        facts = machine_file.texts(machine_file.read(results))
+        facts = machine_file.texts(machine_file.read_facts(results))
         return {"simulator": "MGPUSim", **{k: v for k, v in facts.items() if k != GPUS_FACT}}
 
     def gpus(self, results: Path) -> int:
-        count = machine_file.read(results).get(GPUS_FACT)
+        count = machine_file.read_facts(results).get(GPUS_FACT)
         if type(count) is not int or not 1 <= count <= sharding.MAX_GPUS:
             fact = f"{GPUS_FACT} is {printable(str(count))}"
             raise DamagedError(f"{results / machine_file.FILE}: {fact}; run it again")

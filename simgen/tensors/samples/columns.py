@@ -49,7 +49,7 @@ class SentenceTable:
     told: str  # which columns of the file they are; empty: all of them
 
 
-def read(path: Path, text: str) -> SentenceTable | None:
+def read_sentences(path: Path, text: str) -> SentenceTable | None:
     """The sentences of a table; None: it is none.
 
     Raises:

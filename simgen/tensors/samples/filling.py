@@ -65,7 +65,7 @@ def find(word: str) -> Path:
     return shipped if not path.exists() and "/" not in word and shipped.is_file() else path
 
 
-def read(path: Path) -> Samples:
+def read_samples(path: Path) -> Samples:
     """The samples in a file.
 
     Raises:
@@ -91,7 +91,11 @@ def read(path: Path) -> Samples:
     if text.lstrip()[:1] in ("{", "[", "<") and _MARKUP.match(text):
         fact = "JSON or XML, whose sentences nothing tells from its keys"
         raise fault(path, f"{fact}; write them into columns with a tab between them")
-    return questions.read(path, text) if questions.is_one(text) else texts.read(path, text)
+    return (
+        questions.read_questions(path, text)
+        if questions.is_one(text)
+        else texts.read_words(path, text)
+    )
 
 
 def values(path: Path, found: Samples, workload: Workload) -> dict[str, NDArray[Any]]:

@@ -117,20 +117,20 @@ def cifar_kind(path: Path, raw: bytes) -> str:
     A file that is called .bin is one: of the kind of which it has whole records, if any.
     """
     for kind, classes in CIFAR.items():
-        if _whole(kind, raw) and all(
+        if _holds_records(kind, raw) and all(
             max(raw[at :: _record(kind)]) < most for at, most in enumerate(classes)
         ):
             return kind
     if not path.name.removesuffix(".gz").endswith(".bin"):
         return ""
-    return next((kind for kind in CIFAR if _whole(kind, raw)), "CIFAR-10")
+    return next((kind for kind in CIFAR if _holds_records(kind, raw)), "CIFAR-10")
 
 
 def _record(kind: str) -> int:
     return len(CIFAR[kind]) + COLOURS * SIDE * SIDE
 
 
-def _whole(kind: str, raw: bytes) -> bool:
+def _holds_records(kind: str, raw: bytes) -> bool:
     return bool(raw) and len(raw) % _record(kind) == 0
 
 
@@ -186,7 +186,7 @@ def cifar(path: Path, raw: bytes, kind: str) -> Images:
     Raises:
         UsageError: it has no whole records, or a label is no class.
     """
-    if not _whole(kind, raw):
+    if not _holds_records(kind, raw):
         known = " or ".join(f"{_record(each)} ({each})" for each in CIFAR)
         fact = f"{len(raw)} bytes are no whole records of {known}"
         raise fault(path, f"{fact}, as the binary versions have; copy it again")

@@ -76,7 +76,7 @@ def is_one(text: str) -> bool:
     )  # fmt: skip
 
 
-def read(path: Path, text: str) -> Questions:
+def read_questions(path: Path, text: str) -> Questions:
     """The questions in a text.
 
     Raises:

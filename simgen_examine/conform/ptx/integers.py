@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 NOT_FOUND = 0xFFFFFFFF
 
 
-def _told(op: OpcodeText, number: int) -> int:
+def _saturated(op: OpcodeText, number: int) -> int:
     return limited(number, op.type) if op.has("sat") else number
 
 
@@ -37,12 +37,12 @@ def add(op: OpcodeText, a: int, b: int) -> int:
         return _packed(
             *(x + y for x, y in zip(_halves(a, op.type), _halves(b, op.type), strict=True))
         )
-    return _told(op, a + b)
+    return _saturated(op, a + b)
 
 
 @does
 def sub(op: OpcodeText, a: int, b: int) -> int:
-    return _told(op, a - b)
+    return _saturated(op, a - b)
 
 
 @does
@@ -53,7 +53,7 @@ def mul(op: OpcodeText, a: int, b: int) -> int:
 
 @does
 def mad(op: OpcodeText, a: int, b: int, c: int) -> int:
-    return _told(op, mul(op, a, b) + c)
+    return _saturated(op, mul(op, a, b) + c)
 
 
 @does
@@ -65,7 +65,7 @@ def mul24(op: OpcodeText, a: int, b: int) -> int:
 
 @does
 def mad24(op: OpcodeText, a: int, b: int, c: int) -> int:
-    return _told(op, wrapped(mul24(op, a, b), op.type) + c)
+    return _saturated(op, wrapped(mul24(op, a, b), op.type) + c)
 
 
 def _low24(number: int, type_: str) -> int:
