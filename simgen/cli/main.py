@@ -104,8 +104,9 @@ def _one_line_errors() -> Iterator[None]:
         message, cure = error.format_message().rstrip("."), "see --help"
         if isinstance(error, click.NoSuchOption):  # which each version of click words otherwise
             message = f"No such option: {error.option_name}"
-            if error.possibilities:
-                cure = did_you_mean(error.option_name, error.possibilities)
+            passed = _passed_on(error)
+            if passed or error.possibilities:
+                cure = passed or did_you_mean(error.option_name, error.possibilities or ())
         _fail(f"{place}{message}; {cure}", 2)
     except (KeyboardInterrupt, click.Abort):
         # Python ends `-m simgen` by the signal all the same where it met text that was executed, as
@@ -129,6 +130,16 @@ def _one_line_errors() -> Iterator[None]:
         if "-v" in sys.argv or "--verbose" in sys.argv:
             raise
         _fail(f"bug: {type(error).__name__}: {error}; run again with -v and report it", 1)
+
+
+def _passed_on(error: click.NoSuchOption) -> str:
+    """How `run` passes an option on to a target's own program; empty: it does not."""
+    if error.ctx is None or error.ctx.command.name != "run":
+        return ""
+    from simgen.running import runs
+    from simgen.targets import TARGETS
+
+    return runs.passing(error.option_name, TARGETS.values())
 
 
 def _again(ignored: sys.UnraisableHookArgs) -> None:

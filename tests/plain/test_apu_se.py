@@ -163,6 +163,13 @@ def test_the_default_gpu_is_one_that_the_version_has(settings, arch):
         ("x", "write it like --TCC_latency=8"),
         ("--a b", "write it like --TCC_latency=8"),
         ("--TCC_latency=8\n-cx", "simgen sets -c; leave it out"),
+        ("--num-compute=8", "simgen sets --num-compute-units, which --num-compute abbreviates; "),
+        ("--gfx=gfx902", "simgen sets --gfx-version, which --gfx abbreviates; build with another"),
+        ("--mem-size", "it takes a value; write --mem-size=VALUE"),
+        ("--cpu-only-mode=yes", "it takes no value; write --cpu-only-mode"),
+        ("--outdir=x", "simgen reads what gem5 writes; leave it out"),
+        ("--debug-help", "gem5 prints it and ends; start gem5 by yourself for it"),
+        ("--debug-flags", "it takes a value; write --debug-flags=VALUE"),
     ],
 )
 def test_an_argument_that_contradicts_the_bundle_is_refused(text, said):
@@ -171,5 +178,8 @@ def test_an_argument_that_contradicts_the_bundle_is_refused(text, said):
 
 
 def test_other_arguments_of_apu_se_are_taken_as_they_are():
-    text = "--TCC_latency=8\n--mem-type=DDR4_2400_8x8\n--noL1"
+    text = (
+        "--TCC_latency=8\n--mem-type=DDR4_2400_8x8\n--noL1\n--num-cp=2\n--chiplet-topo=ring\n"
+        "--debug-flags=GPUExec\n--debug-start=1000"
+    )
     assert ARGUMENTS["gem5_arg"].read(text) == text

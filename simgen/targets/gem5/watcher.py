@@ -48,8 +48,16 @@ DIAGNOSES: tuple[tuple[str, str], ...] = (
         "this gem5's driver lacks a request of the launcher{}; use gem5 21.0 or later",
     ),
     (
-        r"unrecognized arguments: (.+)|argument --gfx-version: (.+)|Incorrect (gfx version.*)",
+        r"argument --gfx-version: (.+)|Incorrect (gfx version.*)",
         "apu_se.py does not take the options ({}); build for your gem5 with --gem5-version",
+    ),
+    (
+        r"apu_se\.py: error: the following arguments are required: (.+)",
+        "this gem5's apu_se.py needs more options ({}); pass each on with --gem5-arg=OPTION=VALUE",
+    ),
+    (
+        r"apu_se\.py: error: (argument .+: (?:invalid|expected|not allowed).*|ambiguous option.*)",
+        "apu_se.py refuses a value ({}); write it as apu_se.py --help says",
     ),
     (
         r"([Pp]ossible [Dd]eadlock detected)",
@@ -105,6 +113,21 @@ class Gem5Watcher(Watcher):
 
 def explained(log: str, first: tuple[tuple[str, str], ...]) -> str | None:
     """What a log of gem5 tells ("fact; cure"), by `first` and then DIAGNOSES; None: nothing."""
+    if match := re.search(r"unrecognized arguments: (.+)", log):
+        # Those that the run passes on are none of the bundle's.
+        passed = {
+            word.partition("=")[0] for word in re.findall(r"^simgen: option: (.+)$", log, re.M)
+        }
+        unknown = [word for word in match[1].split() if word.startswith("-")]
+        if unknown and {word.partition("=")[0] for word in unknown} <= passed:
+            return (
+                f"this gem5 has no option {' '.join(unknown)}, which the run passes on; leave it "
+                "out, or set GEM5 to the gem5 that has it"
+            )
+        return (
+            f"apu_se.py does not take the options ({match[1]}); build for your gem5 with "
+            "--gem5-version"
+        )
     for pattern, message in first + DIAGNOSES:
         match = re.search(pattern, log)
         if match:
