@@ -31,11 +31,12 @@ class Bundle:
     path: Path
     manifest: Mapping[str, Any]
     workload: Workload
-    gone: tuple[str, ...] = ()  # of `write`: targets and results of the bundle that was there
+    # set by `write`: targets and results of the replaced bundle that are gone
+    gone: tuple[str, ...] = ()
 
     @property
     def digest(self) -> str:
-        """Of workload.json."""
+        """Digest of workload.json."""
         return str(self.manifest["files"][WORKLOAD])
 
     @property

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 FORMAT = "simgen bundle 1"
 FILE = "manifest.json"
-DIGEST = "sha256"  # of the manifest without this entry; in "data", of data.h5
+DIGEST = "sha256"  # digest of the manifest without this entry; in "data", of data.h5
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class DataEntry:
 
 @dataclass(frozen=True)
 class MappedEntry:
-    """Of mmap.bin."""
+    """Entry for mmap.bin."""
 
     nbytes: Annotated[int, Within(4, 2**50)]
     seed: Annotated[int, Within(0, 2**64 - 1)]

@@ -53,7 +53,7 @@ class Together(Generic[T]):
 
     outputs: dict[str, T]  # that measured steps wrote
     given: Given
-    launches: tuple[Mapping[str, float], ...]  # of the whole workload
+    launches: tuple[Mapping[str, float], ...]  # metrics of the whole workload's launches
 
 
 def path(folder: Path, piece: Piece) -> Path:

@@ -46,7 +46,8 @@ class AskedWord:
 
     value: Annotated[str, Sized(0, 100_000)]
     option: Annotated[str, Sized(0, 100)] = ""  # empty: the workload
-    sha256: Annotated[str, Sized(0, 64)] = ""  # of a file, whose path from the bundle it is
+    # digest of a file; its path is relative to the bundle
+    sha256: Annotated[str, Sized(0, 64)] = ""
 
 
 @dataclass(frozen=True)
@@ -60,7 +61,7 @@ class Recipe:
     choices: BuildChoices
     own: frozenset[str] = frozenset()  # tensors whose values are those of the bundle's data.h5
     constants: tuple[str, ...] = ()  # inputs that a model fixes
-    asked: tuple[AskedWord, ...] = ()  # of the bundle, which is `home`
+    asked: tuple[AskedWord, ...] = ()  # words of the bundle at `home`
     home: str = ""
 
     @property

@@ -36,7 +36,7 @@ class ResultEntry:
     """Something in results/ that nobody but its owner may remove."""
 
     path: Path
-    name: str  # of the result; of anything else, its own
+    name: str  # name of the result; for anything else, its own
 
     @property
     def words(self) -> str:

@@ -64,7 +64,7 @@ if TYPE_CHECKING:
 SCHEMA = saved_result.SCHEMA
 OUTPUTS = "outputs.bin"
 FILE = "results.h5"
-SIMULATOR = ("simulator", "gpu", "image", "gem5_compiled")  # of a machine, and its versions
+SIMULATOR = ("simulator", "gpu", "image", "gem5_compiled")  # facts of a machine and its versions
 KERNELS = "kernels"  # in the provenance: (step, kernel) of each launch, if not the workload's
 
 
@@ -289,8 +289,8 @@ def samples(result: Result) -> dict[int, Sample]:
 
 
 def errors(result: Result, launches: Collection[int]) -> dict[str, float]:
-    """Of the figures of some launches together, half of the interval that holds each in 95 of 100
-    cases; none of what is not sampled.
+    """For the figures of some launches together: half of the 95% confidence interval. Figures
+    without samples have none.
 
     What was sampled apart errs independently, and what is inferred from one sample, together; so
     does all that ran on a part of the machine, of which nobody knows that errors cancel.

@@ -28,8 +28,8 @@ KEY = "samples"  # in the provenance
 
 
 def computed(workload: Workload, step: int, samples: Mapping[int, Sample]) -> dict[str, Mask]:
-    """Of a step that has sampled launches, which elements it computed of each buffer that it
-    writes: flat masks; empty where it has none."""
+    """For a step with sampled launches, the computed elements of each buffer that it writes: flat
+    masks. Empty for a step without samples."""
     launches, first = workload.steps[step].launches, workload.first_launches[step]
     if not any(first + at in samples for at in range(len(launches))):
         return {}

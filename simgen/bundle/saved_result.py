@@ -44,7 +44,7 @@ Short = Annotated[str, Sized(0, 10_000)]
 
 @dataclass(frozen=True)
 class Part:
-    """Of a run of some layers."""
+    """Part of a workload: a run of some layers."""
 
     layers: Short
     inputs: Short
@@ -147,7 +147,7 @@ def _tensor(tensors: h5py.Group, name: str) -> SavedTensor:
 
 
 def _given_tensors(group: h5py.Group) -> dict[tuple[int, str], NDArray[Any]]:
-    """Of a run by pieces, what (a step, a tensor) of it was."""
+    """For a run by pieces: (step, tensor) -> the values that it began with."""
     found = {}
     for name in hdf5.names(group):
         step, colon, tensor = name.partition(":")

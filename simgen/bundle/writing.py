@@ -90,7 +90,7 @@ UNWRITABLE = (
     errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOENT, errno.ENOTDIR, errno.EEXIST, errno.EBUSY,
     errno.ENAMETOOLONG, errno.ELOOP,
 )  # fmt: skip
-ATTEMPTS = 8  # of a build, while others change the bundle
+ATTEMPTS = 8  # attempts of a build, while others change the bundle
 
 
 class Cures(NamedTuple):

@@ -33,11 +33,11 @@ if TYPE_CHECKING:
 
     Settings = tuple[tuple[str, str], ...]
 
-HALVES = 8  # of height and width, at most
+HALVES = 8  # halvings of height and width, at most
 MIN_OPERATIONS = 1e3  # operations that a layer is made smaller to, at the least
 STEP = 2.0  # each try has so much fewer operations
-RATES = (0.25, 0.1, 0.05, 0.02, 0.01)  # of samples, each about half of the one before
-PARTS = (2, 4, 8)  # of the machine
+RATES = (0.25, 0.1, 0.05, 0.02, 0.01)  # rates of samples, each about half of the one before
+PARTS = (2, 4, 8)  # parts of the machine
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,7 @@ def choose(plan: Plan, target: Target, factor: float, seconds: float) -> Chosen:
         UsageError: nothing that can be planned is small enough.
     """
     least = None
-    untaken: list[str] = []  # of what is asked for; smaller ones need not be told
+    untaken: list[str] = []  # unused requests; smaller problems need not repeat them
     for settings, scale_to, smaller in _sizes(plan):
         workload = smaller.workload
         found = estimates.estimate(workload, target, factor)
@@ -153,7 +153,7 @@ def _planned_pieces(
 
 
 def _shares(workload: Workload, rate: float, steps: Collection[int]) -> dict[int, float]:
-    """Of launches of these steps that have a sample, the part of the work-groups that runs.
+    """For launches of these steps that have a sample: the part of the work-groups that runs.
 
     How many work-groups a compute unit holds at once depends on registers and LDS, which only
     compiled code tells. Here they are as many as it has places for wavefronts, so a launch with few
@@ -190,7 +190,7 @@ def _shares(workload: Workload, rate: float, steps: Collection[int]) -> dict[int
 def _shares_of_part(
     workload: Workload, target: Target, part: int, cuts: Sequence[Piece]
 ) -> dict[int, float]:
-    """Of all launches of these pieces, the part of the work-groups that runs on a part of the
+    """For all launches of these pieces: the part of the work-groups that runs on a part of the
     machine.
 
     Raises:

@@ -245,7 +245,7 @@ def _simulate(
     waiting: queue.PriorityQueue[tuple[float, int, Piece, Start]] = queue.PriorityQueue()
 
     def largest() -> None:
-        """Of the pieces that wait: so the last ones to end are small."""
+        """Run the largest waiting piece, so that the last ones to end are small."""
         *_, piece, start = waiting.get_nowait()
         _once(work, piece, start)
 

@@ -34,7 +34,8 @@ WORKLOAD = "conv_fwd"
 SETTINGS = {
     "n": 1, "c": 8, "h": 14, "w": 14, "num_output": 16, "kernel_size": 3, "pad": 1,
 }  # fmt: skip
-OPTIONS = {"mode": "timing"}  # of targets that have it; costs are those of the timing model
+# for targets that have the option; costs are those of the timing model
+OPTIONS = {"mode": "timing"}
 MAX_NBYTES = 2**16
 
 
@@ -77,7 +78,7 @@ def measured(target: Target) -> Probe:
             expected = estimates.estimate(made.workload, target)
             ran = ended.result.launches
     took = sum(each.get("host_seconds", 0.0) for each in ran)
-    # Of the instructions that there were: how many are foretold is another matter.
+    # Scale to the instructions that ran: the quality of their prediction is another matter.
     foretold = sum(
         each.host / each.instructions * (there.get("instructions") or each.instructions)
         for each, there in zip(expected.launches, ran, strict=True)

@@ -39,7 +39,7 @@ def choose(
     rate: float | None,
     cuts: Sequence[Piece],
 ) -> tuple[Sample, ...]:
-    """Of all launches of these pieces that are large enough, a sample of about this rate.
+    """For all launches of these pieces that are large enough, a sample of about this rate.
 
     Raises:
         RefusedError: nothing says what the work-groups of such a launch write.
@@ -70,7 +70,7 @@ def of_part(
     part: int,
     cuts: Sequence[Piece],
 ) -> tuple[Sample, ...]:
-    """Of each launch of these pieces, what a part of the machine is to run; 8 is an eighth of it.
+    """For each launch of these pieces, what a part of the machine runs; 8 is an eighth of it.
 
     Raises:
         RefusedError: of a launch, there is no part.
@@ -150,7 +150,7 @@ def left_out(
     steps: Sequence[int],
     tensors: Mapping[str, NDArray[Any]],
 ) -> dict[str, NDArray[Any]]:
-    """Of the reference's tensors, what these steps will not write; canaries elsewhere."""
+    """The reference's tensors that these steps do not write; canaries elsewhere."""
     known = {each.launch: each for each in taken}
     found = {}
     for step in steps:

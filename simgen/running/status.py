@@ -52,9 +52,9 @@ class Standing:
     result: str
     state: RunState
     steps: int | None = None  # layers and passes that are done
-    of: int | None = None  # of so many
+    of: int | None = None  # layers and passes in all
     when: str = ""  # UTC: begun, if it is running; otherwise ended
-    verdict: str = ""  # of what has finished: how many steps `simgen diff` found right
+    verdict: str = ""  # for finished runs: how many steps `simgen diff` found right
     fact: str = ""  # what more there is to say
 
     def as_json(self) -> dict[str, Any]:

@@ -31,13 +31,13 @@ class SweepPoint:
     """One run of a sweep."""
 
     target: str
-    options: Mapping[str, str | int]  # of `simgen run`, in the order in which the target has them
+    options: Mapping[str, str | int]  # options of `simgen run`, in the target's order
     built: Mapping[str, str] = field(default_factory=dict)  # settings of `simgen build`
     cut: str = ""  # into pieces, one of result_names.CUTS; empty: it runs whole
 
     @property
     def name(self) -> str:
-        """Of the point: all of its settings."""
+        """Name of the point: all of its settings."""
         return result_names.of_point(self.target, {**self.built, **self.options})
 
     @property
@@ -47,7 +47,7 @@ class SweepPoint:
 
     @property
     def result(self) -> str:
-        """Of the result, in its bundle."""
+        """Name of the result in its bundle."""
         return result_names.of_run(self.target, self.options, [self.cut] if self.cut else [])
 
 

@@ -64,7 +64,7 @@ def extract(checkout: Path, version: str) -> dict[str, object]:
 
 
 def _native(arch: str) -> list[str]:
-    """Of the newest version that is known."""
+    """Native instructions of the newest known version."""
     *_, newest = versions(SIMULATOR).values()
     return list(newest.architectures[arch].native)
 

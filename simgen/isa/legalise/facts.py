@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 FOLDER = "lint"
 GEM5 = "gem5"  # whose sources they are
 MGPUSIM = "mgpusim"
-MAX_NBYTES = 2**24  # of a file
+MAX_NBYTES = 2**24  # size limit of a file
 
 
 @dataclass(frozen=True)

@@ -25,8 +25,9 @@ if TYPE_CHECKING:
 
 MAGNITUDE = "0x7fffffff"
 MIN_EXPONENT = -1022  # exponent of the least normal number, 2^-1022
-DIGITS = 53  # of a number, the first one with them
-FARTHEST = 60  # of exponents of the end of a place: to numbers below 2, all from 54 on are alike
+DIGITS = 53  # bits of a number's significand, including the first one
+# largest distance of exponents that matters: for numbers below 2, all from 54 on are alike
+FARTHEST = 60
 MOST_POWER = 0x1000  # more than between any two numbers: 2^12
 
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from simgen.isa.legalise.site import Site
 
-TERMS = 6  # of the Taylor series: up to a quarter of a turn, the next one is below 2^-24
+TERMS = 6  # terms of the Taylor series: up to a quarter of a turn, the next one is below 2^-24
 MAGNITUDE = "0x7fffffff"
 LEAST_HALF = "0x38800000"  # 2^-14, the least normal half
 BEYOND_HALVES = "0x47800000"  # 2^16

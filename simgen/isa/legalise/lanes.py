@@ -25,7 +25,7 @@ _ALL = (1 << 64) - 1
 
 @rule("v_readlane_b32")
 def read_lane(site: Site) -> None:
-    """Of that lane whether it is active or not."""
+    """Reads the given lane, whether it is active or not."""
     result, x, lane = site.item.operands
     held = _only(site, lane)
     site.put("v_readfirstlane_b32", result, x)
@@ -126,7 +126,7 @@ def _swizzled(site: Site) -> str:
 
 
 def _bit_masks(letters: str) -> tuple[int, int, int]:
-    """Of five letters, the highest bit first: 0, 1, p (as it is), i (inverted)."""
+    """Masks of five letters, the highest bit first: 0, 1, p (unchanged), i (inverted)."""
     keep, put, turn = (
         int("".join("1" if c in of else "0" for c in letters), 2) for of in ("pi", "1", "i")
     )

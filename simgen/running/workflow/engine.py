@@ -57,7 +57,7 @@ def run(folder: Path, workflow: Workflow, executor: Executor, tell: Callable[[st
         raise _locked(folder) from None
 
 
-LOCKS = ".snakemake/locks"  # of Snakemake, which does not look whether their holder lives
+LOCKS = ".snakemake/locks"  # Snakemake's locks; it does not check whether their holder lives
 
 
 def _is_worked_in(folder: Path) -> bool:

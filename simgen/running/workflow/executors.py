@@ -33,7 +33,7 @@ class Executor:
     """One of Snakemake's, which it calls `name`."""
 
     name: str
-    profile: str = ""  # of the user's, for snakemake
+    profile: str = ""  # the user's profile for snakemake
     settings: Mapping[str, Any] = field(default_factory=dict)  # options of snakemake
 
     @property

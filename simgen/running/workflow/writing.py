@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 SNAKEFILE, PROFILE = "Snakefile", "profiles/default/config.yaml"
 MAX_NBYTES = 2**28
 WORKFLOW = "workflow"  # a folder of it
-RETRIES = 2  # of a job that fails or is killed
+RETRIES = 2  # retries of a job that fails or is killed
 
 
 def write(folder: Path, workflow: Workflow, executor: Executor, count: int) -> None:

@@ -54,7 +54,7 @@ def _gpus() -> dict[str, Gem5Model]:
 
 VEGA = "VEGA_X86"
 GPUS = _gpus()
-SIMULATOR = "gem5"  # of the table of simulators
+SIMULATOR = "gem5"  # name in the table of simulators
 
 
 def _versions() -> dict[str, Version]:
@@ -181,7 +181,7 @@ class Knob:
     """An option of apu_se.py in a bundle's run.sh."""
 
     flag: str  # its name, with the dashes
-    variable: str  # of the environment, that holds its value
+    variable: str  # environment variable that holds its value
     least: int = 0  # 0: any. With less gem5 never starts a work-group, and never ends
 
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from simgen.kernels.stages import Products, Stage
     from simgen.targets.base import File, Job, Lack
 
-NAME = "gem5-se"  # of the target
+NAME = "gem5-se"  # name of the target
 LAUNCHERS: dict[str, Launcher] = {}  # by name; importing simgen.targets fills it
 
 MIB = 1 << 20
@@ -168,7 +168,8 @@ class Launcher(ABC):
     It has no state, and defining it registers it; or it is not `registered`, and no setting."""
 
     name: ClassVar[str]
-    template: ClassVar[str] = "targets/gem5-se.run.sh.j2"  # of run.sh, or one that extends it
+    # template of run.sh, or one that extends it
+    template: ClassVar[str] = "targets/gem5-se.run.sh.j2"
     # What a log holds -> fact and cure, before those of gem5-se.
     diagnoses: ClassVar[tuple[tuple[str, str], ...]] = ()
     own_kernels: ClassVar[bool] = False  # it runs others than the workload's

@@ -24,7 +24,7 @@ REDIRECTED = ("/tmp", "/proc", "/sys")  # noqa: S108
 # with tensors of 4 to 32 MiB (its model of the memory system keeps a record of each line).
 GEM5_NBYTES = 256 << 20
 GEM5_FACTOR = 12.5
-DUMP_NBYTES = 3 << 20  # of statistics, for each launch; 2.8 MB with four compute units
+DUMP_NBYTES = 3 << 20  # bytes of statistics for each launch; 2.8 MB with four compute units
 
 
 @dataclass(frozen=True)

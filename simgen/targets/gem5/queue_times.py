@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from simgen.targets.gem5.stats import Interval
 
-FILE = "times.bin"  # of each launch, two numbers of 64 bits: nanoseconds
+FILE = "times.bin"  # two 64-bit numbers for each launch: nanoseconds
 NANOSECOND = 1e-9
 NAMED = {
     "elapsed_seconds": "of several queues: shaderActiveTicks / simFreq from the last end before it "
@@ -29,9 +29,10 @@ NAMED = {
 
 
 def metrics(path: Path, active: Sequence[Interval], launches: int) -> list[dict[str, float]]:
-    """Of each launch in the workload's order, from its doorbell to its end: `seconds` in which the
-    GPU was active, `simulated_seconds` in all, `cycles` of the shader's clock. `elapsed_seconds`
-    are active ones since the last end before its own, so that their sum is the run's.
+    """Metrics of each launch in the workload's order, from its doorbell to its end. `seconds` is
+    the time in which the GPU was active, `simulated_seconds` the whole time, `cycles` count the
+    shader's clock. `elapsed_seconds` is the active time since the previous end, so that their sum
+    is the run's.
 
     Raises:
         DamagedError: the file is not one of so many launches that ended after they began.

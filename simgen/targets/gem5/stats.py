@@ -74,9 +74,9 @@ TICKS_PER_SECOND = 1e12  # where the file does not say
 BLOCK = "---------- Begin Simulation Statistics"
 END = "---------- End Simulation Statistics"
 LONGEST_LINE = 2**20  # bytes; a vector or a histogram may stand on one line
-MOST_STATISTICS = 2**21  # of a dump
+MOST_STATISTICS = 2**21  # statistics of a dump, at most
 MOST_AT_ONCE = 2**26  # bytes that are looked at while a file grows
-# Of a statistic: what is more counts nothing, and sums are not finite; nor are ratios to less.
+# Range of a statistic: larger values make sums infinite, smaller ones make ratios infinite.
 MIN_VALUE, MAX_VALUE = 1e-30, 1e30
 
 
@@ -86,7 +86,7 @@ class Interval:
 
     start: float
     end: float
-    clock: float  # of the shader: cycles in a second
+    clock: float  # shader cycles per second
 
 
 def kernels(path: Path) -> list[dict[str, float]]:
@@ -196,7 +196,7 @@ class StatsFollower:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.kernels = 0
-        self.seconds = 0.0  # of simulated time, at the last dump
+        self.seconds = 0.0  # simulated time at the last dump
         self.instructions = 0.0  # as kernel_metrics
         self._read = 0  # bytes
         self._rest = ""  # the line that is not whole yet

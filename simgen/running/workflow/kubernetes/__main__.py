@@ -59,7 +59,7 @@ class VolumeExecutor(plugin.Executor):  # type: ignore[misc]
     """The plugin's, for jobs that share the folder."""
 
     def __post_init__(self) -> None:
-        self.minutes = 0  # of the job that is submitted
+        self.minutes = 0  # minutes of the submitted job
         self.ended: set[str] = set()
         self.why = ""  # the job that is looked at failed
         self.waiting: dict[str, float] = {}  # why -> since when
