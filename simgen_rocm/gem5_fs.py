@@ -135,7 +135,8 @@ class Gem5Fs(Target):
 
 
 def scripts(model: Model) -> tuple[str, ...]:
-    """Those that can run it, by their paths in a checkout; the first that is there is taken."""
+    """Scripts that can run the model, by their paths in a checkout; the first existing
+    one is used."""
     return VERSIONS[model.version][model.arch]
 
 

@@ -51,7 +51,7 @@ class Program:
     apu: bool = False  # the GPU of gem5's apu_se.py shares the memory of the CPU
 
     def stages(self) -> tuple[Stage, ...]:
-        """Those of its kernels; the runtimes that load them want an older code object."""
+        """Stages of its kernels; the runtimes that load them want an older code object."""
         return stages.amdgcn(self.model, l1=self.l1, version=4)
 
     def names(self) -> tuple[str, ...]:

@@ -122,7 +122,7 @@ class _Dispatch:
 
 
 def _dispatches(path: Path, kernels: set[str]) -> list[_Dispatch]:
-    """Those of a pass, by their numbers; what the runtime launches for itself is left out."""
+    """Dispatches of a pass, by their numbers; the runtime's own launches are left out."""
     found: dict[int, _Dispatch] = {}
     with open_regular(path) as file:
         lines = csv.reader(_lines(file))

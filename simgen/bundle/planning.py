@@ -71,7 +71,7 @@ class Plan:
         """
         ask = BuildChoices  # messages name its choices
         self.source, self.choices = source, choices
-        self._made_of = choices  # that make the same of the problem, without scaling it
+        self._made_of = choices  # choices that make the same of the problem, without scaling it
         self.planned_for = planned_for or planned_machine.choose(
             choices.plan_for, targets, choices.matrix
         )

@@ -39,7 +39,7 @@ class Run:
     workload: str  # digest
     settings: Mapping[str, Any]  # settings of the target
     variables: Mapping[str, str]  # environment variables that change results
-    steps: tuple[Index, ...]  # that are run, in order
+    steps: tuple[Index, ...]  # indices of the steps that are run, in order
     layers: str = ""  # as the user named them; empty: all
     inputs: str = ""  # where the tensors come from that the steps read and none of them writes
     finished: Mapping[str, Metrics] | None = None  # launch -> metrics, of earlier times

@@ -67,7 +67,7 @@ class Provenance:
     options: Mapping[str, Any] = field(default_factory=dict)
     machine: Mapping[str, Short] = field(default_factory=dict)
     rounds_products: tuple[ProductRounding, ...] = ()  # as Machine has it
-    gpus: Annotated[int, Within(1, sharding.MAX_GPUS)] = 1  # that shared the batch
+    gpus: Annotated[int, Within(1, sharding.MAX_GPUS)] = 1  # GPUs that shared the batch
     part: Part | None = None
     resumed: tuple[Index, ...] = ()
     kernels: tuple[tuple[Index, Short], ...] | None = None

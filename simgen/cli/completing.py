@@ -282,5 +282,5 @@ class _Bash(BashComplete):
         return f"{item.type},{item.value[self.cut :] if item.type == 'plain' else item.value}"
 
 
-BREAKS = ("=", ":")  # those characters of COMP_WORDBREAKS that split words
+BREAKS = ("=", ":")  # characters of COMP_WORDBREAKS that split words
 add_completion_class(_Bash)

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-MOST_REASONS = 5  # that are printed
+MOST_REASONS = 5  # reasons printed, at most
 
 
 def listed(path: Path) -> list[dict[str, Any]]:

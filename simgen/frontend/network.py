@@ -78,7 +78,7 @@ class Network:
 
     run_mode: str
     layers: tuple[Placed, ...]
-    machine: Machine  # that the layers are planned for
+    machine: Machine  # machine that the layers are planned for
 
 
 def make_layer(node: Node, machine: Machine) -> Layer:

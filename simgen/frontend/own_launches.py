@@ -49,7 +49,7 @@ MOST_ITEMS = 1024  # work-items of a work-group, at most
 MOST_LDS = 2**16
 MOST_LAUNCHES = 10_000
 MOST_ARGS = 64
-MOST_VARIABLES = 6  # that have room behind the arguments (simgen.targets.kernargs)
+MOST_VARIABLES = 6  # variables that fit behind the arguments (simgen.targets.kernargs)
 POINTER = 8  # bytes
 
 
@@ -368,7 +368,7 @@ class Launches:
 
 
 TRITON_KEYS = ("constexprs", "num_warps", "num_stages")
-SHARED_KEYS = ("kernel", "args", *TRITON_KEYS)  # that several launches may have in common
+SHARED_KEYS = ("kernel", "args", *TRITON_KEYS)  # keys that several launches may have in common
 KEYS = ("kernel", "args", "grid", "items", "block", "lds", "for", *TRITON_KEYS)
 
 

@@ -98,7 +98,7 @@ def check_launch(text: str, entry: str, file: str, block: tuple[int, int, int], 
 
 
 def parameters(text: str, entry: str, place: str) -> list[PtxParameter]:
-    """Those of the kernel, in order.
+    """Parameters of the kernel, in order.
 
     Raises:
         ExpressionError: one cannot be read, or is a texture.

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 OPTION = BuildChoices.scale_to
 UNITS = "num_compute_units"  # the option of runs
-PROBLEMS = 2000  # that are counted, about
+PROBLEMS = 2000  # approximate number of problems that are counted
 PLANNED = 12  # problems planned for each machine: those with the nearest operations per byte
 # part of the wanted operations: smaller problems are not planned, if larger ones are
 LEAST_SHARE = 0.4

@@ -54,9 +54,8 @@ class Distribution(StrEnum):
     # row begins in the list of its elements, and the last one ends; the column of each element.
     ROWS = "rows"
     COLUMNS = "columns"
-    PAIRS = (
-        "pairs"  # 8 pairs of different places of 4 in a word: 2 bits each, the lower place first
-    )
+    # 8 pairs of different places of 4 in a word: 2 bits each, the lower place first
+    PAIRS = "pairs"
     ZIPF = "zipf"  # whole numbers k of [0, a), as often as 1 / (k + 1)^b (tensors/word_ids.py)
 
 
@@ -226,7 +225,7 @@ class OwnSource:
     language: Language
     text: str
     entry: str  # as the text calls it: `add`, `add<float, 4>`, or a symbol
-    arch: str = ""  # that assembly and code objects are for
+    arch: str = ""  # architecture that assembly and code objects are for
     triton: TritonBuild | None = None
     # Variables of the whole GPU, whose names stand for tensors: those of the last arguments of each
     # launch, which are no parameters of the kernel.
@@ -252,8 +251,8 @@ class Kernel:
     lds_nbytes: int = 0  # LDS per work-group that launches request besides what the text declares
     maps: tuple[TensorMap, ...] = ()  # for code of sm_90a, which wgmma needs too
     movers: int = 0  # work-items beside `block`, that move tiles by the maps (warpgroups.h)
-    # That its work-groups share, whatever their number: a GPU with more or fewer units than were
-    # planned for starts as many as it holds. 0: each work-group has its own.
+    # Tiles that all work-groups share, whatever their number: a GPU starts as many work-groups as
+    # it holds. 0: each work-group has its own.
     tiles: int = 0
     # Launches of it that follow each other may be one, in which all work-groups wait for each
     # other in between: the text has that for CHAIN (templates/kernels/chain.h).
@@ -381,7 +380,7 @@ class Workload:
     steps: tuple[Step, ...]
     arena_nbytes: int
     outputs_offset: int  # the arena from here to its end is dumped after a run
-    machine: Machine = field(default_factory=fitted)  # that it is planned for
+    machine: Machine = field(default_factory=fitted)  # machine that it is planned for
     queues: tuple[Queued, ...] = ()  # queue of each step; empty: one queue, all in order
 
     @cached_property

@@ -47,7 +47,7 @@ class Matrix:
     n: Count
     k: Count
     factors: Name  # element type of what is multiplied
-    sums: Name  # and of what it is added to
+    sums: Name  # type of the sums
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ class Machine:
     units: Count  # compute units, streaming multiprocessors, cores
     wavefront: Count  # work-items that execute an instruction together
     simds: Count  # SIMD units of a compute unit, each with its own registers
-    wavefronts: Count  # that a SIMD unit holds
+    wavefronts: Count  # wavefronts of a SIMD unit
     registers: Count  # registers of a SIMD unit: 32 bits for each work-item of a wavefront
     item_registers: Count  # registers of a work-item, at most
     lds_nbytes: Bytes  # LDS of a unit
@@ -86,7 +86,7 @@ class Machine:
     fmas: Count  # float32 multiply-adds of a unit in a cycle
     alone: Annotated[float, Within(0, 1)]  # part of a unit's rate that very few work-items reach
     busy: Count  # work-items of a unit that reach all of it
-    launch_cycles: Count  # that one more kernel costs in any case
+    launch_cycles: Count  # cycles that one more kernel costs in any case
     matrix: tuple[Matrix, ...] = ()
     # Types to which matrix instructions round products, as a simulator's may. No plan has any:
     # results report them, and are judged accordingly.

@@ -103,7 +103,7 @@ def constants(template: str) -> frozenset[str]:
 
 @cache
 def types(template: str) -> frozenset[str]:
-    """Those of them that are types of elements: a kernel of float32 may leave them out."""
+    """Constants that are element types: a kernel of float32 may leave them out."""
     return frozenset(piece.name for piece in _pieces(template) if _is_alias(piece))
 
 

@@ -55,7 +55,7 @@ _VECTORS = (
     "float", "double", "int", "uint", "char", "uchar", "short", "ushort", "long", "ulong",
     "longlong", "ulonglong",
 )  # fmt: skip
-_OF_CLANG = ("__AMDGCN__", "__AMDGPU__", "__AMD__")  # that nvcc has not
+_OF_CLANG = ("__AMDGCN__", "__AMDGPU__", "__AMD__")  # macros that nvcc does not define
 _C_LINKAGE = re.compile(r'extern\s+"C"\s*(\{?)')
 # On the first directive of a function, which says who sees it (`.protected`, `.hidden`, ...), or of
 # one that nobody else sees how it lies.

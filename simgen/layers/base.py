@@ -163,7 +163,8 @@ class Layer(ABC):
     # What the layer's section says in each phase, where it says something else than in the other.
     phases: ClassVar[Mapping[Phase, Mapping[str, str]]] = {}
     any_float: ClassVar[bool] = False  # its tensors may have every float type up to 32 bits
-    integers: ClassVar[tuple[DType, ...]] = ()  # that they may have too, in forward passes
+    # integer types that its tensors may also have, in forward passes
+    integers: ClassVar[tuple[DType, ...]] = ()
     type_key: ClassVar[str] = TYPE  # key in its section for the type of the input's elements
     # cure in the message about an unsupported input type
     type_cure: ClassVar[str] = "choose another type"

@@ -68,7 +68,7 @@ class View:
     samples: int
     features: int
     inner: int
-    machine: Machine  # that it is planned for
+    machine: Machine  # machine that it is planned for
 
     @property
     def elements(self) -> int:

@@ -120,7 +120,7 @@ def written(kernel: Kernel) -> tuple[Writes, ...]:
 
 
 def declaration(kernel: Kernel) -> Declaration:
-    """That of its template.
+    """Declaration of a kernel's template.
 
     Raises:
         RuntimeError: there is none.

@@ -56,13 +56,13 @@ class TargetCosts:
     templates: Mapping[str, TemplateCost]
     other: TemplateCost  # cost of any other template
     launch: Factor  # seconds that each takes in any case
-    first: Factor  # and what the first one of a process takes more
+    first: Factor  # additional cost of the first launch in a process
     latency: Factor  # cycles of an instruction of one wavefront
     issue: Factor  # cycles of an instruction of a compute unit
     dram: Factor  # factor for the time that the bytes take at the DRAM's bandwidth
     start: Factor  # seconds that a process takes, on the machine of the fit
     memory: Factor  # bytes of a process
-    arena: Factor  # and for each byte of tensors
+    arena: Factor  # bytes for each byte of tensors
 
 
 @dataclass(frozen=True)

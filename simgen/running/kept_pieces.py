@@ -94,7 +94,8 @@ def finished(work: PieceWork) -> list[Piece]:
 
 
 def prepare(work: PieceWork, pieces: Sequence[Piece]) -> list[Piece]:
-    """Those of these pieces that an earlier command has finished; what is left of the others goes.
+    """Keep those of these pieces that an earlier command has finished; delete what is left of the
+    others.
 
     The folder is this run's then: what it had of another one is removed.
     """

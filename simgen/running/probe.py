@@ -49,7 +49,7 @@ class Probe:
 
 
 def kept_probe(target: Target) -> Probe | None:
-    """That of an earlier command; None where there is none."""
+    """Probe of an earlier command; None: there is none."""
     told = _machine_text(target)
     try:
         found = from_json(Probe, parse(read_regular(_path(told), MAX_NBYTES)))

@@ -102,7 +102,7 @@ def record(
 
 def discard(start: Start) -> None:
     """Remove the folder of a run that never began; run.sh renames it as it begins."""
-    if START in start.folder.name:  # and not one that was stopped
+    if START in start.folder.name:  # False for a stopped run
         shutil.rmtree(start.folder, ignore_errors=True)
 
 

@@ -99,7 +99,7 @@ def of_part(
 
 
 def candidates(workload: Workload, steps: Collection[int]) -> Iterator[tuple[int, Launch]]:
-    """Those of these steps that may be sampled, by their indices.
+    """Launches of these steps that may be sampled, by their indices.
 
     What later launches of its step take for indices must be whole, and so must what a step carries
     from launch to launch.

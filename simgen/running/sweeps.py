@@ -73,12 +73,12 @@ class Swept:
     """A sweep whose points have all been tried."""
 
     bundle: Bundle
-    points: tuple[RanPoint, ...]  # that have a result
+    points: tuple[RanPoint, ...]  # points that have a result
     failed: tuple[str, ...]  # names of the others
 
     @property
     def bundles(self) -> list[Path]:
-        """Those that hold the results."""
+        """Bundles that hold the results."""
         return list(dict.fromkeys(each.bundle.path for each in self.points))
 
     def check(self) -> None:

@@ -25,7 +25,7 @@ class Pace:
 
     done: int  # launches that have ended
     total: int
-    step: Step | None  # whose launch is running; None: all have ended
+    step: Step | None  # step whose launch is running; None: all have ended
     launch: Launch | None
     simulated: float | None  # time, where the target has one
     instructions: float | None

@@ -123,7 +123,7 @@ class Target(ABC):
     # Why it runs what several queues could run at once one after the other; empty: at once.
     one_queue: ClassVar[str] = "its program starts one launch after the other"
     variables: ClassVar[tuple[str, ...]] = ()  # other variables of run.sh that change results
-    said_in: ClassVar[tuple[str, ...]] = ()  # those of them that hold options
+    said_in: ClassVar[tuple[str, ...]] = ()  # variables among them that hold options
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
@@ -170,7 +170,7 @@ class Target(ABC):
 
     @classmethod
     def variables_of_options(cls) -> list[str]:
-        """Those by which run.sh is told what is not as usual."""
+        """Variables that tell run.sh its non-default options."""
         return [*(option.variable for option in cls.run_options.values()), *cls.said_in]
 
     def default(self, option: str) -> str:

@@ -69,7 +69,7 @@ class Area:
 def areas(
     workload: Workload, objects: Mapping[str, bytes], private: Mapping[str, Private] = NONE
 ) -> tuple[Area, ...]:
-    """Those of all launches, from the code objects of their kernels; `private` are those of
+    """Areas of all launches, from the code objects of their kernels; `private` are the areas of
     kernels that look for private memory behind the arena.
 
     Raises:

@@ -38,7 +38,7 @@ def instruction(kernel: Kernel) -> Matrix | None:
         return None
     side, each = int(constants["matrix_side"]), int(constants["matrix_each"])
     shape = side, side, each * LANES // side
-    if constants["multiply"] == "wmma":  # whose lanes may hold the same elements twice
+    if constants["multiply"] == "wmma":  # WMMA lanes may hold the same elements twice
         shape = side, side, side
     if constants["multiply"] == "mma":  # 16 x 8, of whose first factor a lane gives EACH elements
         shape = 16, 8, each * LANES // 2 // 16

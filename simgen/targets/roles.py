@@ -76,7 +76,7 @@ class Job:
 class Progress:
     """How far a run has come."""
 
-    launches: int  # that have ended
+    launches: int  # launches that have ended
     simulated_seconds: float | None = None  # since its start; None: the target has no such time
     instructions: float | None = None  # instructions of the GPU, each counted once per wavefront
 

@@ -66,7 +66,7 @@ class _Survey:
     broken: set[str] = field(default_factory=set)  # tensors that are not whole
     # terms of weights
     terms: defaultdict[str, int] = field(default_factory=lambda: defaultdict(int))
-    inputs: set[str] = field(default_factory=set)  # that are drawn anew
+    inputs: set[str] = field(default_factory=set)  # inputs that get new values
     integers: bool = False  # whether a step reads any: its sums are exact in any case
     steps: list[_Step] = field(default_factory=list)
 
@@ -90,7 +90,8 @@ def with_exact_values(workload: Workload) -> Workload:
     for buffer in workload.buffers:
         if buffer.name in survey.inputs and buffer.fill:
             whole, clips = weights.get(buffer.name, largest), (buffer.fill.low, buffer.fill.high)
-            most = min(whole.a, 2.0 ** (buffer.spec.dtype.mantissa + 1))  # that the type has
+            # largest whole number of the type
+            most = min(whole.a, 2.0 ** (buffer.spec.dtype.mantissa + 1))
             buffer = replace(buffer, fill=replace(whole, a=most, low=clips[0], high=clips[1]))
         buffers.append(buffer)
     return replace(workload, buffers=tuple(buffers))

@@ -42,7 +42,7 @@ class Verdict:
     tensor: str
     comparison: Comparison
     suspicions: tuple[str, ...]  # why it is wrong, whatever its errors say
-    wrong: tuple[str, ...] = ()  # those of A and B that differ from the reference
+    wrong: tuple[str, ...] = ()  # sides (A, B) that differ from the reference
 
     @property
     def outcome(self) -> Outcome:

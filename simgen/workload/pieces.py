@@ -68,7 +68,7 @@ class Piece:
 class Survey:
     """What is measured of a workload, and what follows from it."""
 
-    steps: tuple[int, ...]  # that are measured
+    steps: tuple[int, ...]  # steps that are measured
     inferred: tuple[tuple[int, int], ...]  # (launch that is not, the launch that stands for it)
 
 
@@ -176,7 +176,7 @@ class _Growing:
     workload: Workload
     network: Sequence[_NetworkStep]
     steps: list[int] = field(default_factory=list)
-    ran: set[int] = field(default_factory=set)  # and those that are not counted
+    ran: set[int] = field(default_factory=set)  # steps that ran, uncounted ones included
     weight: float = 0.0
     caches: _Caches | None = None  # after the steps that ran
 

@@ -58,7 +58,7 @@ def dependencies(workload: Workload) -> list[set[int]]:
     these."""
     near = _sharing(workload.buffers)
     writer: dict[str, int] = {}  # buffer -> the step that wrote it last
-    readers: dict[str, set[int]] = {}  # and those that have read it since
+    readers: dict[str, set[int]] = {}  # buffer -> steps that have read it since
     found = []
     for at, step in enumerate(workload.steps):
         read, written = touched(step)

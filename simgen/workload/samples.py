@@ -98,7 +98,7 @@ class Sample:
         )
 
     def after_gaps(self) -> list[int]:
-        """Those whole waves that run and follow a gap, counted from 0."""
+        """Whole waves that run and follow a gap, counted from 0."""
         return [at for place in self._places() for at in place[:UNLIKE]]
 
     def _places(self) -> list[range]:

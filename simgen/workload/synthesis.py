@@ -51,7 +51,7 @@ SIZES = (
     "m", "n", "k", "batch", "num_output", "hidden_size", "vocabulary", "features", "candidates",
 )  # fmt: skip
 TRIED = 3  # layers of a kind, those that cost the most
-LARGEST = 1024  # that any number may become, where it is smaller in the workloads
+LARGEST = 1024  # limit for any number, unless it is larger in the workloads
 ROUNDS = 12
 NOTHING = 1e-12  # operations for one in all: a kind without any
 
@@ -61,7 +61,7 @@ class KindCost:
     """Cost of a kind of layer, for one operation of the whole workload."""
 
     operations: float = 0.0
-    nbytes: float = 0.0  # that must be read and written
+    nbytes: float = 0.0  # bytes that must be read and written
     parameters: float = 0.0  # bytes of them
 
     def __add__(self, other: KindCost) -> KindCost:

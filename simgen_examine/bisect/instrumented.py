@@ -226,7 +226,7 @@ class _Storing:
             chosen = self.of.of(moment.block)
             if number in chosen:
                 lines += self._step(number - chosen.start)
-            elif number == chosen.stop:  # whose count is one more already
+            elif number == chosen.stop:  # the count is already one higher
                 lines = [*self._step(len(chosen)), *lines]
         if moment.visit == END and item.mnemonic == "s_endpgm":
             lines += [

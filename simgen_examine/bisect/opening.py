@@ -106,7 +106,8 @@ def _arch(target: Target) -> str:
 
 
 def _code_of(targets: list[Target], code: str) -> Target:
-    """Whose code both run: MGPUSim's, which implements the fewest instructions, or the first's."""
+    """Target whose code both run: MGPUSim, which implements the fewest instructions, or
+    the first."""
     names = [target.name for target in targets]
     if code and code not in names:
         raise UsageError(f"--code {code}: {did_you_mean(code, names)}")

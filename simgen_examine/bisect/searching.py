@@ -31,10 +31,10 @@ class Divergence:
     """Where two targets first differ, as far as that was found."""
 
     launch: int  # in the workload
-    tensor: str  # that it leaves unlike
+    tensor: str  # tensor that differs after it
     element: int  # the first word of it that differs
-    words: int  # that differ
-    sizes: tuple[int, int]  # that word on both
+    words: int  # words that differ
+    sizes: tuple[int, int]  # values of that word on both sides
     wave: int | None = None  # the wavefront, counted over the grid
     visit: int | None = None  # number of the visit to its block, from the block's first instruction
     number: int | None = None  # index of the instruction in the kernel

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 LITERAL = 0x40490FDB  # the constant of v_madmk_f32 and the like
 KEPT = 0x5CA1AB1E  # what the result's registers hold before
 VCC = 0xA5C3965A00FF0F35  # what VCC holds before
-BITS = 0x123456789ABCDEF0  # and other pairs of scalar registers, as a source
+BITS = 0x123456789ABCDEF0  # value of other pairs of scalar registers, as a source
 ALL_LANES = (1 << values.LANES) - 1
 FUNCTIONS = {**integers.FUNCTIONS, **floats.FUNCTIONS}
 _SATURATING = {"add": "add_clamped", "sub": "sub_clamped", "subrev": "subrev_clamped"}

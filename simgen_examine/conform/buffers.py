@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 FORMAT = "MUBUF"
 ALL, SOME_LANES = stores.ALL, stores.SOME_LANES
 INDEX, OFFSET = "v28", "v29"  # in this order where an instruction takes both
-_BASE = "v26"  # and v27: where the windows of all lanes begin
+_BASE = "v26"  # v26 and v27: where the windows of all lanes begin
 _SOFFSET = "s50"
 _MANY = 0x7FFFFFF0  # records: more than any lane reaches
 _HALF = 512  # tuples

@@ -39,7 +39,7 @@ class Control:
     unused: str = "UNUSED_PAD"
     lane: Callable[[int], int | None] | None = None  # which lane the first source is taken from
     permutation: str = ""
-    rows: int = 0xF  # that are computed, a bit for each row
+    rows: int = 0xF  # mask of the rows that are computed
     banks: int = 0xF
     zero: bool = False  # lanes that there are not give 0
     has_result: bool = True

@@ -80,7 +80,7 @@ def words(arch: str) -> frozenset[str]:
 
 
 def instructions(arch: str) -> Iterator[Described]:
-    """Those of an architecture.
+    """Instructions of an architecture.
 
     Raises:
         DamagedError: the file is missing or not what it should be.

@@ -49,7 +49,7 @@ class FloatMode:
 
     @property
     def directives(self) -> dict[str, int]:
-        """Those of a kernel's descriptor."""
+        """Directives of a kernel's descriptor."""
         return {
             "float_round_mode_32": self.round_32, "float_round_mode_16_64": self.round_16_64,
             "float_denorm_mode_32": self.denorm_32, "float_denorm_mode_16_64": self.denorm_16_64,

@@ -238,7 +238,7 @@ def sqrt64(a: Values) -> Expected:
 
 
 def _estimate(value: Values, a: Values) -> Expected:
-    """Those of 64-bit floats are the start of an iteration: right to some 2^-24, allow 2^-20."""
+    """Estimates of 64-bit floats start an iteration: right to some 2^-24, allow 2^-20."""
     return _approximate(value, a, 1 << 32)
 
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from simgen_examine.conform.values import Words
 
 SOURCE = 4  # the first vector register of the sources; each has a pair of them
-RESULT = 10  # that of the result
+RESULT = 10  # register of the result
 SCALAR_SOURCE = 50  # a source in scalar registers
 BITS_OUT, BITS_IN = "s[30:31]", "s[34:35]"  # registers of long encodings: a bit for each lane
 
@@ -66,7 +66,7 @@ class Form:
     setup: tuple[str, ...]  # lines before it
     outputs: tuple[str, ...]  # registers of results, by words: v10, vcc_lo, ...
     plan: Computed
-    mode: FloatMode = USUAL  # that its kernel begins with
+    mode: FloatMode = USUAL  # mode that its kernel begins with
     lanes: int = (1 << values.LANES) - 1  # EXEC
     after: tuple[str, ...] = ()  # lines behind it, in all lanes
     window: int = 0  # words of memory that each lane has to write to, looked at behind `outputs`
@@ -130,7 +130,7 @@ class _Vector:
         yield from self._controls()
 
     def plain(self) -> Iterator[Form]:
-        """Those with nothing but registers."""
+        """Forms with registers only."""
         for word, what in ((self._short, "e32"), (self._long_word, "e64")):
             if word:
                 yield self._form(word, what)

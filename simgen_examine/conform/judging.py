@@ -84,7 +84,7 @@ class Seen:
     found: Found
     reason: str = ""  # what the simulator said
     wrong: int = 0  # lanes
-    lanes: int = 0  # that were looked at
+    lanes: int = 0  # lanes compared
     examples: tuple[Example, ...] = ()
 
 

@@ -25,9 +25,8 @@ if TYPE_CHECKING:
     from simgen_examine.conform.judging import Seen
     from simgen_examine.conform.page import Told
 
-MAX_SPECIAL_SHARE = (
-    0.05  # fraction of a form's values up to which wrong ones count as special values
-)
+# fraction of a form's values up to which wrong ones count as special values
+MAX_SPECIAL_SHARE = 0.05
 HALF_MIRROR = "row_half_mirror"
 _GONE = (Found.MISSING, Found.ENDS)
 _IN_TEXT = {"cbsz": r" cbsz:[1-9]", "blgp": r" blgp:[1-9]", "negative": r"-0x|offset:-",
@@ -89,7 +88,7 @@ def opcodes(told: Told, simulator: str, version: str) -> dict[str, Any]:
 
 
 def modifiers(form: Form) -> set[str]:
-    """Those of a form that a table has words for."""
+    """Modifiers of a form that a table has words for."""
     how = form.plan.modifiers
     found = {name for name, pattern in _IN_TEXT.items() if re.search(pattern, form.text)}
     if form.instruction.format != "SMEM":

@@ -36,7 +36,7 @@ GROUP_NBYTES = 64 * 16
 LDS_NBYTES = 8192  # LDS of a work-group
 ADDRESS = 14  # the register of a lane's address
 SOME_LANES = 0x0F35A5C396C3FF01  # lanes that some forms are tried with
-ECC = ("gfx908", "gfx90a", "gfx942")  # whose memories have it
+ECC = ("gfx908", "gfx90a", "gfx942")  # architectures whose memories have ECC
 _TO_LDS = (
     f"v_lshlrev_b32_e32 v{ADDRESS}, 4, v0",
     f"ds_write_b32 v{ADDRESS}, v4",
@@ -67,7 +67,7 @@ class Movement(Computed):
 class Half(Movement):
     """What a load of less than a word leaves in a register of which it fills a half."""
 
-    told: bool = True  # that the other half stays
+    told: bool = True  # whether it is specified that the other half stays
 
     def outcome(self, words: Words, lanes: int) -> list[Wanted]:
         """As `Computed.outcome`: both halves, the lower one first."""

@@ -40,7 +40,7 @@ class Told:
     arch: str
     findings: tuple[Seen, ...]
     seconds: float
-    command: str = ""  # that gives them
+    command: str = ""  # command that gives them
     told_in: InstructionSet | None = None  # None: AMD's
 
     @property

@@ -275,8 +275,8 @@ class Trial:
 def _known_gaps(
     forms: Sequence[Form], version: str, arch: str, *, legalised: bool
 ) -> dict[int, tuple[Found, str]]:
-    """Those, by number, that a version of gem5 has no code for, by its sources; but for those
-    that a rule replaces, if they are `legalised`."""
+    """Forms, by number, that a version of gem5 has no code for, by its sources; but for those that
+    a rule replaces, if they are `legalised`."""
     if version not in facts.versions("gem5"):
         return {}
     table = facts.table("gem5", version, arch)

@@ -165,7 +165,7 @@ class Unfolded:
     """Along an axis of a transposed convolution: of what all products make, what it gives."""
 
     whole: int
-    before: int  # that is cut off
+    before: int  # elements cut off before
     extent: int
 
 

@@ -37,7 +37,7 @@ else:
     from simgen.ground import arrays as np
 
 MASK = "Mask"
-LOW = -1e4  # and less: next to it, scores of attention count as 0
+LOW = -1e4  # limit: with such a mask value or less, attention scores count as 0
 LOWEST_FLOAT = -3.4028234663852886e38  # lowest finite float32
 FLOAT = 1  # TensorProto.FLOAT
 LARGEST = 2**24  # elements of a condition that is looked at

@@ -250,7 +250,7 @@ class _Losses:
     known: Values
     refused: list[tuple[Operator, str]] = field(default_factory=list)
     values: set[str] = field(default_factory=set)
-    sizes: set[str] = field(default_factory=set)  # those values whose sizes would be known
+    sizes: set[str] = field(default_factory=set)  # values whose sizes would be known
     read: set[str] = field(default_factory=set)  # by nodes that were not met
 
     @contextmanager

@@ -29,7 +29,7 @@ MODES = {
     "Softplus": "soft_relu",
 }
 MAX_INPUTS = 16  # inputs of [Add] and [Concat]
-CEILINGS = (1e-3, 1e6)  # that [Activation] takes
+CEILINGS = (1e-3, 1e6)  # range of [Activation]'s ceiling
 MOST_SLOPE = 1e6  # slope limit of [Piecewise]
 LARGEST = 3.4028234663852886e38  # largest finite float32
 

@@ -99,11 +99,11 @@ class Values:
     where: str
     folder: Path  # folder of tensors outside the file
     known: dict[str, Value] = field(default_factory=dict)
-    names: set[str] = field(default_factory=set)  # that are taken
+    names: set[str] = field(default_factory=set)  # names in use
     # Names of the trained tensors, where the file tells them from others; ONNX does not.
     declared: frozenset[str] | None = None
     held: int = 0  # bytes of what is being computed
-    work: int = 0  # and that were computed for it
+    work: int = 0  # bytes computed for it
     depth: int = 0
 
     def __post_init__(self) -> None:

@@ -65,7 +65,7 @@ else:
     from simgen.ground import arrays as np
 
 U = DType.F32.roundoff  # roundoff of the kernels' compute type
-RISK = 1e-9  # that a tensor of a right result is judged wrong
+RISK = 1e-9  # probability that a tensor of a correct result is judged wrong
 DENSITY = 4.0  # factor for the density of terms at zero, relative to what their moments say
 SAMPLE = 2**20  # elements that equal ones are counted among
 
@@ -85,7 +85,7 @@ class Spread:
     stored: Array | None = None
 
     def part(self, elements: Any) -> Spread:
-        """That of some elements of the flattened tensor."""
+        """Spread of some elements of the flattened tensor."""
         stored = None if self.stored is None else self.stored.reshape(-1)[elements]
         return Spread(self.sigma.reshape(-1)[elements], self.shared, stored)
 

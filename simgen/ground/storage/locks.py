@@ -183,7 +183,7 @@ def _locked(path: Path, how: int, *, make: bool) -> int | None:
             return None
         try:
             fcntl.flock(handle, how)
-            if _is(handle, path):  # and not a file that was replaced while it was waited for
+            if _is(handle, path):  # False if the file was replaced while waiting for it
                 if make:
                     os.ftruncate(handle, 0)
                     os.write(handle, f"{os.getpid()}\n".encode())

@@ -45,7 +45,7 @@ class PtxTable:
     version: str
     source: str
     opcodes: tuple[str, ...]  # first words of instructions
-    modifiers: tuple[str, ...]  # and the words behind them
+    modifiers: tuple[str, ...]  # words behind the opcode
     lacks: dict[str, str]  # words that end the simulator, or that it computes wrongly -> why
     registers: tuple[str, ...]  # special ones
     timed_only: dict[str, str]  # opcodes that functional mode computes wrongly -> why

@@ -16,7 +16,7 @@ class Legalised:
     """Assembly text after a rewriting, and what it took."""
 
     text: str
-    instructions: int = 0  # that it had before; 0 where nobody counted
+    instructions: int = 0  # instructions before the rewriting; 0: not counted
     replaced: Mapping[str, int] = field(default_factory=dict)  # replaced instructions by mnemonic
     added: int = 0  # instructions that it has more than before
     emulated: Mapping[str, str] = field(default_factory=dict)

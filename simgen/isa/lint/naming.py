@@ -32,7 +32,7 @@ Names = dict[tuple[str, int], str]  # by (format, or form where that decides, an
 
 
 def architectures() -> tuple[str, ...]:
-    """Those whose instructions are known."""
+    """Architectures whose instructions are known."""
     paths = (resources.folder("data") / FOLDER).glob("gfx*.json")
     return tuple(sorted({path.stem for path in paths} | set(SAME)))
 

@@ -586,7 +586,7 @@ class ConvJob:
 
     @property
     def _matrix_tile(self) -> Tile | None:
-        """That of matrix instructions, if they multiply."""
+        """Tile of matrix instructions, if they multiply."""
         found = self.tile
         return found if found and found.matrix else None
 

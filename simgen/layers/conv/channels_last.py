@@ -79,7 +79,7 @@ def multiplies(g: Geometry, of_filters: bool) -> bool:
 
 
 def tile_of(g: Geometry, gathers: Sequence[Gather]) -> tile.Tile:
-    """That of the product, or of the first of several."""
+    """Tile of the product, or of the first of several."""
     return (_tap_cut(g, gathers) if gathers else _filter_cut(g)).tile
 
 
@@ -183,7 +183,7 @@ def _axes(g: Geometry, at: int) -> list[tuple[GatherAxis, int]]:
 
 
 def _grid(g: Geometry, gathers: Sequence[Gather], found: TapCut) -> tuple[int, int, int]:
-    """That of the product, or of the first of several."""
+    """Grid of the product, or of the first of several."""
     if not gathers:
         return (*found.tile.grid(g.filters, g.taps * found.of_tap), found.cut.splits)
     one = _parts(g, gathers)[0].gather
@@ -203,8 +203,8 @@ def _tiles_of(g: Geometry, one: Gather, found: TapCut) -> tuple[int, int]:
 
 
 def _staged(g: Geometry, of_filters: bool, along_m: bool) -> tuple[tile.Tile, ...]:
-    """Those of products whose factors lie so: channels side by side, which are k or not; or, as
-    they are stored, pixels."""
+    """Tiles of products whose factors are stored with channels or pixels adjacent. Adjacent
+    channels may be k or not."""
     left = filled(g.filters if of_filters else g.channels, RUN), not (of_filters or along_m)
     right = RUN, not of_filters
     if has_planes(g, of_filters):
@@ -286,7 +286,7 @@ def _gathers_of_part(part: GatherPart) -> tuple[Gather, ...]:
 
 
 def _image_windows(g: Geometry) -> Windows | None:
-    """Those of the image that the first tap meets."""
+    """Windows of the image that the first tap meets."""
     pairs = list(zip(g.result, g.stride, g.pad, g.image, g.kernel, g.dilation, strict=True))
     beyond = [(p - 1) * u - a - (h - 1) for p, u, a, h, _, _ in pairs]
     corners = all(-CORNER <= each < CORNER for each in (*(-a for a in g.pad), *beyond))

@@ -95,7 +95,7 @@ def last(port: str) -> str:
 
 
 def needed(turned: dict[str, Turned]) -> dict[str, Turned]:
-    """Those that are not as they shall be."""
+    """Tensors that have to be copied into another order."""
     return {port: each for port, each in turned.items() if not each.is_itself}
 
 

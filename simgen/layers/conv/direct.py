@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from simgen.layers.conv.geometry import Gather, Geometry, Names
 
 LARGE, SMALL = 256, 64  # work-items of a work-group
-FILTERS = 8  # that a work-item computes at most
+FILTERS = 8  # filters of a work-item, at most
 LDS = 4096  # floats of filters in LDS, unless one channel of 4 filters has more
 MAX_LDS_FLOATS = 8192  # floats of filters in LDS at most
 SEGMENT = 32  # pixels of a row that a work-item holds at most, for results side by side

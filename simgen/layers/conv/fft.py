@@ -54,7 +54,8 @@ SECTOR, MIN_PADDED_TILES = (
     32,
 )  # elements of a sector; tiles of which less than a fourth is little more
 MAX_REACH = 17  # pixels of a filter along an axis, its gaps too: with T = 32, tiles of 16 results
-COLUMNS = min(each.columns for each in tile.TILES)  # that are multiplied at a time, or not at all
+# columns that are multiplied at a time, or not at all
+COLUMNS = min(each.columns for each in tile.TILES)
 TAKES = f"stride 1 and {MAX_REACH} pixels at most"
 LEFT, RIGHT, PRODUCTS = "fft_left", "fft_right", "fft_products"  # ports
 # What the kernels read of a gather and of a geometry.

@@ -43,7 +43,7 @@ class Geometry:
     stride: tuple[int, int]  # u, v
     dilation: tuple[int, int]  # d, e
     flipped: bool  # filter[r, s] of the relation is stored at [R-1-r, S-1-s]
-    machine: Machine = field(default_factory=fitted, repr=False)  # that it is planned for
+    machine: Machine = field(default_factory=fitted, repr=False)  # machine that it is planned for
     dtype: DType = DType.F32  # element type of source, filters and target
     shifted: bool = False  # whether some have a zero point that is not 0
     last: bool = False  # whether kernels may read images as they are stored, with channels last
@@ -206,7 +206,7 @@ class Gather:
         )
 
     def some(self, *names: str) -> tuple[tuple[str, int], ...]:
-        """Those of `constants` that a kernel reads."""
+        """Members of `constants` that a kernel reads."""
         known = dict(self.constants)
         return tuple((name, known[name]) for name in names)
 
@@ -375,7 +375,7 @@ class Names:
 
     @property
     def summing(self) -> Names:
-        """Those of a kernel that leaves partial sums."""
+        """Names of a kernel that leaves partial sums."""
         return replace(self, epilogue=NOTHING, stored=self.dtype.accumulation)
 
     def elements(self, *types: str) -> Constants:

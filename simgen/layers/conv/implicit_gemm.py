@@ -48,7 +48,7 @@ def _factors(of: Gather | Geometry) -> str:
 
 
 def _tiles(machine: Machine, factors: str) -> tuple[tile.Tile, ...]:
-    """Those of matrix instructions, where they are to multiply."""
+    """Tiles of matrix instructions, if they are to multiply."""
     return fragment.tiles(machine, factors) or TILES
 
 

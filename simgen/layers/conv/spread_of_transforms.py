@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 else:
     from simgen.ground import arrays as np
 
-CHANNELS = 32  # whose products are one block of a sum
+CHANNELS = 32  # channels whose products are one block of a sum
 TILES = 128  # the same, where sums go over tiles
 HELD = 2**22  # elements of products that are held at a time
 

@@ -42,7 +42,7 @@ class Products:
     k: int
     places: int
     groups: int
-    machine: Machine  # that they are planned for
+    machine: Machine  # machine that they are planned for
     right_along: str = "n"  # "k": the second factors lie as (n, k)
     most: int = 1  # chunks of k; the products of each lie behind those of the one before
     by_complex: bool = False  # (m / 2, k / 2) times (k / 2, n) complex numbers (complex.h)

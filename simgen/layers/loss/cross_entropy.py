@@ -77,7 +77,7 @@ class CrossEntropy(Loss):
         """(outer, classes, inner) of an (N, C, ...) shape."""
         if len(shape) < 2:
             raise ValueError(f"[{self.section}] takes scores (N, C, ...); give x two axes or more")
-        axes.behind_batch("axis", self.axis, shape)  # whose key has another name in a softmax
+        axes.behind_batch("axis", self.axis, shape)  # the key has another name in a softmax
         return self.rows.view(shape)
 
     def labels(self, shape: tuple[int, ...]) -> tuple[int, ...]:

@@ -64,7 +64,7 @@ READS = {F: ("x", "gamma", "beta"), BX: ("x", "dy", "gamma", "mean", "invstd"),
 WRITES = {F: ("y", "mean", "invstd"), BX: ("dx",), BW: ("dgamma", "dbeta")}
 OF_PASS = {F: 1, BX: 2}  # tensors like x that it reads
 OF_ROWS = ("mean", "invstd")  # ports with a value for each row
-OF_COLUMNS = ("gamma", "beta", "dgamma", "dbeta")  # those with one for each element of a row
+OF_COLUMNS = ("gamma", "beta", "dgamma", "dbeta")  # ports with a value for each element of a row
 PARTS = ("part_dgamma", "part_dbeta")  # workspaces: the sums over some rows
 ROW_SUMS = ("shift", "tilt")  # the same: of each row, what becomes a part of dx
 

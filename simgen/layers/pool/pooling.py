@@ -64,10 +64,9 @@ else:
 BLOCK = 256  # work-items
 LEVELS = 32  # values of x on either side of 0: few, so that many windows have more than one maximum
 UNROLLED = 64  # elements of a window up to which one work-item reads it, without a loop
-ROW = 24  # and of a row of it: the tests of more need too many scalar registers
-SMALL_WINDOW = (
-    16  # elements up to which a row, or a window that is the whole image, counts as small
-)
+ROW = 24  # elements of a row, at most: the tests of more need too many scalar registers
+# elements up to which a row, or a window that is the whole image, counts as small
+SMALL_WINDOW = 16
 MAX_ROW_ELEMENTS = 8  # elements of a row that a work-item makes
 MOST_WHOLE = 2**24 // 255  # 8-bit integers whose sum float32 has
 EACH = 8  # elements of a shared window for each work-item, while a work-group has enough of them
@@ -193,7 +192,8 @@ class Pooling(Layer):
         leaves where the maximum of each window is, as r S + s."""
         (x,) = inputs
         y, normal = self.output(inputs), Fill.usual(x.dtype)
-        levels = float(min(LEVELS, 2 ** (x.dtype.mantissa + 1)))  # that the type has
+        # levels that the type can represent
+        levels = float(min(LEVELS, 2 ** (x.dtype.mantissa + 1)))
         leveled = self.mode is PoolingMode.MAX and x.dtype.is_float
         source = Fill(Distribution.WHOLE, levels, 1.0) if leveled else normal
         if direction is Pass.FORWARD:

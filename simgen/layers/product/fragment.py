@@ -153,7 +153,7 @@ GROUP_NBYTES = 1024  # LDS bytes that CUDA reserves for each work-group
 
 
 def instructions(machine: Machine, factors: str = "f32") -> tuple[Matrix, ...]:
-    """Those of the machine that kernels have, for factors of an element type."""
+    """Matrix instructions of the machine that kernels use, for factors of an element type."""
     of_type = [each for each in machine.matrix if each.factors == factors]
     if machine.arch.startswith("sm_"):
         return tuple(each for each in of_type if (factors, each.m, each.n, each.k) in MMA)
@@ -238,7 +238,7 @@ def _tiles(found: tuple[Matrix, ...]) -> tuple[Tile, ...]:
 
 @lru_cache(maxsize=64)
 def _wmma_tiles(found: tuple[Matrix, ...], arch: str) -> tuple[Tile, ...]:
-    """Those of which wavefronts have parts as of MFMA; each lane has twice the results."""
+    """WMMA tiles. Wavefronts have parts as with MFMA; each lane has twice the results."""
     made, older = [], arch.startswith("gfx11")
     for each in found:
         nbytes = DType.table[each.factors].nbytes
@@ -257,7 +257,7 @@ def _wmma_tiles(found: tuple[Matrix, ...], arch: str) -> tuple[Tile, ...]:
 def staged(
     machine: Machine, factors: str, left: tuple[int, bool], right: tuple[int, bool]
 ) -> tuple[Tile, ...]:
-    """Those of `tiles` whose steps wait in LDS, as far as the machine has room.
+    """Members of `tiles` whose steps are staged in LDS, as far as the machine has room.
 
     They move runs of 16 bytes. `left` and `right` are of each factor the extent along which its
     elements lie side by side, and whether that is k.
@@ -512,7 +512,7 @@ def _loses_bits(dtype: DType, machine: Machine) -> bool:
 
 
 def _along_k(machine: Machine, factors: str) -> tuple[Matrix, ...]:
-    """Those of an NVIDIA GPU that multiply only what lies along k."""
+    """Matrix instructions of an NVIDIA GPU that need factors contiguous along k."""
     of_type = (each for each in machine.matrix if each.factors == factors)
     return tuple(each for each in of_type if (factors, each.m, each.n, each.k) in MMA_ALONG_K)
 

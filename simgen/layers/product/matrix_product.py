@@ -79,7 +79,8 @@ class Product:
     epilogue: Epilogue = NOTHING  # what is done to the results; their columns are its channels
     batch: int = 1  # products
     elements: Elements = Elements()
-    machine: Machine = field(default_factory=fitted, repr=False)  # that they are planned for
+    # machine that they are planned for
+    machine: Machine = field(default_factory=fitted, repr=False)
 
     def check(self) -> None:
         """Raises:

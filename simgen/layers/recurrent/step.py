@@ -53,7 +53,7 @@ DEPTHS = (256, 128)  # elements of k in local memory, if it has room
 SAMPLES_AHEAD = (1, 2, 4, 8, 16, 32)
 OWN = (1, 2, 4, 8)  # units of a work-item
 MOST_SUMS = 32  # sums of a work-item
-L2_NBYTES = 32  # that a compute unit gets in a cycle
+L2_NBYTES = 32  # bytes of L2 that a compute unit gets per cycle
 SAMPLES = 16  # maximum samples of a work-group
 LANES = 4  # work-items along the samples, at most: each has some of them
 UNITS = (16, 8, 4)  # units of a work-group: the most that leave no compute unit idle
@@ -230,8 +230,8 @@ def waits(machine: Machine) -> bool:
 
 
 def _waiting_tile(machine: Machine, batch: int, hidden: int, sums: int) -> StepTile:
-    """That which needs the fewest cycles for each of k, on a compute unit with as many work-groups
-    as any: 128 bytes of a warp's loads and stores of local memory take one, 32 of L2 another."""
+    """The tile with the fewest cycles per element of k, on a compute unit with as many work-groups
+    as any. In a cycle a unit moves 128 bytes of local memory, or 32 of L2."""
 
     def cycles(tile: StepTile) -> tuple[float, int]:
         rows = tile.samples + sums * tile.units
@@ -257,9 +257,9 @@ def _waiting_tile(machine: Machine, batch: int, hidden: int, sums: int) -> StepT
 
 
 def _matrix_tile(machine: Machine, batch: int, hidden: int, sums: int) -> MatrixTile:
-    """That of which a compute unit reads the least: of each k a row of samples and one of weights,
-    for each of the work-groups that it has. Of equal ones, that of which fewer read the same
-    weights: there are more of these."""
+    """The tile of which a compute unit reads the least: for each k a row of samples and one of
+    weights, for each of its work-groups. If equal, the one whose weights fewer work-groups share.
+    """
     staged = sums + 1 if sums > 1 else MOST_STAGED
     room = max(machine.asked_lds_nbytes, machine.group_lds_nbytes)
     fitting = [

@@ -176,7 +176,7 @@ class Unrolled:
         return persistent.tile_of(*size, sums, terms, staged, self.dtype)
 
     def _passing(self, direction: Pass) -> StepTile | MatrixTile:
-        """That of steps whose weights pass through it."""
+        """Tile of steps whose weights pass through it."""
         sums = self._sums_of_a_unit(direction)
         return tile_of(self.machine, self.batch, self.hidden, sums, self.dtype)
 
@@ -184,7 +184,7 @@ class Unrolled:
         return self.gates if direction is F else 1
 
     def products(self, direction: Pass) -> dict[str, Product]:
-        """Those over all steps, by what they write."""
+        """Products over all steps, by what they write."""
         made: dict[str, Product] = {}
         narrow, wide = self.dtype, DType.F32
         of_gradients = narrow if self.by_matrix else wide

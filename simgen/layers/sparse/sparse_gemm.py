@@ -48,9 +48,8 @@ if TYPE_CHECKING:
 else:
     from simgen.ground import arrays as np
 
-MAX_SHARED_COLUMNS = (
-    8  # columns of b, at most, for work-items that share sums: each needs a float of LDS for each
-)
+# columns of b, at most, for work-items that share sums: each needs a float of LDS for each
+MAX_SHARED_COLUMNS = 8
 # maximum side of a block: a work-item has a sum for each of its rows, times 4 columns
 MOST_SIDE = 16
 A = ("values", "columns", "rows")  # ports

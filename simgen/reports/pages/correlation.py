@@ -56,7 +56,7 @@ class Correlation:
     quantity: str
     reference: str
     target: str
-    layers: int  # that both measured
+    layers: int  # layers that both measured
     pearson: float | None = None
     error: float | None = None  # per cent; of shares, percentage points
     scale: float | None = None

@@ -35,7 +35,7 @@ class ReportSection:
 
 
 def sections(found: Sequence[Measured]) -> list[ReportSection]:
-    """Those that have something to show."""
+    """Sections that have something to show."""
     rows = [row for row, _ in found]
     labels = _labels(rows)
     series = dict.fromkeys(label for _, label in labels)
@@ -63,7 +63,7 @@ def sections(found: Sequence[Measured]) -> list[ReportSection]:
 
 
 def _swept_names(names: Iterable[str]) -> set[str]:
-    """Those that are one of several points of a sweep."""
+    """Names that are one of several points of a sweep."""
     axes = {name: _axes(name) for name in names}
     points = Counter(axes.values())
     return {name for name, own in axes.items() if sweep.options_of(name) and points[own] > 1}

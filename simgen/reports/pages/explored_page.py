@@ -183,7 +183,7 @@ def _csv(head: Sequence[str], lines: Sequence[Sequence[str]]) -> bytes:
 
 
 def _groups(points: Sequence[ComparedPoint]) -> dict[str, list[ComparedPoint]]:
-    """Those that are beside each other, by what they are."""
+    """Points in groups of comparable ones, by group."""
     made: dict[int, list[ComparedPoint]] = {}
     for each in points:
         made.setdefault(id(each.base), []).append(each)

@@ -21,7 +21,7 @@ HEIGHT = 3.6  # inches
 SLANTED = 4  # more places than this have slanted names
 PLAIN = (0.01, 1e4)  # ends of axes with plain numbers; others have 20 k, 3 G, 5 µ
 COLUMNS = 3  # columns of a legend
-COLOURS = 10  # that come by themselves
+COLOURS = 10  # colours of the default cycle
 GROUP = 0.8  # part of the distance between two places that bars cover
 
 

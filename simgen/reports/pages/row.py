@@ -22,8 +22,8 @@ class Row:
     direction: str
     types: str  # element types of its tensors
     target: str
-    operations: int  # that the algorithm needs: flops and transcendentals
-    nbytes: int  # that it must move
+    operations: int  # operations that the algorithm needs: flops and transcendentals
+    nbytes: int  # bytes that it must move
     metrics: Mapping[str, float]
     # peak rates of the machine that ran it
     peaks: Mapping[str, float] = field(default_factory=dict)

@@ -42,8 +42,8 @@ class StoredPoint:
     result: str
     settings: Mapping[str, str]  # settings of the build and of the run, by name
     metrics: Mapping[str, float]
-    operations: int  # that the algorithm needs, of the layers that the result is about
-    nbytes: int  # that it must move
+    operations: int  # operations that the algorithm needs for the result's layers
+    nbytes: int  # bytes that it must move
     verdict: str  # verdict of `simgen diff`
     simgen: str  # version
 

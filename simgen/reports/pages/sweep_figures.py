@@ -14,9 +14,8 @@ if TYPE_CHECKING:
     # Result -> layer and pass -> metrics
     Measured = Mapping[str, Mapping[str, Mapping[str, float]]]
 
-MAX_LINES = (
-    8  # lines of a figure; of more layers the slowest have their own, the others one together
-)
+# lines of a figure; of more layers the slowest have their own, the others one together
+MAX_LINES = 8
 REST = "the others"
 
 
@@ -27,7 +26,7 @@ def drawn(measured: Measured, waits: Mapping[str, tuple[str, ...]]) -> list[tupl
     """
     grids: dict[tuple[str, ...], dict[str, Mapping[str, Mapping[str, float]]]] = {}
     for name, at in measured.items():
-        if options := result_names.options_of(name):  # those of one sweep have the same ones
+        if options := result_names.options_of(name):  # points of one sweep have the same options
             series = ", ".join((result_names.target_of(name), *result_names.words_of(name)))
             grids.setdefault((series, *options), {})[name] = at
     return [

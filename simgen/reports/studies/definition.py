@@ -52,7 +52,7 @@ class Case:
     batch: Settings
     passes: str | None = None  # with commas between them; None: the workload's own
     reduced: Settings = ()  # for a study of minutes
-    figures: frozenset[Draws] = frozenset()  # that it is in; empty: all
+    figures: frozenset[Draws] = frozenset()  # figures that it is in; empty: all
 
 
 @dataclass(frozen=True)

@@ -36,7 +36,7 @@ class Drawn:
     lines: list[tuple[object, ...]] = field(default_factory=list)  # by HEAD
     notes: list[str] = field(default_factory=list)
     cells: list[tuple[str, ...]] = field(default_factory=list)  # a table for people, its head first
-    targets: list[str] = field(default_factory=list)  # that gave it
+    targets: list[str] = field(default_factory=list)  # targets that gave it
 
     @property
     def csv(self) -> str:

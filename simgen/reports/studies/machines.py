@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from simgen.targets import Target
 
-DEFAULT = ("gem5-se", "mgpusim", "cuda", "hip", "host")  # those that are here, in this order
+DEFAULT = ("gem5-se", "mgpusim", "cuda", "hip", "host")  # order of the usable targets
 
 
 @dataclass(frozen=True)

@@ -53,7 +53,7 @@ class Scope:
     timeout: float | None = None  # seconds, of each run
     check: bool = True  # compare results with the reference
     counters: bool = False  # on GPUs, with their profiler
-    clocks: tuple[str, ...] = ()  # that a machine is run at, too, where its target takes them
+    clocks: tuple[str, ...] = ()  # other clocks of the machine, if its target takes them
     units: tuple[str, ...] = ()  # numbers of compute units, likewise
     set_machine: str = "A"  # the one that is run at these clocks and numbers of units
     elsewhere: tuple[str, ...] = ()  # targets that run on another machine, by hand

@@ -31,7 +31,7 @@ class SweepSpec:
     pieces: Annotated[str, Sized(0, 40)] = ""  # representatives or all; empty: runs are whole
     layers: Annotated[tuple[Word, ...], Sized(0, 1000)] = ()  # parts of networks, by pieces
     warm: Warm = Warm.PREVIOUS
-    jobs: Annotated[int, Within(1, 100_000)] = 8  # that are under way at a time
+    jobs: Annotated[int, Within(1, 100_000)] = 8  # jobs at a time
     diff: bool = True  # judge each result
 
 

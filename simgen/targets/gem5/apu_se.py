@@ -36,7 +36,7 @@ class Version:
     """A version of gem5, as data/isa has it."""
 
     image: str  # Docker image in which it can be built and run
-    gpus: tuple[str, ...]  # those that it simulates, in syscall emulation; the first is its default
+    gpus: tuple[str, ...]  # GPUs that it simulates in syscall emulation; the first is its default
     dumps: bool  # apu_se.py dumps the statistics when a kernel ends, and at m5_work_*
     told: tuple[str, ...] = ()  # options of gem5 with which it says that a kernel has ended
 
@@ -58,7 +58,7 @@ SIMULATOR = "gem5"  # name in the table of simulators
 
 
 def _versions() -> dict[str, Version]:
-    """Those that run in syscall emulation, oldest first."""
+    """Versions that run in syscall emulation, oldest first."""
     found = {}
     for name, of in versions(SIMULATOR).items():
         gpus = tuple(arch for arch, each in of.architectures.items() if each.syscall_emulation)

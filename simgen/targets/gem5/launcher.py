@@ -141,13 +141,13 @@ class Command:
     """
 
     before: tuple[str, ...]  # options of apu_se.py that those of the user may override
-    after: tuple[str, ...]  # those behind the user's: -c and --options
+    after: tuple[str, ...]  # options behind the user's: -c and --options
     launches: int | None  # kernels that must have run; None: only the program knows how many
     outputs_nbytes: int | None  # size of outputs.bin; None: it leaves none
     mounts: tuple[str, ...] = ()  # more volumes of the container, HOST:CONTAINER, shell words
     root: bool = False  # in the container the program runs as root, else as the user
     keeps: bool | None = None  # default of SIMGEN_KEEP; None: it keeps nothing
-    queues: int = 0  # that run steps at once, if it keeps nothing
+    queues: int = 0  # queues that run steps at once, if it keeps nothing
     in_image: bool = False  # it needs gem5's image, unless SIMGEN_DOCKER is 0
 
 

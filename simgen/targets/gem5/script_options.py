@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 MAX_NBYTES = 1 << 20  # size limit of the table
-SCRIPT, OWN = "apu_se", "gem5"  # whose options
+SCRIPT, OWN = "apu_se", "gem5"  # owners of options
 STATISTICS = "--stats-file"
 # Options with which gem5 prints and ends, waits for a person, or writes where simgen reads.
 UNUSABLE = {

@@ -114,7 +114,7 @@ class Gem5Watcher(Watcher):
 def explained(log: str, first: tuple[tuple[str, str], ...]) -> str | None:
     """What a log of gem5 tells ("fact; cure"), by `first` and then DIAGNOSES; None: nothing."""
     if match := re.search(r"unrecognized arguments: (.+)", log):
-        # Those that the run passes on are none of the bundle's.
+        # Options that the run passes on are not the bundle's.
         passed = {
             word.partition("=")[0] for word in re.findall(r"^simgen: option: (.+)$", log, re.M)
         }

@@ -53,7 +53,7 @@ class _Batch:
     """What one training step reads of samples, and the layers that read it."""
 
     number: int  # from 0 on
-    inputs: list[tuple[Buffer, Node]]  # and the first layer that reads each
+    inputs: list[tuple[Buffer, Node]]  # inputs, each with the first layer that reads it
     lengths: list[Buffer]
     labels: list[tuple[Buffer, Node]]
 

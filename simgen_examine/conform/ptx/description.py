@@ -48,7 +48,7 @@ class Opcode:
 
 
 def machines() -> dict[str, str]:
-    """Those that there are opcodes for, and the version of PTX that is written for them."""
+    """Machines that have opcodes, with the PTX version written for each."""
     return dict(_file()["machines"])
 
 
@@ -75,7 +75,7 @@ def number(arch: str) -> int:
 
 
 def opcodes(arch: str) -> Iterator[Opcode]:
-    """Those of a machine.
+    """Opcodes of a machine.
 
     Raises:
         DamagedError: the file is missing or not what it should be.

@@ -54,7 +54,7 @@ class Runs(Protocol):
 
     @property
     def library(self) -> str:
-        """That it loads."""
+        """Name of the library that it loads."""
         ...
 
     @property

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 CUDA, GPGPUSIM = "cuda", "gpgpusim"
 ON = (CUDA, GPGPUSIM)
 MODES = ("functional", "timing")  # GPGPU-Sim's modes
-SECONDS = 10.0  # that a kernel of 1024 threads may take; it takes some milliseconds
-ARCH = "sm_70"  # that GPGPU-Sim's texts are for
+SECONDS = 10.0  # time limit of a kernel of 1024 threads; it takes some milliseconds
+ARCH = "sm_70"  # architecture that GPGPU-Sim's texts are for
 
 
 @dataclass
