@@ -95,8 +95,8 @@ F8 = frozenset(("f8e4m3fn", "f8e5m2"))
 # Each instruction truncates 32 products, the running sum and the result, at 2^-13 at most. Two
 # mma.sync instructions with 16 products each lose less.
 F8_LOST = (1 + 34 * 2.0**-13) ** 4 - 1
-F8_COLUMNS = 128  # that an instruction of wgmma multiplies at most: a step's sums have registers of
-F8_REGISTERS = 50  # their own, beside those of a tile's sums and so many others
+F8_COLUMNS = 128  # columns of an instruction of wgmma, at most
+F8_REGISTERS = 50  # registers besides those of a step's sums and of a tile's sums
 TF32_PLACE = 2.0**-10  # lowest bit of a TF32 factor; instructions truncate the lower bits
 # The same of RDNA's, from gfx11 on.
 WMMA = frozenset((name, 16, 16, 16) for name in ("f16", "bf16", "i8"))
