@@ -155,6 +155,9 @@ class KernelDatabase(KernelCache):
 
 
 VERSIONS: Mapping[str, type[KernelCache]] = {"1.7.0": KernelFiles, "2.9.0": KernelDatabase}
+# The GPUs that each was released for (its databases of find results), and those that gem5 adds.
+_FIRST = ("gfx801", "gfx803", "gfx900", "gfx902", "gfx906")
+GPUS: Mapping[str, tuple[str, ...]] = {"1.7.0": _FIRST, "2.9.0": (*_FIRST, "gfx908")}
 
 
 def build(

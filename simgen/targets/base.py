@@ -23,6 +23,7 @@ from simgen.targets.roles import Package as Package
 from simgen.targets.roles import Progress as Progress
 from simgen.targets.roles import Reader as Reader
 from simgen.targets.roles import Requirements as Requirements
+from simgen.targets.roles import Step as Step
 from simgen.targets.roles import Watcher as Watcher
 from simgen.targets.roles import log_text as log_text
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 
 import pytest
@@ -11,6 +12,7 @@ from simgen.errors import UsageError
 from simgen.isa.code_object import KernelInfo
 from simgen.isa.legalise import rewrite
 from simgen.targets.gem5.apu_se import ARGUMENTS, GPUS, HARDWARE, VERSIONS, check, hardware, options
+from simgen.targets.gem5.needs import TAGS
 from simgen.targets.gem5.se import Gem5Se
 
 every_pair = pytest.mark.parametrize(
@@ -183,3 +185,30 @@ def test_other_arguments_of_apu_se_are_taken_as_they_are():
         "--debug-flags=GPUExec\n--debug-start=1000"
     )
     assert ARGUMENTS["gem5_arg"].read(text) == text
+
+
+def test_how_to_get_it_names_the_tag_and_what_this_machine_lacks(simgen, monkeypatch):
+    monkeypatch.delenv("GEM5", raising=False)
+    done = simgen("doctor --for gem5-se --gem5-version 22.1 --json")
+    assert done.code == 0
+    steps = {each["what"]: each for each in json.loads(done.out)}
+    assert "--branch v22.1.0.0 " in steps["sources"]["command"]
+    assert "scons build/VEGA_X86/gem5.opt -j " in steps["build"]["command"]
+    assert steps["use"]["found"] == ""
+    assert "python" in steps
+    assert "python" not in simgen("doctor --for gem5-se").out.split("use ")[-1]
+
+
+def test_every_version_that_is_built_has_a_tag():
+    assert set(TAGS) == {version for version in VERSIONS if version[0].isdigit()}
+
+
+def test_no_image_is_of_a_closed_registry():
+    assert [name for name, each in VERSIONS.items() if each.image.startswith("gcr.io")] == []
+
+
+@pytest.mark.parametrize("words", ["--gem5-version 24.0", "--for host --gem5-version 24.0"])
+def test_a_version_is_for_gem5(simgen, words):
+    done = simgen(f"doctor {words}")
+    assert done.code == 2
+    assert done.err.count("\n") == 1

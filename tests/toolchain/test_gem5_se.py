@@ -254,7 +254,8 @@ class TestScript:
         assert self.script(bundle / "gem5-se") == (
             3,
             "simgen: error: gem5-se: GEM5 is not set; get gem5, run scons build/VEGA_X86/gem5.opt "
-            "in it and set GEM5 to its folder\n",
+            "in it and set GEM5 to its folder (simgen doctor --for gem5-se, page "
+            "gem5-from-nothing)\n",
         )
 
     def test_gem5_not_built(self, bundle: Path):
@@ -614,3 +615,20 @@ def test_a_network_of_halves_needs_no_instruction_that_gem5_lacks(builder: Build
     model = Model("gem5", "24.0", "gfx902")
     sources = render.kernels(narrow.planned("f16"))
     assert builder.products(stages.amdgcn(model), sources).keys() == sources.keys()
+
+
+@pytest.mark.parametrize(
+    ("log", "told"),
+    [
+        ("simgen: option: --chiplet-topo=ring\napu_se.py: error: unrecognized arguments: "
+         "--chiplet-topo=ring", "this gem5 has no option --chiplet-topo=ring, which the run"),
+        ("simgen: option: --mem-size=1GiB\napu_se.py: error: unrecognized arguments: --tcp-size=1",
+         "apu_se.py does not take the options (--tcp-size=1); build for your gem5"),
+        ("apu_se.py: error: the following arguments are required: --chiplet-topo",
+         "this gem5's apu_se.py needs more options (--chiplet-topo); pass each on with --gem5-arg"),
+        ("apu_se.py: error: argument --num-dirs: invalid int value: 'x'",
+         "apu_se.py refuses a value (argument --num-dirs: invalid int value: 'x')"),
+    ],
+)  # fmt: skip
+def test_what_a_gem5_with_other_options_says(log: str, told: str):
+    assert (Gem5Se().watcher.diagnosis(log) or "").startswith(told)

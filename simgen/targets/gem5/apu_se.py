@@ -3,9 +3,8 @@
 Read in the sources of gem5 (apu_se.py; GPU.py, gpu_compute_driver.* and kernel_code.hh in
 src/gpu-compute; configs/ruby/GPU_VIPER.py; util/dockerfiles) at the last tag of each version up to
 v24.0.0.1, on develop at c91af552, which became 24.1, at 24.1.0.0 (59ca5600), 25.0.0.0 (e7b352e8),
-where ScoreboardCheckStage has times of MFMA, and 25.1.0.1 (3a4046a1). The image of 23.0 is the one
-that gem5-resources named for it; that of 24.1 is named after the pattern of 24.0. No image was
-published for 21.0 and 21.1: 21.2's is the oldest.
+where ScoreboardCheckStage has times of MFMA, and 25.1.0.1 (3a4046a1). docker/README.md says where
+images are named. The registry of those before 23.0 is closed: v22-1 of another one stands for them.
 
 The launcher speaks the same to the drivers of all these versions. Those before 24.0 take a kernel's
 descriptor for the first 64 bytes of an amd_kernel_code_t, which has the same fields there, and read

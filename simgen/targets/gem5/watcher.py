@@ -113,23 +113,29 @@ class Gem5Watcher(Watcher):
 
 def explained(log: str, first: tuple[tuple[str, str], ...]) -> str | None:
     """What a log of gem5 tells ("fact; cure"), by `first` and then DIAGNOSES; None: nothing."""
-    if match := re.search(r"unrecognized arguments: (.+)", log):
-        # Options that the run passes on are not the bundle's.
-        passed = {
-            word.partition("=")[0] for word in re.findall(r"^simgen: option: (.+)$", log, re.M)
-        }
-        unknown = [word for word in match[1].split() if word.startswith("-")]
-        if unknown and {word.partition("=")[0] for word in unknown} <= passed:
-            return (
-                f"this gem5 has no option {' '.join(unknown)}, which the run passes on; leave it "
-                "out, or set GEM5 to the gem5 that has it"
-            )
-        return (
-            f"apu_se.py does not take the options ({match[1]}); build for your gem5 with "
-            "--gem5-version"
-        )
-    for pattern, message in first + DIAGNOSES:
-        match = re.search(pattern, log)
-        if match:
-            return message.format(next((g for g in match.groups() if g), "")).strip()
+    for known in (first, _unrecognised(log), DIAGNOSES):
+        for pattern, message in known:
+            match = re.search(pattern, log)
+            if match:
+                return message.format(next((g for g in match.groups() if g), "")).strip()
     return None
+
+
+def _unrecognised(log: str) -> tuple[tuple[str, str], ...]:
+    """What to say of options that apu_se.py does not know."""
+    match = re.search(r"unrecognized arguments: (.+)", log)
+    if not match:
+        return ()
+    told = re.findall(r"^simgen: option: (.+)$", log, re.MULTILINE)
+    passed = {word.partition("=")[0] for word in told}
+    unknown = [word for word in match[1].split() if word.startswith("-")]
+    if unknown and {word.partition("=")[0] for word in unknown} <= passed:
+        message = (
+            "this gem5 has no option {}, which the run passes on; leave it out, or set GEM5 to the "
+            "gem5 that has it"
+        )
+    else:
+        message = (
+            "apu_se.py does not take the options ({}); build for your gem5 with --gem5-version"
+        )
+    return ((r"unrecognized arguments: (.+)", message),)
