@@ -393,7 +393,7 @@ def compile_host(files: Mapping[str, bytes], main: str, flags: Sequence[str]) ->
     with _folder(files) as folder:
         if set(ENCLOSED) <= set(flags):
             _enclose(folder, files)
-            # With its own assembler it would read what inline assembly names at once.
+            # LLVM's own assembler would read at once what inline assembly names.
             text = ("-fno-integrated-as", "-S", main, "-o", "main.s")
             _run(folder, "clang", *HOST_FLAGS, *flags, *text)
             check_reads_nothing((folder / "main.s").read_text(), "host")

@@ -242,7 +242,7 @@ def default() -> Cache:
 
 
 def _home() -> Path:
-    """Where all that is no output of a build lies."""
+    """Folder of everything that is no build output."""
     default = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "simgen")
     return Path(os.environ.get("SIMGEN_CACHE_DIR") or default)
 
@@ -253,7 +253,8 @@ def notes(kind: str) -> Path:
 
 
 def simulators_root() -> Path:
-    """Where run.sh keeps the simulators that it builds (templates/targets/mgpusim.run.sh.j2)."""
+    """Folder in which run.sh keeps the simulators that it builds
+    (templates/targets/mgpusim.run.sh.j2)."""
     return _home() / "mgpusim"
 
 

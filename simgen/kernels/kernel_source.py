@@ -61,7 +61,7 @@ _OWN = {"KERNEL": "name", "BLOCK": "block"}  # what a kernel has beside its cons
 
 @dataclass(frozen=True)
 class _Slot:
-    """Where a value stands in the text."""
+    """Place of a value in the text."""
 
     name: str  # name of the constant
     # "unsigned", "int", "bool", "float", an enumeration's name, "list", "each", "alias", "macro"
@@ -146,7 +146,7 @@ def _pieces(template: str) -> tuple[str | _Slot, ...]:
             done = end
             macros += [name for name in (found["macro"], found["each"]) if name]
         pieces.append(part[done:])
-    # Where several kernels are compiled together, the next one has macros of the same names.
+    # If several kernels are compiled together, the next one has macros of the same names.
     return (*pieces, *(f"#undef {name}\n" for name in macros))
 
 

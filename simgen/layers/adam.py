@@ -41,7 +41,7 @@ else:
     from simgen.ground import arrays as np
 
 CORRECTIONS = TensorSpec((2,))
-# Every so many elements are so small that epsilon shows.
+# One in SPARSE elements is so small that epsilon shows.
 SPARSE, SMALL = 8, 1e-7
 
 
@@ -139,7 +139,7 @@ class Adam(Optimiser):
             np.array([float32(b) for b in each]) for each in (betas, [1 - b for b in betas])
         )
         c = kept * tensors["c"] + rest
-        # In the kernel's order, which says what may overflow on the way.
+        # The kernel's order matters for what may overflow.
         root = np.sqrt(v) * np.sqrt(1 / c[1]) + float32(self.epsilon)
         y = self._kept * tensors["x"] - float32(self.rate) * (m * (1 / c[0]) * (1 / root))
         made = {"y": y, "new_m": m, "new_v": v, "new_c": c}

@@ -105,7 +105,7 @@ class Broadcast(Layer):
         return TensorSpec(shape, x0.dtype)
 
     def by_sample(self, inputs: tuple[TensorSpec, ...]) -> bool:
-        """Where both tensors have samples."""
+        """Whether both tensors have samples."""
         x0, x1 = inputs
         return len(x0.shape) == len(x1.shape) and x0.shape[0] == x1.shape[0]
 

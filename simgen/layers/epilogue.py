@@ -26,7 +26,7 @@ PORTS = ("bn_w", "bn_b", "running_mean", "running_var")
 
 @dataclass(frozen=True)
 class Epilogue:
-    """By default, nothing."""
+    """What a kernel does to each sum before it stores it; by default, nothing."""
 
     epsilon: float | None = None  # epsilon of batch normalisation; None: no batch normalisation
     activation: str = ""  # a mode; "": there is none

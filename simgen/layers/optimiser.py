@@ -93,7 +93,7 @@ class Optimiser(Layer):
         return ("dx", "copy")
 
     def traffic(self, inputs: tuple[TensorSpec, ...], flops: int, others: int) -> OpCount:
-        """So much work for each element, and each tensor once."""
+        """Operations per element; each tensor is moved once."""
         sizes = {True: 0, False: 0}  # bytes that are read, and written
         for port in self.ports(inputs, Pass.FORWARD):
             sizes[port.fill is not None] += port.spec.nbytes

@@ -49,7 +49,8 @@ class Pieces:
 
     places: tuple[Places, ...]
     group: int = 1  # the last work-group may have fewer
-    turns: int = 0  # work-groups, each of which has every so manieth piece, in place of `group`
+    # if not 0: work-group i takes pieces i, i + turns, i + 2 turns, ... in place of `group`
+    turns: int = 0
 
     @property
     def groups(self) -> int:

@@ -44,7 +44,7 @@ class PieceWork:
 
     @property
     def home(self) -> Path:
-        """Where finished pieces are kept."""
+        """Folder of finished pieces."""
         return self.bundle.path / bundles.RESULTS / f"{bundles.STOPPED}{self.name}"
 
     def result_of(self, piece: Piece) -> str:

@@ -80,7 +80,7 @@ def bundles_in(paths: Iterable[Path]) -> list[Path]:
 
 
 def at(path: Path) -> list[Standing]:
-    """As `of_bundle`; of a bundle that is damaged, a line that says how."""
+    """Like `of_bundle`; a damaged bundle gives a line that says so."""
     try:
         return of_bundle(bundles.load(path))
     except DamagedError as error:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 class SweepListener(Listener):
-    """Is told of the points, too."""
+    """Receives the events of points, too."""
 
     def building(self, path: Path) -> AbstractContextManager[Told | None]:
         """For the build of a bundle beside the one that is swept; a callback for how it goes on."""

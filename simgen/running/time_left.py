@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from simgen.ground.ir import Launch, Step, Workload
     from simgen.targets.base import Progress
 
-MIN_SHARE_DONE = 0.01  # part of the work that must be done before the rest is foretold
+MIN_SHARE_DONE = 0.01  # part of the work that must be done before the rest is predicted
 
 
 @dataclass(frozen=True)

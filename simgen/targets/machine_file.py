@@ -49,7 +49,7 @@ def read_facts(results: Path) -> Facts:
 
 
 def texts(facts: Facts) -> dict[str, str]:
-    """As a result's provenance has them."""
+    """Values as strings, as provenance stores them."""
     return {name: str(value) for name, value in facts.items()}
 
 

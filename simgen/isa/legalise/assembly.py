@@ -222,7 +222,7 @@ def source_modifiers(operand: str) -> tuple[bool, bool, str]:
 
 
 def _counts(lines: Sequence[str]) -> defaultdict[str, Numbers]:
-    """By kernel: its numeric directives and symbols."""
+    """Numeric directives and symbols by kernel."""
     found: defaultdict[str, Numbers] = defaultdict(dict)
     most: dict[tuple[str, str], tuple[int, list[str]]] = {}
     inside = ""
@@ -261,7 +261,7 @@ def _most(
 
 
 def _metadata(lines: Sequence[str]) -> defaultdict[str, Numbers]:
-    """By kernel: register counts and sizes of its entry in the list amdhsa.kernels."""
+    """Register counts and sizes by kernel, from the list amdhsa.kernels."""
     found: defaultdict[str, Numbers] = defaultdict(dict)
     inside, entry = False, dict[str, tuple[int, int]]()
     for at, line in enumerate(lines):

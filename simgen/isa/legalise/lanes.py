@@ -73,7 +73,7 @@ def permute_backward(site: Site) -> None:
 
 @rule("ds_permute_b32")
 def permute_forward(site: Site) -> None:
-    """Where nobody sends a value to, there is 0; of several the one of the last lane stays."""
+    """Lanes that receive no value become 0; of several senders, the last lane's value stays."""
     result, address, value = site.item.operands
     offset = (f"offset:{site.lane_words()}",)
     own, to = _own_word(site), site.vgpr()
@@ -237,7 +237,7 @@ def _gather(
     site.put("ds_write_b32", _own_word(site), value, tail=offset)
     site.put("v_lshlrev_b32_e32", at, "2", lane)
     site.put("ds_read_b32", found, _word_of(site, at), tail=offset)
-    # Is the bit of that lane set in EXEC? Shifts go by the lower five bits of the lane.
+    # Whether that lane's bit is set in EXEC. Shifts use the lower five bits of the lane.
     site.put("s_mov_b64", exec_, "exec")
     site.put("v_mov_b32_e32", active, low)
     site.put("v_mov_b32_e32", other, high)

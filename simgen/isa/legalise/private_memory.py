@@ -56,7 +56,7 @@ def stride(nbytes: int) -> int:
 
 
 def behind(kernarg_nbytes: int) -> int:
-    """Where the address lies behind a kernel's own arguments."""
+    """Offset of the address behind a kernel's own arguments."""
     return -(-kernarg_nbytes // 8) * 8
 
 

@@ -139,7 +139,7 @@ def _leading_elf(content: memoryview) -> tuple[int, bytes] | None:
 
 
 def _sections_end(content: memoryview, at: int, count: int, names: int) -> int:
-    """Where the table of sections and they end; 0 where there is no such table."""
+    """End of the section table and of its sections; 0 if there is no such table."""
     end = at + count * _SECTION.size
     if end > len(content) or not 0 < names < count or content[at : at + 64] != _NO_SECTION:
         return 0

@@ -106,7 +106,7 @@ def not_loaded(elf: bytes, place: str) -> list[str]:
 
 
 def _functions(file: ELFFile) -> Iterator[Function]:
-    """By symbols; of a section without any, the whole; without sections, by descriptors."""
+    """Functions by symbols; a section without any is one; without sections, by descriptors."""
     from elftools.elf.sections import SymbolTableSection
 
     if not file.num_sections():

@@ -66,8 +66,8 @@ FEW_OF_ONE = 8  # rows, or products, with filters of one tap
 FEW_PRODUCTS = 128  # products in a sum; for the filters' gradient, columns
 SMALL_PRODUCTS = 2**24  # multiply-adds
 MIN_GROUP_RATIO = 4  # work-groups in place of one, for a product's two kernels to pay; units for it
-# From when on tiles are transformed: then that is faster on an H200, with four kernels and all. A
-# machine that computes so much more slowly beside what a launch costs needs so much less.
+# Multiply-adds from which transformed tiles are faster than direct products, measured on an H200. A
+# slower machine with the same launch cost needs proportionally fewer.
 MIN_TRANSFORMED_PRODUCTS = 2**29  # multiply-adds
 TRANSFORMED_CHANNELS = 32  # on both sides
 TAPS = 9
@@ -391,7 +391,7 @@ class ConvJob:
         *,
         room: int | None = None,
     ) -> ConvJob:
-        """By the algorithm wanted, or by the one that simgen chooses.
+        """The job of the requested algorithm, or of the one that simgen chooses.
 
         It chooses one whose workspaces have at most so many bytes as there is `room`; where there
         is none, one that has the fewest.
@@ -647,7 +647,7 @@ class ConvJob:
         return spread_of_sums.filter_gradient(source, filters, self.g, ends, inside)
 
     def _filter_chunks(self, split: Split) -> tuple[list[int], tuple[int, ...]]:
-        """Where chunks of the pixels of all samples end, and the stages of the sum of one."""
+        """Ends of the chunks of all samples' pixels, and the stages of a chunk's sum."""
         total = self.g.batch * self.g.pixels
         if self.algorithm is Algorithm.DIRECT:
             return conv_direct.filter_chunks(self.g)

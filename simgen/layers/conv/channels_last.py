@@ -261,7 +261,7 @@ def _tap_cut(g: Geometry, gathers: tuple[Gather, ...]) -> TapCut:
 
 @lru_cache(maxsize=256)
 def _filter_cut(g: Geometry) -> TapCut:
-    """With as many chunks as fill a GPU: the sum is by far the longest side."""
+    """A cut into as many chunks as fill a GPU: the sum is by far the longest side."""
     planes = has_planes(g, True)
     of_sample = filled(g.pixels, WIDEST) if planes else g.pixels
 

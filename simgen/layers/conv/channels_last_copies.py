@@ -78,7 +78,7 @@ def has_planes(g: Geometry, of_filters: bool) -> bool:
 
 
 def copied_ports(g: Geometry, gathers: Sequence[Gather], names: Names) -> dict[str, Turned]:
-    """By the port that is copied."""
+    """Copied tensors by port."""
     planes = has_planes(g, not gathers)
     if not gathers:
         image = Turned(g.batch, g.channels, g.image[0] * g.image[1], planes=planes, last=g.last)

@@ -86,7 +86,7 @@ else:
     from simgen.ground import arrays as np
 
 
-# Where a kernel has no tiles of a product: steps that leave extents as divisible as they are.
+# If a kernel has no tiles of a product: steps that leave extents as divisible as they are.
 UNTILED, UNTILED_PIXELS = 32, 8  # channels or filters; rows or columns of a result
 
 

@@ -262,7 +262,7 @@ def filter_split(g: Geometry) -> Split:
 
 
 def filter_chunks(g: Geometry) -> tuple[list[int], tuple[int, int]]:
-    """Where work-groups' shares of the pixels of all samples end, and the stages of their sums."""
+    """Ends of the work-groups' shares of all samples' pixels, and the stages of their sums."""
     mapped, split = _filter_map(g), filter_split(g)
     lines = g.batch * g.result[0] * mapped.segments
     ends = [min(lines, split.chunk * (at + 1)) for at in range(split.splits)]

@@ -73,7 +73,7 @@ class Geometry:
 
     @property
     def straightened(self) -> Geometry:
-        """With the taps in the order of the image."""
+        """The same geometry, with the taps in the order of the image."""
         return replace(self, flipped=False)
 
     @property
@@ -100,7 +100,7 @@ class Geometry:
         ):  # fmt: skip
             if pair != usual:
                 text += f"_{letter}{pair[0]}" + (f"x{pair[1]}" if pair[0] != pair[1] else "")
-        # Where the stride leaves a rest, two images have one result.
+        # If the stride leaves a remainder, two image sizes have one result size.
         text += f"_g{self.groups}" if self.groups > 1 else ""
         return text + ("_last" if self.last else "") + ("_flipped" if self.flipped else "")
 

@@ -157,7 +157,7 @@ def _equal_over_tiles(image: Array, result: Array) -> float:
 
 
 def fourier(source: Array, filters: Array, each: Gather) -> tuple[Array, float]:
-    """As `winograd`."""
+    """Spread of Fourier transforms, in the terms of `winograd`."""
     tiles = fft.tiles_of(each)
     size = tiles.size
     ordered = transform_tiles.ordered(filters, each)

@@ -53,7 +53,7 @@ class Loss(Layer):
     def traffic(
         self, inputs: tuple[TensorSpec, ...], direction: Pass, flops: int, transcendentals: int
     ) -> OpCount:
-        """So much work, and each tensor once."""
+        """Operations of the loss; each tensor is moved once."""
         sizes = {True: 0, False: 0}  # bytes that are read, and written
         for port in self.ports(inputs, direction):
             sizes[port.fill is not None] += 0 if port.scratch else port.spec.nbytes
@@ -91,7 +91,7 @@ def launch(
 def share_of(
     kind: str, parts: int, share: float | None, sums: tuple[str, ...]
 ) -> tuple[tuple[Kernel, ...], tuple[Launch, ...]]:
-    """As `launch`, of the share of one of several GPUs: its totals, before all add them up."""
+    """Launches for one GPU's share of the batch: its totals, before all GPUs add them up."""
     made = [
         launch(kind, parts, 1.0, (each, total))
         for each, total in zip(sums, TOTALS if share is None else TOTALS[:1], strict=True)

@@ -137,7 +137,7 @@ class BatchNorm(Layer):
 
     @property
     def data_parallel(self) -> bool:  # type: ignore[override]  # of the class in other layers
-        """With given statistics, samples do not depend on each other."""
+        """True with given statistics: samples do not depend on each other."""
         return self.frozen
 
     def parameter(self, x: TensorSpec) -> TensorSpec:
@@ -175,7 +175,7 @@ class BatchNorm(Layer):
             return OpCount(5 * x.size + 3 * one.size, one.size, read, written)
         if direction is Pass.FORWARD:
             saved = 2 if self.save_intermediates else 0
-            # With a factor of one, the old running statistics do not matter.
+            # If the factor is 1, the old running statistics do not matter.
             history = 2 if self.factor < 1 else 0
             flops = 6 * x.size + 11 * one.size
             read = x.nbytes + (2 + history) * one.nbytes
@@ -338,7 +338,7 @@ class BatchNorm(Layer):
             return found
         if self.save_intermediates:
             found |= {"saved_mean": mean_error, "saved_invstd": r_error}
-        # Where the old statistics do not count, any stand for them.
+        # If the old statistics do not count, any values serve as them.
         keep = 1 - self.factor
         old = [tensors[f"running_{name}"] if keep else new for name, new in
                (("mean", mean), ("var", var))]  # fmt: skip

@@ -263,7 +263,7 @@ def _summed(
 
 
 def _share(part: Array, whole: Array) -> Array:
-    """At most 1, and 1 of what is infinite."""
+    """Share of a part in a whole: at most 1; 1 if the whole is infinite."""
     made: Array = np.where(whole > 0, np.nan_to_num(part / whole, nan=1.0), 0.0)
     return made
 
@@ -337,7 +337,7 @@ def compare(a: Inexact, b: Inexact, function: Callable[[Array, Array], Array]) -
 
 
 def choose(condition: Any, a: Inexact, b: Inexact) -> Inexact:
-    """where(condition, a, b): either of them, where the condition is not sure."""
+    """where(condition, a, b); bounds cover both if the condition is uncertain."""
     if not isinstance(condition, Decision):
         wanted = np.asarray(condition, bool)
         condition = Decision(wanted, np.zeros_like(wanted))

@@ -53,7 +53,7 @@ class OwnKernel(Layer, in_configs=False):
     def from_config(
         cls, entries: Iterable[tuple[str, str, object]], machine: Machine | None = None
     ) -> Self:
-        """From its only entry, which is JSON.
+        """The layer of a section, whose only entry is JSON.
 
         Raises:
             ConfigError: it is another one.

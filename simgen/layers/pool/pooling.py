@@ -136,7 +136,7 @@ class Pooling(Layer):
     zero_point: int = zero_key("")
 
     def axes(self, shape: tuple[int, ...]) -> tuple[PooledAxis, PooledAxis]:
-        """Where windows lie along the height and the width of an (N, C, H, W) shape.
+        """Windows along the height and the width of an (N, C, H, W) shape.
 
         Raises:
             ValueError: there is no window, or one without any element.

@@ -214,7 +214,7 @@ class BlockCirculant(Layer):
         return self.product(x.shape, direction).choices
 
     def reference(self, tensors: Tensors, direction: Pass) -> Tensors:
-        """By the whole matrix, and no transform."""
+        """The product with the whole matrix, without a transform."""
         if direction is Pass.BACKWARD_WEIGHT:
             dy, x = self._rows(tensors["dy"]), self._rows(tensors["x"])
             whole = (dy.T @ x).reshape(-1, self.block_size, x.shape[1] // self.block_size,
@@ -239,7 +239,8 @@ class BlockCirculant(Layer):
         return found
 
     def tolerance(self, tensors: Tensors, direction: Pass) -> Tensors:
-        """By norms of blocks, of which a product of spectra has those of its factors.
+        """Error bounds by norms of blocks: a product of spectra has the product of its factors'
+        norms.
 
         A step of a transform multiplies one of two numbers by a root of one (its parts are rounded,
         and so are those of the product: 2 sqrt(2) + 1 roundings of its magnitude at most) and adds:

@@ -335,7 +335,7 @@ class Gemm(Layer):
         if direction is Pass.FORWARD:
             sides = (m, n, k, ta, tb)
             return (self._part("y", "a", "b", sides, specs, batch, self._added),)
-        # Where a side lies transposed, so does its gradient: it is the transposed product.
+        # If a side is stored transposed, so is its gradient: it is the transposed product.
         da, db = (m, k, n, False, not tb), (k, n, m, not ta, False)
         from_dy, from_a = ("dy", "b"), ("a", "dy")
         if ta:

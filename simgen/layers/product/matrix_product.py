@@ -603,7 +603,8 @@ class Channels:
 
     @property
     def constants(self) -> Constants:
-        """With the epilogue's own; without an epilogue, kernels for other channels are equal."""
+        """Constants including the epilogue's; without an epilogue, kernels for other channels are
+        equal."""
         count, inner = (1, 1) if self.epilogue == NOTHING else (self.count, self.inner)
         return (*self.epilogue.constants, ("channels", count), ("inner", inner))
 

@@ -167,7 +167,7 @@ class Weights:
 
 
 def check_unused(tensor: str, group_size: int, *, per_channel: bool = False) -> None:
-    """Where nothing lies so.
+    """Refuse keys of scales for a tensor that is not stored in groups.
 
     Raises:
         ValueError: what says how it would lie is given.

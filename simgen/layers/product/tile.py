@@ -96,7 +96,8 @@ class Tile:
         return min(held, self._most(machine))
 
     def _most(self, machine: Machine) -> int:
-        """By LDS and by places for wavefronts, whatever the compiler makes of registers."""
+        """Work-groups of a unit, by LDS and by places for wavefronts; registers are unknown before
+        compiling."""
         if self.lds_nbytes > (
             machine.asked_lds_nbytes if self.stages else machine.group_lds_nbytes
         ):

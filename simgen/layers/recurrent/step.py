@@ -349,7 +349,7 @@ class StepKernels:
         return self.by_matrix and self.cell is RecurrentCell.GRU and not self.skips
 
     def _kernel(self, name: str, template: str, constants: Constants, staged: int) -> Kernel:
-        """With the local memory that a launch asks for."""
+        """A kernel, with the local memory that its launches request."""
         tile = self.tile
         asks = tile.kept > 0 or isinstance(tile, MatrixTile)
         lds = tile.lds_nbytes(staged) if asks else 0

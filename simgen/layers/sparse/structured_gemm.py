@@ -168,7 +168,7 @@ class StructuredGemm(SparseProduct):
 
 
 def _places(words: Indices, k: int) -> Indices:
-    """Where in its group each stored element is, (m, k / 4, 2)."""
+    """Position of each stored element in its group, (m, k / 4, 2)."""
     shifts = np.arange(0, 32, 2)
     found: Indices = words[:, :, np.newaxis] >> shifts & 3
     return found.reshape(len(words), -1)[:, : k // 2].reshape(len(words), k // GROUP, 2)

@@ -66,7 +66,7 @@ class Correlation:
 
     @property
     def cells(self) -> tuple[str, ...]:
-        """As text, by COLUMNS."""
+        """Cells as text, in the order of COLUMNS."""
         numbers = (self.pearson, self.error, self.scale, self.scaled_error)
         shown = ["" if n is None else f"{n:.9g}" for n in numbers]
         head = (self.quantity, self.reference, self.target, str(self.layers))

@@ -75,7 +75,7 @@ class SpeedUp:
 
     @property
     def cells(self) -> tuple[object, ...]:
-        """By SPEED_UP_COLUMNS."""
+        """Cells in the order of SPEED_UP_COLUMNS."""
         place = (self.bundle, self.target, self.layer, self.direction)
         return (*place, f"{self.before:.9g}", f"{self.now:.9g}", f"{self.before / self.now:.9g}")
 

@@ -106,7 +106,7 @@ LAUNCH = 30  # index of the launch of an empty kernel whose code is in a cache
 
 
 def rates(seconds: Sequence[float], sizes: Sizes, machine: Machine) -> list[MeasuredRate]:
-    """From the seconds of all launches of rates.toml.
+    """Rates from the seconds of all launches of rates.toml.
 
     A rate whose longer launch took no longer is not measured; one of a level of memory that is
     faster than the level before it is doubtful. The note says so.

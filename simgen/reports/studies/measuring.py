@@ -111,7 +111,7 @@ class PlannedCase:
 
 
 class StudyListener(SweepListener):
-    """Is told of points. This one keeps why the last run failed."""
+    """Receives a study's points; this one keeps why the last run failed."""
 
     def __init__(self) -> None:
         self.error: SimgenError | None = None
@@ -149,7 +149,7 @@ def _needs_second(study: Study) -> bool:
 
 
 def _variants(study: Study, scope: Scope, point: StudyPoint) -> list[StudyPoint]:
-    """At the largest batch, on machine A: without L1, and with fused kernels."""
+    """Variants at the largest batch, on machine A: without L1, and with fused kernels."""
     if point.place.machine != "A" or point.batch != max(scope.batches):
         return []
     found = []

@@ -24,7 +24,7 @@ FILE = "workflow.json"
 MIB = 1 << 20
 SIMGEN_MIB = 1024  # memory of simgen itself besides a simulator: the reference, results
 SLACK = 1.5  # requested memory relative to the predicted one
-# Machine times are foretold within this factor at worst (benchmarks/costs/RESULTS.md).
+# Machine times are predicted within this factor at worst (benchmarks/costs/RESULTS.md).
 LATE = 5.2
 LEAST_MINUTES = 10  # start of Python, input data, the reference
 UNKNOWN_MINUTES = 240  # minutes for targets without fitted costs
@@ -90,7 +90,7 @@ def key(name: str, taken: Mapping[str, object]) -> str:
 
 
 def requested(point: JobPoint, workload: Workload, target: Target, asked: RunChoices) -> JobPoint:
-    """The point with its pieces, memory and time, by what is foretold of the workload.
+    """The point with its pieces, memory and time, as predicted for the workload.
 
     Raises:
         UsageError: it cannot be cut so.

@@ -88,5 +88,5 @@ def axis(name: str, value: Any) -> list[Scalar]:
 
 
 def text(value: Scalar) -> str:
-    """As the command line has it."""
+    """A value as on the command line."""
     return str(value).lower() if isinstance(value, bool) else str(value)
