@@ -1,6 +1,7 @@
 """Everything simgen raises on purpose, and the exit code of each.
 
-* SimgenError            1   a bug in simgen (a rendered kernel that does not compile, say)
+* SimgenError            1   a bug in simgen
+  + SourceError          1   its sources do not fit together: in a checkout, what was changed last
   + UsageError           2   wrong command line
     + ConfigError        2   a config says something that cannot be accepted (file:line)
     + UnsupportedError   2   the config is valid, but has nothing to run in the passes asked for
@@ -36,6 +37,10 @@ class SimgenError(Exception):
     """Base class: the command line prints the message on one line and exits with `exit_code`."""
 
     exit_code: ClassVar[int] = 1
+
+
+class SourceError(SimgenError, ValueError):
+    """Simgen's own sources do not fit together: a mistake of who changes them, with its place."""
 
 
 class UsageError(SimgenError):

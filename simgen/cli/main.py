@@ -13,6 +13,8 @@ import signal
 import stat
 import sys
 import threading
+import traceback
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 INTERRUPTED = 130
+PACKAGE = Path(__file__).resolve().parents[1]
 MOST_LINES = 100  # compiler lines in the message of a bug
 
 
@@ -134,7 +137,15 @@ def _one_line_errors() -> Iterator[None]:
     except Exception as error:
         if "-v" in sys.argv or "--verbose" in sys.argv:
             raise
-        _fail(f"bug: {type(error).__name__}: {error}; run again with -v and report it", 1)
+        fact = f"{type(error).__name__}: {error}"
+        _fail(f"{_raised(error)}: bug: {fact}; run again with -v and report it", 1)
+
+
+def _raised(error: Exception) -> str:
+    """The line of simgen that an error comes from, below the folder of the package."""
+    lines = traceback.extract_tb(error.__traceback__)
+    own = [line for line in lines if Path(line.filename).is_relative_to(PACKAGE)]
+    return f"{Path(own[-1].filename).relative_to(PACKAGE.parent)}:{own[-1].lineno}"
 
 
 def _near(error: click.NoSuchOption) -> str:
