@@ -67,7 +67,7 @@ def of_asked(asked: RunChoices) -> list[str]:
 
 
 def cut_options(asked: RunChoices) -> dict[str, str]:
-    """Those of CUT_OPTIONS that change figures."""
+    """Options of CUT_OPTIONS that change figures."""
     if not asked.by_pieces:
         return {}
     given = {each.name: value for each, value in asked.given().items()}

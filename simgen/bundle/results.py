@@ -70,7 +70,7 @@ OUTPUTS = "outputs.bin"
 FILE = "results.h5"
 # Large tensors begin on a page, so that they are written without a copy.
 ALIGNED = {"alignment_threshold": 16 * PAGE, "alignment_interval": PAGE}
-SIMULATOR = ("simulator", "gpu", "image", "gem5_compiled")  # of a machine, and its versions
+SIMULATOR = ("simulator", "gpu", "image", "gem5_compiled")  # facts of a machine and its versions
 REPLACED = OUTPUTS, pieces.FOLDER  # what a program leaves that is in results.h5
 UNCOUNTED = -1  # untouched elements, until somebody looks
 ASKED = "asked"  # in the provenance: RunCommand.to_json
@@ -160,7 +160,7 @@ class Result:
         return [(at, each.kernel) for at, step in steps for each in step.launches]
 
     def errors(self, launches: Collection[int]) -> dict[str, float]:
-        """Of the figures of some launches together, half of the interval that holds each in 95 of
+        """For the figures of some launches together: half of the interval that holds each in 95 of
         100 cases; none of what is not sampled.
 
         What was sampled apart errs independently, and what is inferred from one sample, together;

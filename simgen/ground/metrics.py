@@ -317,7 +317,7 @@ _ROWS = (
     Metric("all_reduce_seconds", "seconds", TIME, "Time of the all-reduce"),
     Metric("all_reduce_host_seconds", "seconds", TIME, "Time that the simulator took for it"),
     Metric("all_reduce_bytes", "bytes", COUNTER, "Bytes of the vector that the GPUs reduce"),
-    # Of n GPUs, 2 (n - 1) / n of that; bandwidths by the names and formulas of NCCL's nccl-tests.
+    # For n GPUs, 2 (n - 1) / n of that; bandwidths by the names and formulas of NCCL's nccl-tests.
     Metric("all_reduce_bus_bytes", "bytes", COUNTER, "Bytes that each GPU sends in a ring"),
     Metric(
         "all_reduce_bandwidth", "bytes / second", RATE, "Algorithm bandwidth of the all-reduce",

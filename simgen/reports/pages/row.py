@@ -38,7 +38,9 @@ class Row:
     # What `simgen rates` found of the simulated machine to be far below what it is configured for;
     # None where that was never measured, empty where nothing is, or no simulator ran it.
     shortfall: str | None = ""
-    options: Mapping[str, str] = field(default_factory=dict)  # of the run, that are not as usual
+    options: Mapping[str, str] = field(
+        default_factory=dict
+    )  # options of the run that are not the usual ones
 
     @property
     def step(self) -> str:

@@ -30,7 +30,7 @@ def drawn(
     """
     grids: dict[tuple[str, ...], dict[str, Mapping[str, Mapping[str, float]]]] = {}
     for name, at in measured.items():
-        if options := given[name]:  # those of one sweep have the same ones
+        if options := given[name]:  # points of one sweep have the same ones
             series = ", ".join((result_names.target_of(name), *result_names.words_of(name)))
             grids.setdefault((series, *options), {})[name] = at
     return [
