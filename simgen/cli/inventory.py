@@ -131,9 +131,10 @@ def show(
 def _show_posted(line: str, as_json: bool) -> None:
     """What each word of a command line of gem5 becomes, and the commands that do the same."""
     from simgen.cli import present
+    from simgen.frontend import problem
     from simgen.targets.gem5 import posted
 
-    found = posted.read(line)
+    found = posted.read(line, problem.is_known)
     if as_json:
         print(json.dumps({"becomes": dict(found.rows), "commands": found.commands()}, indent=1))
         return
