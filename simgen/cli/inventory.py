@@ -623,7 +623,10 @@ def doctor(target: str | None, version: str | None, as_json: bool) -> None:
 def _show_steps(name: str, version: str | None, as_json: bool) -> None:
     from simgen.bundle.planning import chosen_targets
     from simgen.cli import present
+    from simgen.targets import TARGETS
 
+    if name not in TARGETS:
+        raise UsageError(f"--for {printable(name)}: no such target; {did_you_mean(name, TARGETS)}")
     (target,) = chosen_targets([name], {"gem5_version": version} if version else {})
     steps = target.needs.steps()
     if as_json:
