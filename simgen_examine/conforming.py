@@ -4,70 +4,49 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from simgen.ask.checks import ConformChoices
 from simgen.cli.numbers import SECONDS, number
-from simgen.cli.options import verbosity
+from simgen.cli.options import asked, asks, verbosity
 
 if TYPE_CHECKING:
     from simgen_examine.conform.page import Told
 
 FINDINGS = "conformance"  # a folder of it
-MOST_ROWS = 60  # of the table, without --verbose
+MOST_ROWS = 60  # rows of the table, without --verbose
 
 
 @click.command()
-@click.option(
-    "--on", required=True, metavar="T", help="The target: mgpusim, gem5-se, gpgpusim or cuda."
-)
-@click.option("--arch", default="", metavar="A", help="The GPU [default: the target's].")
-@click.option(
-    "--mode",
-    default="",
-    metavar="M",
-    help="mgpusim: emu or timing; gpgpusim: functional or timing [default: the first].",
-)
-@click.option("--gem5-version", "version", default="", metavar="V", help="Of gem5 [default: 24.1].")
-@click.option("--only", default="", metavar="RE", help="Forms whose text matches, such as v_fma.")
-@click.option("--all", "all_", is_flag=True, help="gem5: try what its sources lack, too (slow).")
-@click.option(
-    "--legalised",
-    is_flag=True,
-    help="Try what `simgen legalise` makes of the forms; those that it refuses are told.",
-)
+@asks(ConformChoices)
 @number(
     "--timeout",
     kind=SECONDS,
-    help="Seconds that a run may take; on gem5, of a processor, for a kernel [default: 120]; of "
-    "PTX, that a kernel may take [default: 10].",
+    help="Time limit: seconds per run; on gem5, CPU seconds per kernel [default: 120]; for PTX, "
+    "seconds per kernel [default: 10].",
 )
 @click.option("-o", "output", type=click.Path(path_type=Path, file_okay=False), metavar="DIR",
-              help="Write page.md, findings.json and a table for lint there.")  # fmt: skip
+              help="Write page.md, findings.json and a table for lint to DIR.")  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @verbosity
 def conform(
-    on: str,
-    arch: str,
-    mode: str,
-    version: str,
-    only: str,
-    all_: bool,
-    legalised: bool,
     timeout: float | None,
     output: Path | None,
     as_json: bool,
     quiet: bool,
     verbose: bool,
+    **given: Any,
 ) -> None:
-    """Try each instruction on a simulator, and compare lane by lane with the vendor's manuals.
+    """Compare single instructions with the vendor's manuals.
 
-    On cuda and gpgpusim, these are instructions of PTX. A real GPU has to have none that is wrong.
+    Each lane of each instruction on a simulator is compared. On cuda and gpgpusim, the instructions
+    are PTX. A real GPU must have no wrong ones.
 
-    An instruction is tried in all its encodings, with modifiers, kinds of sources and special
-    values. A form is `right`, `wrong`, `missing` (the simulator has no code for it), or `ends` the
-    simulator; one that does is left out, and the others go on. Exit code 6: something is not right.
+    Each instruction is tried in all encodings, with modifiers, kinds of sources and special values.
+    A form is `right`, `wrong`, `missing` (the simulator has no code for it), or `ends` the
+    simulator. After `ends`, the remaining forms are still tried. Exit code 6: a form is not right.
 
     \b
     simgen conform --on mgpusim
@@ -86,19 +65,28 @@ def conform(
     from simgen_examine.conform.judging import Found
     from simgen_examine.conform.ptx import telling, trial
 
+    context = click.get_current_context()
+    if given["on"] is None:
+        raise click.MissingParameter(ctx=context, param=context.command.params[0])
+    wanted, choices = asked(ConformChoices, given), ConformChoices
+    on, mode, version = wanted.on or "", wanted.mode or "", wanted.gem5_version or ""
+    only = wanted.only or ""
     modes = {probe.ON[1]: ("emu", "timing"), trial.GPGPUSIM: trial.MODES}.get(on, ())
     if mode and mode not in modes:
         raise UsageError(
-            f"--mode {mode}: "
+            f"{choices.mode} {mode}: "
             + (did_you_mean(mode, modes) if modes else f"{on} has none; leave it out")
         )
     is_ptx = on in trial.ON
-    if is_ptx and (legalised or all_):
-        raise UsageError(f"--{'legalised' if legalised else 'all'}: {on} has none; leave it out")
+    if is_ptx and (wanted.legalised or wanted.all):
+        part = choices.legalised if wanted.legalised else choices.all
+        raise UsageError(f"{part}: {on} has none; leave it out")
     if version and on != probe.ON[0]:
-        raise UsageError(f"--gem5-version {version}: {on} has none; leave it out")
-    if legalised and output:
-        raise UsageError(f"-o {output}: --legalised tells nothing of the simulator; leave it out")
+        raise UsageError(f"{choices.gem5_version} {version}: {on} has none; leave it out")
+    if wanted.legalised and output:
+        raise UsageError(
+            f"-o {output}: {choices.legalised} tells nothing of the simulator; leave it out"
+        )
     if output:
         outputs.check(output, FINDINGS)
     if timeout is not None and timeout <= 0:
@@ -106,7 +94,8 @@ def conform(
     try:
         re.compile(only)
     except re.error as error:
-        raise UsageError(f"--only {only}: no regular expression ({error}); correct it") from None
+        fact = f"no regular expression ({error})"
+        raise UsageError(f"{choices.only} {only}: {fact}; correct it") from None
 
     def tell(text: str) -> None:
         if not quiet and not as_json:
@@ -114,11 +103,12 @@ def conform(
 
     run: probe.Trial | trial.PtxTrial
     if is_ptx:
-        run = trial.PtxTrial(on, arch, mode, timeout or 0.0, only, tell)
+        run = trial.PtxTrial(on, wanted.arch or "", mode, timeout or 0.0, only, tell)
     else:
         run = probe.Trial(
-            on, arch, mode, version, timeout or probe.LIMIT, only, all_, legalised, tell
-        )
+            on, wanted.arch or "", mode, version, timeout or probe.LIMIT, only, wanted.all,
+            wanted.legalised, tell,
+        )  # fmt: skip
     found = run.findings()
     told = page.Told(
         run.title, run.arch_name, tuple(found), run.seconds, run.command,
@@ -144,6 +134,10 @@ def conform(
             f"{run.title}: {counts['wrong']} of {len(found)} forms of instructions are wrong, "
             f"{counts['missing']} missing, and {counts['ends']} end it; -v tells of each"
         )
+
+
+for _each in conform.params:
+    _each.required = _each.name == ConformChoices.on.name
 
 
 def _print(told: Told, verbose: bool) -> None:

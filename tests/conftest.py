@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import signal
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -30,6 +31,9 @@ FIRST = ("simulator/test_slurm.py", "simulator/test_kubernetes.py", "simulator/"
 TESTS = Path(__file__).parent
 
 
+os.environ.pop("COLUMNS", None)  # of pytest's processes; what simgen prints is as wide as it
+
+
 def pytest_configure(config: pytest.Config) -> None:
     """Processes get their next test when they begin one, and none a heap of long ones."""
     if getattr(config.option, "maxschedchunk", 1) is None:
@@ -39,11 +43,12 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Order them so; as they stand within each."""
 
-    def turn(item: pytest.Item) -> int:
-        path = item.path.relative_to(TESTS).as_posix() if item.path.is_relative_to(TESTS) else ""
-        return next(at for at, start in enumerate(FIRST) if path.startswith(start))
+    @cache
+    def turn(path: Path) -> int:
+        name = path.relative_to(TESTS).as_posix() if path.is_relative_to(TESTS) else ""
+        return next(at for at, start in enumerate(FIRST) if name.startswith(start))
 
-    items.sort(key=turn)
+    items.sort(key=lambda item: turn(item.path))
 
 
 @pytest.fixture(scope="session")

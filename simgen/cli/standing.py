@@ -24,13 +24,15 @@ HEADS = ("bundle", "result", "state", "steps", "since (UTC)", "verdict", "")
 
 @click.command()
 @click.argument("paths", nargs=-1, metavar="[BUNDLE|FOLDER]...", type=click.Path(path_type=Path))
-@click.option("--watch", is_flag=True, help="Look again each second, until nothing runs.")
+@click.option("--watch", is_flag=True, help="Refresh each second, until nothing runs.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def status(paths: tuple[Path, ...], watch: bool, as_json: bool) -> None:
-    """Say how runs stand: not run, running, stopped, failed or finished, and what diff said.
+    """Print the state of runs, and the verdicts of diff.
 
-    Of bundles, and of those in a folder. [default: this folder] It sees runs of other processes,
-    sweeps among them, and of other machines where the folder is shared and has locks.
+    States are not run, running, stopped, failed and finished.
+
+    Arguments are bundles, or folders of bundles. [default: this folder] Runs of other processes and
+    sweeps are included; so are runs on other machines if they share the folder and it has locks.
 
     \b
     simgen status
@@ -68,7 +70,7 @@ def shown_bundle(given: dict[str, Any]) -> Path | None:
         for name in given
         if name != "workload" and context.get_parameter_source(name) is not ParameterSource.DEFAULT
     ]
-    return path if not about and manifest.is_ours(path / "manifest.json") else None
+    return path if not about and manifest.has_our_format(path / "manifest.json") else None
 
 
 def show_bundle(path: Path, as_json: bool, verbose: bool) -> None:
@@ -109,7 +111,7 @@ def _heading(bundle: Bundle) -> str:
     by = f"by simgen {bundle.manifest['simgen']} with {bundle.manifest['compiler']}"
     try:
         made = recipe.of_bundle(bundle)
-    except UsageError:  # of an earlier version, which did not keep its config
+    except UsageError:  # bundles of earlier versions do not keep their config
         name, seed = bundle.workload.name, bundle.workload.seed
         return f"{bundle.path}: a bundle of {name}, seed {seed}, {by}"
     chosen, ask = made.choices, BuildChoices
@@ -136,7 +138,7 @@ def _as_json(bundle: Bundle, told: Sequence[Standing]) -> dict[str, Any]:
     from simgen.ground.ir import to_json
     from simgen.workload import costs
 
-    works = costs.of(bundle.workload)
+    works = costs.costs_of(bundle.workload)
     kept = ("name", "simgen", "compiler", "config", "targets")
     return {
         "bundle": str(bundle.path),

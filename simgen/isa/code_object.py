@@ -16,6 +16,7 @@ import struct
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from simgen.ask.choice import spelled
 from simgen.errors import DamagedError, RefusedError, SimgenError
 from simgen.ground import machine as machines
 
@@ -28,11 +29,11 @@ DESCRIPTOR_NBYTES = 64
 DESCRIPTOR = struct.Struct("<IIIxxxxq20xIIIHHxxxx")
 RSRC1 = 48  # where compute_pgm_rsrc1 lies in a descriptor; in it:
 VGPRS_MASK = 63  # granules of vector registers, less 1
-MOST_NBYTES = 1 << 26  # of a memory image; a kernel is a thousandth of it
+MOST_NBYTES = 1 << 26  # size limit of a memory image; a kernel takes a thousandth of it
 PF_X = 1  # flag of an executable segment
 DYNAMIC_STACK = 1 << 11  # bits of kernel_code_properties
 WAVEFRONT_SIZE_32 = 1 << 10
-PRELOADED = 127  # of kernarg_preload, the words; behind them, where they begin
+PRELOADED = 127  # kernarg_preload: the low bits hold the number of words, the others the first one
 
 # The low byte of e_flags (EF_AMDGPU_MACH) -> processor, vector registers in an allocation granule.
 MACHINES = {
@@ -191,7 +192,8 @@ def for_granule(image: bytes, info: KernelInfo, granule: int) -> bytes:
         most = (VGPRS_MASK + 1) * granule
         raise RefusedError(
             f"code object: a kernel takes {info.vgprs} vector registers, and the simulated GPU has "
-            f"{most}; take an --arch that has no matrix instructions, or plan for another machine"
+            f"{most}; take an {spelled('arch')} that has no matrix instructions, or plan for "
+            "another machine"
         )
     at = info.descriptor_offset + RSRC1
     (word,) = struct.unpack_from("<I", image, at)

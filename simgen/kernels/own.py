@@ -9,6 +9,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from simgen.ask.build import Destination
+from simgen.ask.choice import spelled
 from simgen.errors import RefusedError, UsageError, did_you_mean, printable
 from simgen.ground import resources
 from simgen.ground.ir import (
@@ -30,7 +32,7 @@ if TYPE_CHECKING:
     from simgen.kernels.cache import Cache
 
 FOLDER = "own"
-PRELUDE_TYPES = ("float2", "float4", "int2", "int4")  # of templates/prelude/host.h
+PRELUDE_TYPES = ("float2", "float4", "int2", "int4")  # types that templates/prelude/host.h defines
 _LOCAL_INCLUDE = re.compile(r'^#include "(\w+\.h)"\n', re.M)
 _NESTED = re.compile(r"_ZN((?:\d+\w+?)+)E")
 _DYNAMIC_LDS = re.compile(
@@ -50,12 +52,12 @@ _OF_TOOLKIT = re.compile(
     r"|cuda_awbarrier(?:_primitives)?|curand_kernel)\.h|(?:cooperative_groups|cuda|cub)/[\w./]+"
 )
 _GROUPS = tuple(f"cooperative_groups/{name}.h" for name in ("reduce", "scan"))
-# Of CUDA, which HIP has with operators.
+# CUDA's vector types; HIP has them with operators.
 _VECTORS = (
     "float", "double", "int", "uint", "char", "uchar", "short", "ushort", "long", "ulong",
     "longlong", "ulonglong",
 )  # fmt: skip
-_OF_CLANG = ("__AMDGCN__", "__AMDGPU__", "__AMD__")  # that nvcc has not
+_OF_CLANG = ("__AMDGCN__", "__AMDGPU__", "__AMD__")  # macros that nvcc does not define
 _C_LINKAGE = re.compile(r'extern\s+"C"\s*(\{?)')
 # On the first directive of a function, which says who sees it (`.protected`, `.hidden`, ...), or of
 # one that nobody else sees how it lies.
@@ -93,7 +95,7 @@ def assembly(
     if own.arch and own.arch != arch:
         raise RefusedError(
             f"kernel {kernel.name}: it is for {own.arch}, not for {arch}; "
-            f"build with --arch {own.arch}"
+            f"build with {spelled('arch')} {own.arch}"
         )
     if own.language is Language.TRITON:
         text = triton.assembly(own, arch, f"kernel {kernel.name}", cache, matrix=matrix)
@@ -194,8 +196,8 @@ def host_text(own: OwnSource, name: str) -> str:
     if "__shared__" in own.text and "volatile" in own.text and _OF_A_WARP.search(own.text):
         raise RefusedError(
             f"host: kernel {name}: lanes of a warp seem to read volatile LDS without a barrier and "
-            "go one after the other on this CPU; build with --target mgpusim or gem5-se, or write "
-            "__syncthreads() there"
+            f"go one after the other on this CPU; build with {Destination.targets} mgpusim or "
+            "gem5-se, or write __syncthreads() there"
         )
     text = _C_LINKAGE.sub(lambda match: "inline namespace simgen_c {" if match[1] else "", own.text)
     text = _TYPE_FIRST.sub(r"extern __shared__ \1 \2[];", text)
@@ -289,7 +291,7 @@ def _alone(text: str, entry: str) -> str:
         kept |= dict.fromkeys(new)
     rest = _without_tables(rest, functions, [functions[n] for n in kept], entry)
     begins = dict(zip(parts[1::2], _BEGIN.finditer(text), strict=True))
-    # Of what is before a function, which names its section, there may be nothing left.
+    # Text before a function, which names its section, may have been removed altogether.
     code = "\t.text\n".join(begins[n][0] + functions[n] for n in kept)
     return parts[0] + code + tail + rest
 

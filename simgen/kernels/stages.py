@@ -16,6 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from simgen.ask.build import BuildChoices
 from simgen.errors import RefusedError
 from simgen.ground.ir import Kernel
 from simgen.isa import code_object, legalise, toolchain
@@ -25,7 +26,7 @@ from simgen.isa.legalise.implemented import Unimplemented, unimplemented
 from simgen.kernels import own, render
 from simgen.kernels.cache import Cache, Key
 
-# Of a kernel's source, for labels in the cache:
+# Patterns in a kernel's source, for labels in the cache:
 _MACRO = r"^#define KERNEL (\w+)$"
 _ENTRY = r"__global__[^(]*(?:\([^)]*\))?\s*void\s+(\w+)"
 
@@ -122,7 +123,7 @@ def _check_matrix(text: str, model: Model) -> None:
             has = f"it has {', '.join(known)}" if known else "it has none"
             raise RefusedError(
                 f"{model.simulator} {model.version}: it does not implement {found} "
-                f"({model.arch}); {has}; build with --matrix no"
+                f"({model.arch}); {has}; build with {BuildChoices.matrix} no"
             )
 
 

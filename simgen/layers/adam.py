@@ -6,12 +6,12 @@
     c' = beta * c + (1 - beta)                                  new_c, of both betas
     y  = x - rate * (m' / c1') / (sqrt(v' / c2') + epsilon)     `decoupled`: x - rate weight_decay x
 
-m, v and c are zero before the first step. After t steps c is 1 - beta^t, the bias correction: as a
-state it goes on from step to step with one kernel for all of them, and by this formula, which
-subtracts nothing, without cancellation. c has two elements; the last work-group writes it.
+m, v and c are zero before the first step. After t steps, c is 1 - beta^t, the bias correction. As a
+state, it continues from step to step with one kernel for all steps. This formula subtracts nothing,
+so it has no cancellation. c has two elements; the last work-group writes it.
 
-With `decoupled` the decay is not in the moments (AdamW). What x, dx, y and `copy` are, stands in
-simgen/layers/optimiser.py.
+With `decoupled`, the decay is not in the moments (AdamW). simgen/layers/optimiser.py describes x,
+dx, y and `copy`.
 
 Source: Kingma and Ba, "Adam: A Method for Stochastic Optimization", 2015, algorithm 1; Loshchilov
 and Hutter, "Decoupled Weight Decay Regularization", 2019; torch.optim.Adam and AdamW.
@@ -29,7 +29,7 @@ from simgen.layers import elementwise
 from simgen.layers.base import Lowering, Port, key
 from simgen.layers.contract import Contract
 from simgen.layers.optimiser import Optimiser
-from simgen.layers.written import Places, Writes, cut, dense, writes
+from simgen.layers.written import Places, Writes, cut_by, dense, writes
 
 if TYPE_CHECKING:
     import numpy as np
@@ -41,7 +41,7 @@ else:
     from simgen.ground import arrays as np
 
 CORRECTIONS = TensorSpec((2,))
-# Every so many elements are so small that epsilon shows.
+# One in SPARSE elements is so small that epsilon shows.
 SPARSE, SMALL = 8, 1e-7
 
 
@@ -53,17 +53,21 @@ class Adam(Optimiser):
     per_sample = False  # c is one of the whole parameter
 
     beta1: float = key(
-        "beta1", default=0.9, least=0.0, most=0.999999, text="share of the first moment that stays"
+        "beta1", default=0.9, least=0.0, most=0.999999, text="decay rate of the first moment"
     )
     beta2: float = key(
-        "beta2", default=0.999, least=0.0, most=0.999999, text="the same of the second moment"
+        "beta2", default=0.999, least=0.0, most=0.999999, text="decay rate of the second moment"
     )
-    epsilon: float = key("epsilon", default=1e-8, least=1e-12, most=1.0, text="added to the root")
-    weight_decay: float = key(
-        "weight_decay", default=0.0, least=0.0, most=1.0, text="of the parameter"
+    epsilon: float = key(
+        "epsilon",
+        default=1e-8,
+        least=1e-12,
+        most=1.0,
+        text="constant added to the root, for stability",
     )
+    weight_decay: float = key("weight_decay", default=0.0, least=0.0, most=1.0, text="weight decay")
     decoupled: bool = key(
-        "decoupled", default=False, text="the decay is not in the gradient (AdamW)"
+        "decoupled", default=False, text="apply the weight decay outside the gradient (AdamW)"
     )
 
     @property
@@ -79,7 +83,7 @@ class Adam(Optimiser):
         return (replace(x, fill=small), replace(dx, fill=small), *rest)
 
     def state_ports(self, x: TensorSpec) -> tuple[Port, ...]:
-        # Of some steps: the betas' shares of the new values are small.
+        # After some steps, the betas' shares of the new values are small.
         some = Port("c", CORRECTIONS, Fill(Distribution.UNIFORM, 0.25, 0.75))
         return (*super().state_ports(x), some, Port("new_c", CORRECTIONS))
 
@@ -139,7 +143,7 @@ class Adam(Optimiser):
             np.array([float32(b) for b in each]) for each in (betas, [1 - b for b in betas])
         )
         c = kept * tensors["c"] + rest
-        # In the kernel's order, which says what may overflow on the way.
+        # The kernel's order matters for what may overflow.
         root = np.sqrt(v) * np.sqrt(1 / c[1]) + float32(self.epsilon)
         y = self._kept * tensors["x"] - float32(self.rate) * (m * (1 / c[0]) * (1 / root))
         made = {"y": y, "new_m": m, "new_v": v, "new_c": c}
@@ -154,7 +158,7 @@ class Adam(Optimiser):
         error = U * (np.abs(scaled) + np.abs(g - scaled) + np.abs(g)) + 3 * TINY
         part = r1 * np.abs(g)
         of_m = r1 * error + U * (np.abs(b1 * tensors["m"]) + part + np.abs(m)) + 3 * TINY
-        # Of g^2 twice its error, and the square and its share are rounded; the rest as of m.
+        # g^2 doubles the error of g. The square and its share are rounded; the rest is as for m.
         square = r2 * g**2
         of_v = 2 * r2 * np.abs(g) * error + 2 * U * square
         of_v = of_v + U * (np.abs(v - square) + np.abs(v)) + 4 * TINY
@@ -184,4 +188,4 @@ def _written(c: Values, block: int) -> list[Writes]:
     count = 3 + c["with_copy"]
     each = [dense(-2 - at, c["size"], c["vector"], block) for at in range(count)]
     groups = each[0].grid[0]
-    return [*each, Writes(-1, cut(Places(2, 1, 2)), first=groups)]
+    return [*each, Writes(-1, cut_by(Places(2, 1, 2)), first=groups)]

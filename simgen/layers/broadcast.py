@@ -1,5 +1,5 @@
-"""Sum, difference, product or quotient of two tensors, of which one, or each, is read again along
-the axes where the other has more elements. One launch, forward only.
+"""Sum, difference, product or quotient of two tensors, each repeated along the axes where the other
+has more elements. One launch, forward only.
 
     operation   y =
     add         x0 + x1
@@ -7,7 +7,7 @@ the axes where the other has more elements. One launch, forward only.
     multiply    x0 x1
     divide      x0 / x1, by the reciprocal of x1
 
-Extents are compared from the last axis on: they are equal, or one of them is 1, or not there.
+Extents are compared from the last axis on. They are equal, or one of them is 1 or missing.
 
 Source: "Multidirectional Broadcasting" of ONNX, which is NumPy's, for Add, Sub, Mul and Div.
 """
@@ -62,17 +62,19 @@ FUNCTIONS: Mapping[str, Any] = {
 class Broadcast(Layer):
     kind = "broadcast"
     section = "Broadcast"
-    contract: ClassVar[Contract] = Contract(gathers=NAMES, rounds=True)  # of divide
+    contract: ClassVar[Contract] = Contract(gathers=NAMES, rounds=True)  # `rounds` holds for divide
     passes: ClassVar[tuple[Pass, ...]] = (Pass.FORWARD,)
     input_names: ClassVar[tuple[str, ...]] = NAMES
     rank: ClassVar[int | None] = None
     any_float: ClassVar[bool] = True
     sample: ClassVar[Mapping[str, str]] = {"n": "16", "c": "64", "h": "56", "w": "56"}
 
-    operation: Pairwise = key("operation", default=Pairwise.MULTIPLY, text="what is computed")
+    operation: Pairwise = key(
+        "operation", default=Pairwise.MULTIPLY, text="operation on each pair of elements"
+    )
     operand: str = key(
         "operand", default="",
-        text="extents of x1 where previous_layer names none; 0: as x0 has it",
+        text="extents of x1 if previous_layer has no second layer; 0: as in x0",
     )  # fmt: skip
 
     def workload_inputs(self, x: TensorSpec) -> tuple[TensorSpec, ...]:
@@ -105,7 +107,7 @@ class Broadcast(Layer):
         return TensorSpec(shape, x0.dtype)
 
     def by_sample(self, inputs: tuple[TensorSpec, ...]) -> bool:
-        """Where both tensors have samples."""
+        """Whether both tensors have samples."""
         x0, x1 = inputs
         return len(x0.shape) == len(x1.shape) and x0.shape[0] == x1.shape[0]
 
@@ -178,7 +180,7 @@ class Broadcast(Layer):
         return Sums(1 if self.operation is Pairwise.MULTIPLY else 2)
 
     def exact(self, tensors: Tensors, direction: Pass) -> Tensors:
-        """Of whole numbers, or those by powers of two, where no bit is lost."""
+        """Exact results for whole numbers, or divisors that are powers of two: no bit is lost."""
         y, (x0, x1) = self.reference(tensors, direction)["y"], (tensors["x0"], tensors["x1"])
         if self.operation is Pairwise.DIVIDE:
             return {}

@@ -6,6 +6,7 @@ can be carried to the machine that has the GPU.
 
 from __future__ import annotations
 
+import ctypes
 import importlib.util
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
@@ -51,20 +52,20 @@ class Cuda(Target):
     run_options: ClassVar[Mapping[str, RunOption]] = launch_rows.ROUND_OPTIONS | {
         "noise": RunOption(
             "SIMGEN_NOISE",
-            "more rounds, until the standard deviation of their times is so many per cent",
+            "repeat until the standard deviation of the times is at most this, in per cent",
             pattern=r"\d{1,2}(\.\d{1,3})?",
             example="0.5",
         ),
         "l2": RunOption(
             "SIMGEN_L2",
-            "what L2 holds before a layer: left by the one before, other data that was written, "
-            "or that was read, its own",
+            "contents of L2 before a layer: left = from the previous layer; cold = other data, "
+            "written; clean = other data, read; warm = the layer's own data",
             choices=("left", "cold", "clean", "warm"),
             default="left",
         ),
         "counters": RunOption(
             "SIMGEN_COUNTERS",
-            "count what the hardware does, with Nsight Compute: all launches once more, each alone",
+            "hardware counters of Nsight Compute, from one more run of all launches, one at a time",
             choices=("yes", "no"),
             default="no",
         ),
@@ -104,13 +105,23 @@ class NvidiaGpu(Requirements):
             return [
                 Lack("CuPy is not installed", f"install it: python -m pip install {CUPY_WHEEL}")
             ]
-        import cupy
-
-        try:
-            cupy.cuda.runtime.getDeviceCount()
-        except cupy.cuda.runtime.CUDARuntimeError as error:
-            return [Lack(f"no usable NVIDIA GPU ({error})", "run it on a machine that has one")]
+        if why := _no_gpu():
+            return [Lack(f"no usable NVIDIA GPU ({why})", "run it on a machine that has one")]
         return []
+
+
+def _no_gpu() -> str:
+    """Why the driver has none; empty if it has. CuPy takes a second until it could be asked."""
+    count, name = ctypes.c_int(), ctypes.c_char_p()
+    try:
+        driver = ctypes.CDLL("libcuda.so.1")
+    except OSError:
+        return "there is no driver of NVIDIA's"
+    status = driver.cuInit(0) or driver.cuDeviceGetCount(ctypes.byref(count))
+    if status:
+        driver.cuGetErrorName(status, ctypes.byref(name))
+        return (name.value or b"").decode() or f"error {status} of the driver"
+    return "" if count.value else "the driver has none"
 
 
 @dataclass(frozen=True)
@@ -181,9 +192,9 @@ class CudaReader(launch_rows.RowsReader):
     stands beside it, with `counted_seconds`, the time that a launch took under it."""
 
     def metrics(self, results: Path, workload: Workload) -> list[dict[str, float]]:
-        launch_rows.read(results, workload, launch_rows.ROUND_COLUMNS)
-        counted = ncu.read(results, [launch.kernel for launch in workload.launches])
-        timed = launch_rows.read(results, workload)
+        launch_rows.read_rows(results, workload, launch_rows.ROUND_COLUMNS)
+        counted = ncu.read_metrics(results, [launch.kernel for launch in workload.launches])
+        timed = launch_rows.read_rows(results, workload)
         return [{**counts, **times} for counts, times in zip(counted, timed, strict=True)]
 
     def counted(self) -> Mapping[str, str]:
@@ -194,4 +205,4 @@ class CudaReader(launch_rows.RowsReader):
         }
 
     def machine(self, results: Path) -> Mapping[str, str]:
-        return machine_file.texts(machine_file.read(results))
+        return machine_file.texts(machine_file.read_facts(results))

@@ -92,7 +92,7 @@ class Host(Target):
     own_languages: ClassVar[tuple[Language, ...]] = (Language.HIP,)
     own_variables: ClassVar[bool] = True
 
-    sanitize: bool = setting(False, "check every access and barrier of the kernels")
+    sanitize: bool = setting(False, "check every memory access and barrier of the kernels")
 
     @property
     def needs(self) -> Requirements:
@@ -179,7 +179,7 @@ class HostPackage(Package):
         headers += SANITIZER_HEADERS if self.sanitize else ()
         headers += ("state.h",) if workload.left else ()
         arity = {la.kernel: len(la.args) + len(la.values) for la in workload.launches}
-        # Of structures that hold addresses: the argument, the word in it, and where the address is.
+        # Structures that hold addresses: the argument, the word in it, and where the address is.
         held = {
             la.kernel: [(value.at, *each) for value in la.values for each in value.tensors]
             for la in workload.launches

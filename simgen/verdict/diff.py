@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from simgen.ask.build import BuildChoices
-from simgen.bundle import results, sampled
+from simgen.bundle import sampled
 from simgen.errors import UsageError
 from simgen.frontend.network import make_layer
 from simgen.ground.dtypes import FLUSHED, DType
@@ -51,7 +51,8 @@ if TYPE_CHECKING:
     from simgen.layers import Layer
 
     Arrays = Mapping[str, NDArray[Any]]
-    # Of what a step writes in one result, by port: reference, bound, spread, what is out of range.
+    # For each port that a step writes in one result: reference, bound, spread, what is out of
+    # range.
     Expected = Mapping[
         str,
         tuple[NDArray[np.float64], NDArray[np.float64], Spread | None, "_Range | None"],
@@ -182,10 +183,10 @@ def judge(
 
 def _notes(result: Result) -> list[str]:
     """What was not run, and what its bounds allow for that is no rounding of a GPU."""
-    inferred = len(results.inferred(result))
+    inferred = len(result.inferred)
     of = f"{inferred} of {len(result.launches)} launches"
     ran = [f"{result.name}: {of} were not run, since others are like them"] if inferred else []
-    taken = results.samples(result).keys() - results.inferred(result).keys()
+    taken = result.samples.keys() - result.inferred.keys()
     if taken:
         many = "1 launch" if len(taken) == 1 else f"{len(taken)} launches"
         ran.append(
@@ -197,19 +198,19 @@ def _notes(result: Result) -> list[str]:
     return ran + [
         f"{result.name}: gem5 {version} rounds each product of {each.factors} matrix instructions "
         f"to {each.factors}; the bounds of this result allow for that"
-        for each in results.rounds_products(result)
+        for each in result.rounds_products
     ]
 
 
 def _check_same(workload: Workload, result: Result) -> None:
-    if results.is_statistics_only(result):
+    if result.is_statistics_only:
         raise UsageError(
             f"{result.name}: leaves only statistics, and no outputs to compare; "
             "read them with simgen report"
         )
     names = {buffer.name: buffer.spec.shape for buffer in workload.outputs}
     got = {name: output.values.shape for name, output in result.outputs.items()}
-    ran = [workload.steps[at] for at in results.steps(result, workload)]
+    ran = [workload.steps[at] for at in result.steps(workload)]
     wrote = {name for step in ran for _, name in step.writes if name in names}
     whole = wrote <= got.keys() if result.provenance.get("pieces") else got == names
     same = whole and got.items() <= names.items()
@@ -231,7 +232,7 @@ def _judge_steps(
     judged: Sequence[_Pair],
     progress: Progress | None,
 ) -> None:
-    ran = [results.steps(result, workload) for result in found]
+    ran = [result.steps(workload) for result in found]
     both = [set.intersection(*(ran[side] for side in pair.sides)) for pair in judged]
     for pair, steps in zip(judged, both, strict=True):
         if not steps and pair.b is not None:
@@ -243,10 +244,10 @@ def _judge_steps(
     for done in range(len(workload.steps)):
         if progress:
             progress(done, len(workload.steps))
-        _step(workload, done, inputs, found, [p for p, s in zip(judged, both) if done in s])
+        _judge_step(workload, done, inputs, found, [p for p, s in zip(judged, both) if done in s])
 
 
-def _step(
+def _judge_step(
     workload: Workload,
     index: int,
     inputs: Arrays,
@@ -262,14 +263,14 @@ def _step(
         port: replace(workload.buffer(name).spec, shape=shapes[port]) for port, name in step.writes
     }
     given = {port: spec.shape for port, spec in specs.items() if port in layer.shape_given}
-    taken = [results.samples(result) for result in found]
+    taken = [result.samples for result in found]
     masks = [sampled.computed(workload, index, each) if each else {} for each in taken]
     comparisons = [
         {p: Comparison(s.shape, s.dtype, layer.by_reference) for p, s in specs.items()}
         for _ in judged
     ]
     have = [pair.a for pair in judged if pair.b is None]
-    had = {at: _read(step, index, inputs, found[at], shapes) for at in have}
+    had = {at: _tensors_read(step, index, inputs, found[at], shapes) for at in have}
     for part in _slices(workload, step, layer, shapes):
         shared: list[tuple[Arrays, int, Layer, Expected]] = []
         expected = {
@@ -291,7 +292,7 @@ def _step(
 
 def _as_there(layer: Layer, result: Result) -> Layer:
     """The layer with the bounds of what the simulator of a result is known to compute otherwise."""
-    wrong = results.rounds_products(result)
+    wrong = result.rounds_products
     if not wrong:
         return layer
     return replace(layer, machine=replace(layer.machine, rounds_products=wrong))
@@ -353,7 +354,7 @@ def _compare(
         apart: NDArray[np.float64] | float = 0.0
         if len(sides) == 2:
             theirs, other = values[1][part], _part(spreads[1], part)
-            with np.errstate(invalid="ignore"):  # of two infinities
+            with np.errstate(invalid="ignore"):  # both may be infinite
                 apart = reference - references[1][part]
             bound = bound + bounds[1][part] + np.abs(apart)
             spread = both(spread, other) if spread and other else None
@@ -421,7 +422,7 @@ def _expected(
     }
     carried = layer.carried(step.direction)
     read |= {p: result.outputs[name].values[part] for p, name in step.writes if p in carried}
-    # Of samples by themselves the bounds are the same in any share of the batch.
+    # If samples are independent, bounds are the same in any share of the batch.
     whole = part == slice(None) and step.direction is not Pass.UPDATE
     gpus = result.provenance.get("gpus", 1) if whole else 1
     for other, count, judged_by, expected in shared:
@@ -438,7 +439,7 @@ def _expected(
     return expected
 
 
-def _read(
+def _tensors_read(
     step: Step,
     index: int,
     inputs: Arrays,

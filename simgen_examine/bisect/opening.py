@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from simgen.ask.checks import BisectChoices
+from simgen.ask.choice import spelled
 from simgen.bundle import finding
 from simgen.bundle.folder import verify_values
 from simgen.errors import MissingError, RefusedError, UsageError, did_you_mean
@@ -29,7 +31,7 @@ if TYPE_CHECKING:
     from simgen.bundle.folder import Bundle
     from simgen.targets.base import Target
 
-MODES = ("emu", "timing")  # of MGPUSim
+MODES = ("emu", "timing")  # MGPUSim's modes
 
 
 def search(
@@ -54,7 +56,7 @@ def search(
         one, other = (_arch(target) for target in targets)
         raise UsageError(
             f"{a} is built for {one} and {b} for {other}, whose code differs; build both with "
-            f"the same --arch"
+            f"the same {spelled('arch')}"
         )
     workload = replay.by_symbol(bundle.workload)
     model = chosen.model
@@ -106,10 +108,11 @@ def _arch(target: Target) -> str:
 
 
 def _code_of(targets: list[Target], code: str) -> Target:
-    """Whose code both run: MGPUSim's, which implements the fewest instructions, or the first's."""
+    """Target whose code both run: MGPUSim, which implements the fewest instructions, or
+    the first."""
     names = [target.name for target in targets]
     if code and code not in names:
-        raise UsageError(f"--code {code}: {did_you_mean(code, names)}")
+        raise UsageError(f"{BisectChoices.code} {code}: {did_you_mean(code, names)}")
     chosen = code or (MGPUSIM if MGPUSIM in names else names[0])
     return targets[names.index(chosen)]
 

@@ -6,6 +6,7 @@ import contextlib
 import csv
 import os
 import re
+import shlex
 import shutil
 import signal
 import subprocess
@@ -16,6 +17,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from simgen.ask.checks import ConformChoices
 from simgen.errors import MissingError, RunError, UsageError
 from simgen.ground.storage.files import scratch_folder
 from simgen.isa.child import until_parent_ends
@@ -48,7 +50,7 @@ if TYPE_CHECKING:
 ON = (GEM5, MGPUSIM)
 EVERY = (*ON, "gpgpusim", "cuda")  # the others are tried in simgen_examine.conform.ptx
 LIMIT = 120.0  # seconds that a run may take
-MOST_RUNS = 400  # of one probe
+MOST_RUNS = 400  # runs of one probe, at most
 _KERNEL = re.compile(r"kernel (conform_\d+)\b")
 _NUMBERED = re.compile(r"kernel (conform_\d+) .*?instruction (\d+), ")
 
@@ -59,20 +61,21 @@ class Trial:
 
     on: str
     arch: str = ""  # empty: the target's
-    mode: str = ""  # of MGPUSim
-    version: str = ""  # of gem5
+    mode: str = ""  # mode of MGPUSim
+    version: str = ""  # version of gem5
     limit: float = LIMIT
     only: str = ""  # a regular expression that texts of forms match
     all: bool = False  # also what gem5's sources say that it ends at
     legalised: bool = False  # what `simgen legalise` makes of the forms, in their place
     tell: Callable[[str], None] = field(default=lambda _: None)
     runs: int = 0
-    seconds: float = 0.0  # of the simulator
+    seconds: float = 0.0  # seconds that the simulator took
 
     def __post_init__(self) -> None:
         if self.on not in ON:
             known = ", ".join(EVERY)
-            raise UsageError(f"--on {self.on}: not a target that is probed; take one of {known}")
+            fact = f"{ConformChoices.on} {self.on}: not a target that is probed"
+            raise UsageError(f"{fact}; take one of {known}")
         self.target = self._target()
 
     def _target(self) -> Target:
@@ -107,13 +110,14 @@ class Trial:
     @property
     def command(self) -> str:
         """What a user types for the same."""
-        mode = f" --mode {self.mode}" if self.mode else ""
-        version = f" --gem5-version {self.version}" if self.version else ""
-        legalised = " --legalised" if self.legalised else ""
-        return f"simgen conform --on {self.on} --arch {self.arch_name}{mode}{version}{legalised}"
+        asked = ConformChoices(
+            on=self.on, arch=self.arch_name, mode=self.mode, gem5_version=self.version,
+            legalised=self.legalised,
+        )  # fmt: skip
+        return shlex.join(asked.command())
 
     def findings(self, folder: Path | None = None) -> list[Seen]:
-        """Of every form that is tried.
+        """Findings for every form that is tried.
 
         The bundle is made in `folder`, or in one of the cache: gem5 takes none under /tmp.
 
@@ -130,11 +134,14 @@ class Trial:
         if self.on == MGPUSIM:  # which has no v_div_scale, and is to end at what is tried alone
             chosen = [each for each in chosen if each.instruction.format != SEQUENCE]
         if not chosen:
-            raise UsageError(f"--only {self.only}: no form of {arch} matches; leave it out")
+            fact = f"{ConformChoices.only} {self.only}: no form of {arch} matches"
+            raise UsageError(f"{fact}; leave it out")
         if self.on == GEM5:
             assert isinstance(self.target, Gem5Se)
             version = self.target.gem5_version
-            lacking = {} if self.all else _known(chosen, version, arch, legalised=self.legalised)
+            lacking = (
+                {} if self.all else _known_gaps(chosen, version, arch, legalised=self.legalised)
+            )
             change = self._legalised if self.legalised else None
             if change:
                 open_ = [form for at, form in enumerate(chosen) if at not in lacking]
@@ -164,7 +171,9 @@ class Trial:
         self, forms: Sequence[Form]
     ) -> tuple[list[tuple[Form, ...]], list[tuple[Form, str]]]:
         self.tell(f"{len(forms)} forms of {self.arch_name}: legalising")
-        kept, refused = bundling.taken(bundling.groups(forms), self.arch_name, self._legalised)
+        kept, refused = bundling.accepted_groups(
+            bundling.groups(forms), self.arch_name, self._legalised
+        )
         self.tell(f"{len(refused)} of them are refused")
         return kept, refused
 
@@ -182,7 +191,7 @@ class Trial:
             code, said = self._once(path, self.limit + 600)
             results = path / "results" / self.on
             if code == 0:
-                for key, why in _told(results / "probe.csv", made).items():
+                for key, why in _left_out(results / "probe.csv", made).items():
                     refused.setdefault(key, why)  # what was left out is not there to be decoded
                 return np.fromfile(results / "outputs.bin", np.uint32)
             if code in (2, 3, 4):
@@ -196,7 +205,7 @@ class Trial:
                 )
             self.tell(next(iter(f"{reason}" for _, reason in more.values())))
             refused |= more
-        raise RunError(f"{self.on}: {MOST_RUNS} runs ended early; try fewer forms with --only")
+        raise _too_many(self.on, MOST_RUNS)
 
     def _legalised_findings(self, groups: list[tuple[Form, ...]], place: Path) -> list[Seen]:
         """On MGPUSim. Instructions are not where they were made, so of a kernel that ends a run
@@ -204,9 +213,7 @@ class Trial:
         todo, found = [groups] if groups else [], []
         while todo:
             if self.runs == MOST_RUNS:
-                raise RunError(
-                    f"{self.on}: {MOST_RUNS} runs ended early; try fewer forms with --only"
-                )
+                raise _too_many(self.on, MOST_RUNS)
             part = todo.pop()
             made = bundling.batched(part, self.arch_name)
             objects = {
@@ -268,11 +275,11 @@ class Trial:
         return process.returncode, lines[-1] if lines else ""
 
 
-def _known(
+def _known_gaps(
     forms: Sequence[Form], version: str, arch: str, *, legalised: bool
 ) -> dict[int, tuple[Found, str]]:
-    """Those, by number, that a version of gem5 has no code for, by its sources; but for those
-    that a rule replaces, if they are `legalised`."""
+    """Forms, by number, that a version of gem5 has no code for, by its sources; but for those that
+    a rule replaces, if they are `legalised`."""
     if version not in facts.versions("gem5"):
         return {}
     table = facts.table("gem5", version, arch)
@@ -280,7 +287,7 @@ def _known(
     lost = ends | set(table.wrong if table else ())
     if legalised:
         ends = frozenset(word for word in ends if not gem5_rules.has_rule(word, "", lost))
-    said = (Found.MISSING, "its sources have no code for it; --all tries it")
+    said = (Found.MISSING, f"its sources have no code for it; {ConformChoices.all} tries it")
     return {at: said for at, form in enumerate(forms) if form.mnemonic in ends}
 
 
@@ -299,7 +306,7 @@ def _reason(said: str) -> str:
     return found[1] if found else said
 
 
-def _told(path: Path, made: Probed) -> Refused:
+def _left_out(path: Path, made: Probed) -> Refused:
     """What MGPUSim left out, of its own list."""
     if not path.exists():
         return {}
@@ -329,3 +336,8 @@ def _folder(folder: Path | None) -> Iterator[Path]:
     base.mkdir(parents=True, exist_ok=True)
     with scratch_folder("conform", base) as made:
         yield made
+
+
+def _too_many(target: str, runs: int) -> RunError:
+    fact = f"{target}: {runs} runs ended early"
+    return RunError(f"{fact}; try fewer forms with {ConformChoices.only}")

@@ -17,6 +17,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from census import census
 
 from simgen.errors import UsageError
 from simgen.frontend import network, operation, problem
@@ -88,7 +89,7 @@ def said() -> dict[tuple[str, str], str]:
     return found
 
 
-@pytest.mark.parametrize(("program", "option"), [row for row in ROWS if row not in IMPLIED])
+@census("program, option", [row for row in ROWS if row not in IMPLIED])
 def test_a_default_is_what_the_programs_source_says(program, option):
     elsewhere = {  # what a value stands for there, or where it is made
         ("MIOpenDriver conv", "-b"): "", ("MIOpenDriver rnn", "-b"): "",  # atoi("") is 0
@@ -105,19 +106,17 @@ def test_a_default_is_what_the_programs_source_says(program, option):
 
 @pytest.mark.parametrize("program", BARE)
 def test_a_line_without_options_is_what_the_source_makes_of_it(program):
-    assert str(table.read(BARE[program] % "")) == WHOLE[program]
+    assert str(table.parse_line(BARE[program] % "")) == WHOLE[program]
 
 
-@pytest.mark.parametrize(
-    ("program", "option"), [(p, o) for p, o in ROWS if p in BARE and o.startswith("-")]
-)
+@census("program, option", [(p, o) for p, o in ROWS if p in BARE and o.startswith("-")])
 def test_a_default_that_is_written_out_changes_nothing(program, option):
     value = DEFAULTS[program].values[option]
     if not value or option == "-f":
         return  # it has no words, or the line has it
     joined = program.startswith(("cutlass", "benchdnn"))
     line = BARE[program] % f"{option}{'=' if joined else ' '}{value}"
-    assert str(table.read(line)) == WHOLE[program]
+    assert str(table.parse_line(line)) == WHOLE[program]
 
 
 LINES = [
@@ -186,9 +185,9 @@ LINES = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("line", "string"), LINES)
+@census("line, string", LINES)
 def test_a_line_of_a_programs_own_pages(line, string):
-    assert str(table.read(line)) == string
+    assert str(table.parse_line(line)) == string
 
 
 REFUSED = [
@@ -236,10 +235,10 @@ REFUSED = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("line", "fact"), REFUSED)
+@census("line, fact", REFUSED)
 def test_what_no_layer_does_is_refused_for_that_reason(line, fact):
     with pytest.raises(UsageError, match=re.escape(fact)):
-        table.read(line)
+        table.parse_line(line)
 
 
 @pytest.mark.parametrize(
@@ -265,7 +264,7 @@ def test_what_a_line_leaves_open_is_said(simgen, line, note):
 
 def layer(line: str):
     """The layer that stands for a line, with its node."""
-    string = str(replace(table.read(line), type="f32"))
+    string = str(replace(table.parse_line(line), type="f32"))
     return network.resolve(problem.find(string, (), None).config).layers[0]
 
 
@@ -340,4 +339,4 @@ def test_a_convolution_of_benchdnn_is_the_one_that_it_checks(text, terms):
 
 def test_problems_of_lines_are_read_again():
     for _, string in LINES:
-        assert str(operation.read(string)) == string
+        assert str(operation.parse_operation(string)) == string

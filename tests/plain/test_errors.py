@@ -12,6 +12,7 @@ from pathlib import Path
 
 import click
 import pytest
+from census import census
 from command_line import fails
 from handmade import build, small
 
@@ -25,9 +26,9 @@ LONG = "x" * 100_000
 
 
 def test_the_middle_of_a_long_text_is_cut_out():
-    assert errors.cut("abcdefghij", 10) == "abcdefghij"
-    assert errors.cut("abcdefghijk", 10) == "abcd...ijk"
-    assert all(len(errors.cut(LONG, n)) == n for n in range(3, 50))
+    assert errors.shortened("abcdefghij", 10) == "abcdefghij"
+    assert errors.shortened("abcdefghijk", 10) == "abcd...ijk"
+    assert all(len(errors.shortened(LONG, n)) == n for n in range(3, 50))
 
 
 def test_a_message_keeps_its_place_its_fact_and_its_cure():
@@ -76,8 +77,8 @@ def test_doctor_names_its_own_option(simgen):
     )
 
 
-@pytest.mark.parametrize(
-    ("words", "code"),
+@census(
+    "words, code",
     [
         (("show", LONG), 2),
         (("show", "softmax_fwd", "--set", f"n={LONG}"), 2),
@@ -95,7 +96,6 @@ def test_doctor_names_its_own_option(simgen):
         (("show", "\x1b[31m\u202e\udcff\n.dnnmark"), 2),
         (("report", "none", "-o", "\x1b[31m"), 2),
     ],
-    ids=lambda value: "".join(map(str, value))[:30] if isinstance(value, tuple) else "",
 )
 def test_enormous_and_odd_words_give_a_short_line(simgen, words, code):
     done = simgen(*words)

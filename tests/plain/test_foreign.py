@@ -9,6 +9,7 @@ import zipfile
 from typing import TYPE_CHECKING
 
 import pytest
+from census import census
 
 from simgen.errors import ConfigError
 from simgen.frontend import foreign, network, problem
@@ -69,7 +70,7 @@ def said(path: Path) -> str:
     return message
 
 
-@pytest.mark.parametrize("name", [*TEXTS, *BYTES])
+@census("name", [*TEXTS, *BYTES])
 def test_a_file_of_another_program_is_told(tmp_path: Path, name: str) -> None:
     path = tmp_path / name
     if name in TEXTS:
@@ -98,7 +99,7 @@ def test_a_config_is_never_another_program_s(tmp_path: Path) -> None:
     for name in ("net.json", "net.py", "net.cfg", "net.dnnmark"):
         path = tmp_path / name
         path.write_text("# layer {\n#include <x>\n[Softmax] # .version 7.8\nn=\n")
-        assert foreign.told(path, ("Softmax",)) is None
+        assert foreign.foreign_format(path, ("Softmax",)) is None
         with pytest.raises(ConfigError, match=r":4: n is ''; write a whole number"):
             network.resolve(problem.find(str(path), (), None).config)
 

@@ -8,6 +8,7 @@ from functools import cache
 
 import numpy as np
 import pytest
+from census import census
 
 from simgen.isa.legalise import facts, gem5_rules
 from simgen_examine.conform import bundling, description, floats, integers
@@ -163,7 +164,7 @@ WHOLE = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", WHOLE)
+@census("name", WHOLE)
 def test_doubles_and_whole_numbers(name: str):
     """Sources of all kinds: constants and scalars may not stand beside each other."""
     assert name in {**TABLE.wrong, **TABLE.edges}
@@ -277,7 +278,7 @@ HALVES = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", HALVES)
+@census("name", HALVES)
 def test_halves(name: str):
     count = 0
     for form in forms(ARCH):
@@ -534,11 +535,13 @@ class Scalars:
         self.held[to] = whole & 0xFFFFFFFF
 
 
-@pytest.mark.parametrize("words", [1, 2, 4, 8, 16])
-@pytest.mark.parametrize(
-    ("stride", "records", "offset", "constant"),
-    [(0, 100, 36, 0), (0, 100, 40, 0), (0, 100, 98, 0), (0, 100, 200, 0), (0, 7, 0, 0),
-     (16, 5, 60, 8), (16, 5, 1000, 8), (0x3FFF, 0xFFFFFFFF, 0xFFFFFFC0, 0), (0, 0, 0, 0)],
+@census("words", [1, 2, 4, 8, 16])
+@census(
+    "stride, records, offset, constant",
+    [
+        (0, 100, 36, 0), (0, 100, 40, 0), (0, 100, 98, 0), (0, 100, 200, 0), (0, 7, 0, 0),
+        (16, 5, 60, 8), (16, 5, 1000, 8), (0x3FFF, 0xFFFFFFFF, 0xFFFFFFC0, 0), (0, 0, 0, 0),
+    ],
 )  # fmt: skip
 def test_scalar_loads_from_buffers(
     words: int, stride: int, records: int, offset: int, constant: int

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import click
 import pytest
+from census import census
 from click.testing import CliRunner
 from page_calls import CALLS, OF_READERS, Shown, own_files
 
@@ -41,6 +42,7 @@ def parsed(call: Shown) -> str:
     """What is wrong with the options and their values; no file is looked for."""
     command: click.Command = main.cli
     words = list(call.words)
+    names = click.Context(main.cli, **main.cli.context_settings)  # -h: click keeps the first
     try:
         while isinstance(command, click.Group) and words and not words[0].startswith("-"):
             if words[0].isupper():  # COMMAND, in a sentence
@@ -50,7 +52,7 @@ def parsed(call: Shown) -> str:
                 return f"{call.line}: no command {words[0]}"
             command, words = found, words[1:]
         if not {"--help", "--version"} & {*words}:
-            command.make_context("simgen", words)
+            command.make_context("simgen", words, parent=names)
     except (click.MissingParameter, click.BadOptionUsage) as error:
         return "" if call.inline else f"{call.line}: {error}"
     except (click.ClickException, SimgenError) as error:
@@ -69,7 +71,7 @@ def test_pages_and_help_texts_show_commands() -> None:
     assert "up.n=1" in loop.words
 
 
-@pytest.mark.parametrize("where", sorted({each.where for each in CALLS}))
+@census("where", sorted({each.where for each in CALLS}))
 def test_options_of_every_command_exist(where: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(click.Path, "convert", lambda self, value, param, ctx: Path(value))
     here = [each for each in CALLS if each.where == where and not each.of_readers]
@@ -85,7 +87,7 @@ def without_targets(words: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(word for at, word in enumerate(words) if at not in over and word not in plain)
 
 
-@pytest.mark.parametrize("page", sorted({each.where for each in CALLS if ".md" in each.where}))
+@census("page", sorted({each.where for each in CALLS if ".md" in each.where}))
 def test_no_build_of_a_page_loses_the_results_of_one_before(page: str) -> None:
     """It would be refused (exit code 4): the commands of a page work one after the other."""
     built: dict[str, tuple[str, ...]] = {}

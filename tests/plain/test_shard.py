@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
+from census import census
 from handmade import build, lowered, lowered_text, small, tree
 
 from simgen.bundle import writing as bundles
@@ -164,8 +165,8 @@ def test_the_loss_of_several_gpus_is_that_of_one_with_a_bound_for_their_sums(sec
     assert np.allclose(whole, shares.expected(layer, back, Pass.BACKWARD, 4)["dx"][0], rtol=1e-15)
 
 
-@pytest.mark.parametrize("gpus", [2, 3, 4, 8])
-@pytest.mark.parametrize("outputs", [1, 2, 5, 16])
+@census("gpus", [2, 3, 4, 8])
+@census("outputs", [1, 2, 5, 16])
 def test_chunks_cover_a_gradient_once_and_start_on_16_bytes(gpus: int, outputs: int) -> None:
     made = split(
         lowered("fc_bwd_weight", ("n", "24"), ("c", "7"), ("num_output", str(outputs))), gpus
@@ -333,7 +334,7 @@ def test_building_again_without_the_folder_keeps_the_results(tmp_path: Path) -> 
 def test_every_stage_of_the_ring_has_another_chunk_on_every_gpu() -> None:
     """What the Go program does with the table, in Python: all GPUs end with the sum of all parts,
     and no launch reads what another of the same stage writes."""
-    for gpus in range(2, sharding.MOST + 1):
+    for gpus in range(2, sharding.MAX_GPUS + 1):
         parts = [{c: {(gpu, c)} for c in range(gpus)} for gpu in range(gpus)]
         sums: list[dict[int, set[tuple[int, int]]]] = [{} for _ in range(gpus)]
         for stage in range(gpus - 1):

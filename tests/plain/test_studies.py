@@ -7,6 +7,7 @@ import io
 from dataclasses import replace
 
 import pytest
+from census import census
 from command_line import fails
 
 from simgen.cli import studying
@@ -50,15 +51,13 @@ def test_figures_show_metrics_that_a_target_can_give(study):
         assert set(shown) <= metrics.METRICS.keys()
         assert shown or figure.draws in OF_PLAN
         for target in ("gem5-se", "mgpusim"):
-            given = explaining.of(study, [target])
+            given = explaining.explanations(study, [target])
             had = [e.name for e in given if e.on[target] != explaining.NOT_THERE]
             assert set(shown) & set(had) or figure.draws in OF_PLAN
 
 
-@pytest.mark.parametrize("reduced", [True, False])
-@pytest.mark.parametrize(
-    "case", [case for study in STUDIES.values() for case in study.cases], ids=lambda c: c.name
-)
+@census("reduced", [True, False])
+@census("case", [case for study in STUDIES.values() for case in study.cases])
 def test_every_case_is_a_workload_of_the_batch_that_is_asked_for(case, reduced):
     scope = replace(SCOPE, reduced=reduced)
     made = [measuring._plan(case, n, scope, measuring.BASE, ()).network for n in (1, 3)]
@@ -244,8 +243,8 @@ def test_a_refused_run_is_named_and_a_clash_ends_the_study(tmp_path, monkeypatch
         assert len(done.failed) == len(measuring.points(run[0], scope))
 
 
-@pytest.mark.parametrize(
-    ("words", "code", "fact"),
+@census(
+    "words, code, fact",
     [
         ("study icpe17 -o out", 2, "icpe18"),
         ("study icpe18 -o out --targets mgpusin", 2, "mgpusim"),
@@ -303,7 +302,9 @@ def test_simulators_are_compared_with_a_gpu_alone(tmp_path, capsys, targets, sai
         }
         for target in (*targets, "host")
     }
-    found = tuple(each for each in correlation.of(points) if correlation.is_of_gpu(each))
+    found = tuple(
+        each for each in correlation.correlations_of(points) if correlation.is_of_gpu(each)
+    )
     made = reporting.Made(tmp_path / "study.html", (), {}, {}, 0, found)
     studying._agreement(made, targets)
     out = capsys.readouterr().out
@@ -323,5 +324,8 @@ def test_simulators_are_compared_with_a_gpu_alone(tmp_path, capsys, targets, sai
 )
 def test_settings_that_are_none_are_refused(axis, words, fact):
     with pytest.raises(UsageError, match=fact):
-        operating_points.read(axis, words, ["host", "mgpusim"])
-    assert operating_points.read(operating_points.UNITS, ["16", "4"], ["mgpusim"]) == ("4", "16")
+        operating_points.parse_settings(axis, words, ["host", "mgpusim"])
+    assert operating_points.parse_settings(operating_points.UNITS, ["16", "4"], ["mgpusim"]) == (
+        "4",
+        "16",
+    )

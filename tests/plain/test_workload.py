@@ -6,6 +6,7 @@ import re
 
 import numpy as np
 import pytest
+from census import census
 from handmade import BOTH, lowered, lowered_text, small
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -245,7 +246,9 @@ def test_pass_sgd_updates_each_parameter_from_its_gradient():
 
 def test_the_learning_rate_is_that_of_all_updates():
     net = network.resolve(config.parse(f"[BatchNorm]\nname=n\n{X}", "net.dnnmark"))
-    planned = lowering.lower(net, "net", (*BOTH, Pass.UPDATE), 0, descent=descent.read("sgd", 0.25))
+    planned = lowering.lower(
+        net, "net", (*BOTH, Pass.UPDATE), 0, descent=descent.parse_descent("sgd", 0.25)
+    )
     assert [planned.node(f"n_{port}_sgd").parameters for port in "wb"] == [(("rate", "0.25"),)] * 2
     rng = np.random.default_rng(1)
     tensors = {b.name: rng.standard_normal(b.spec.shape) for b in planned.inputs}
@@ -282,7 +285,7 @@ def test_workspaces_are_in_memory_but_no_results():
 # ------------------------------------------------------------------ kernels and launches
 
 
-@pytest.mark.parametrize("name", problem.built_in())
+@census("name", problem.built_in())
 def test_every_argument_is_a_buffer_and_every_kernel_is_launched(name):
     planned = lowered(name)
     known = {buffer.name for buffer in planned.buffers}
@@ -347,7 +350,7 @@ def check_memory(planned: Workload) -> None:
     assert len({buffer.name for buffer in planned.buffers}) == len(planned.buffers)
 
 
-@pytest.mark.parametrize("name", problem.built_in())
+@census("name", problem.built_in())
 def test_built_in_workloads_are_well_laid_out(name):
     check_memory(lowered(name))
 

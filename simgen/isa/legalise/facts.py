@@ -25,6 +25,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING
 
+from simgen.ask.checks import SimulatorChoice
 from simgen.errors import DamagedError, UsageError, did_you_mean
 from simgen.ground import resources
 from simgen.ground.storage import schema
@@ -37,9 +38,9 @@ if TYPE_CHECKING:
     from simgen.isa.legalise.simulators import Model
 
 FOLDER = "lint"
-GEM5 = "gem5"  # whose sources they are
+GEM5 = "gem5"  # name of the simulator whose sources they are
 MGPUSIM = "mgpusim"
-MAX_NBYTES = 2**24  # of a file
+MAX_NBYTES = 2**24  # size limit of a file
 
 
 @dataclass(frozen=True)
@@ -69,7 +70,7 @@ class Tables:
 
 
 def versions(simulator: str) -> list[str]:
-    """Those whose sources were read, oldest first."""
+    """Versions whose sources were read, oldest first."""
     made = {path.stem.partition("-")[2] for path in _folder().glob(f"{simulator}-*.json")}
     return sorted(made, key=lambda each: [int(part) for part in each.split(".") if part.isdigit()])
 
@@ -84,7 +85,7 @@ def named(spec: str) -> tuple[str, str]:
     simulator, _, version = spec.partition("@")
     if simulator not in simulators.simulators():
         cure = did_you_mean(simulator, simulators.simulators())
-        raise UsageError(f"--simulator {spec}: no such simulator; {cure}")
+        raise UsageError(f"{SimulatorChoice.simulator} {spec}: no such simulator; {cure}")
     known = versions(simulator) or list(simulators.versions(simulator))
     version = version or known[-1]
     short = ".".join(version.removeprefix("v").split(".")[: 3 if simulator == "mgpusim" else 2])
@@ -92,10 +93,11 @@ def named(spec: str) -> tuple[str, str]:
         return simulator, short
     if version in simulators.versions(simulator):
         raise UsageError(
-            f"--simulator {spec}: what this version lacks is not known: nobody has read its "
-            f"sources; take {simulator}@{known[-1]}"
+            f"{SimulatorChoice.simulator} {spec}: what this version lacks is not known: nobody has "
+            f"read its sources; take {simulator}@{known[-1]}"
         )
-    raise UsageError(f"--simulator {spec}: no such version; {did_you_mean(version, known)}")
+    fact = f"{SimulatorChoice.simulator} {spec}: no such version"
+    raise UsageError(f"{fact}; {did_you_mean(version, known)}")
 
 
 @cache

@@ -18,6 +18,8 @@ from collections import Counter
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from simgen.ask.build import Destination
+
 # Importing them registers the rules:
 from simgen.isa.legalise import (
     bits,
@@ -136,7 +138,7 @@ def _kernel(
     return added + len(first)
 
 
-def changes(text: str, model: Model) -> dict[int, str]:
+def planned_rewrites(text: str, model: Model) -> dict[int, str]:
     """What a rewriting would do: by the index of an instruction's line, why it has no replacement,
     or nothing where it has one. Instructions that would stay are not there.
     """
@@ -169,7 +171,7 @@ class _Table:
 
     def replace_one(self, site: Site) -> None:
         """Put what stands for the site's instruction into `site.out`."""
-        form = roles.of(site.item, site.arch)
+        form = roles.roles_of(site.item, site.arch)
         if form is None:
             if roles.forms(site.item.mnemonic, site.arch):
                 count = len(site.item.operands)
@@ -221,7 +223,7 @@ class _Table:
             return site.refusal(
                 f"it calls {symbol}, or reads it, and {TITLE} loads the code of a kernel alone",
                 "inline functions (__forceinline__, no recursion), pass constants as a tensor, or "
-                "build with --target gem5-se",
+                f"build with {Destination.targets} gem5-se",
             )
         cure = next((c for prefix, c in _CURES if name.startswith(prefix)), "")
         return site.refusal(

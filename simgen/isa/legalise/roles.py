@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from typing import TYPE_CHECKING
 
 from simgen.isa.legalise.assembly import registers, source_modifiers
@@ -265,7 +265,7 @@ def forms(mnemonic: str, arch: str) -> tuple[Roles, ...]:
     return table(arch).get(base(mnemonic), ())
 
 
-def of(item: Instruction, arch: str) -> Roles | None:
+def roles_of(item: Instruction, arch: str) -> Roles | None:
     """The roles of an instruction's operands; None if it, or one with so many, is not known."""
     count = len(item.operands)
     for roles in forms(item.mnemonic, arch):
@@ -282,9 +282,10 @@ def pairs(item: Instruction, roles: Roles) -> list[tuple[str, Operand]]:
     return list(zip(item.operands, given))
 
 
+@lru_cache(maxsize=1 << 15)
 def effect(item: Instruction, arch: str) -> Effect | None:
     """What an instruction reads and writes: registers by name, "scc". None if not known."""
-    roles = of(item, arch)
+    roles = roles_of(item, arch)
     if roles is None:
         return None
     reads, writes = set(roles.reads), set(roles.writes)
@@ -297,6 +298,7 @@ def effect(item: Instruction, arch: str) -> Effect | None:
     return Effect(frozenset(reads), frozenset(writes))
 
 
+@lru_cache(maxsize=1 << 12)
 def named_registers(operand: str) -> tuple[str, ...]:
     """The 32-bit registers of an operand under its modifiers, scc among them."""
     body = source_modifiers(operand)[2]

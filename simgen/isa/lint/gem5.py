@@ -51,7 +51,7 @@ _ALIGN = (
 _EXEC, _MINUS_ONE = 126, 193  # as operands are numbered
 
 _VGPRS = 256  # the first of them, as sources are numbered
-_ROW_HALF_MIRROR = 0x141  # of DPP's controls
+_ROW_HALF_MIRROR = 0x141  # one of DPP's controls
 _SDWA_SCALAR = 1 << 23  # in the extra word of gfx9's SDWA: the first source is a scalar register
 
 
@@ -74,7 +74,7 @@ class Gem5:
         idle: dict[int, str] = {}
         for rewriting, memory, reason in _IDLE:
             if rewriting in self.rewritings:
-                steps = (_step(*each) for each in named)
+                steps = (_mask_step(*each) for each in named)
                 idle.update(dict.fromkeys(unguarded(steps, memory), reason))
         for (item, word), following in zip(named, [*items[1:], None], strict=True):
             if found := self._one(item, following, word):
@@ -154,7 +154,7 @@ def _corrected(item: Decoded, following: Decoded | None, arch: str) -> bool:
     return bool(chooses and following and item.bits(0, 7) == following.bits(0, 7))
 
 
-def _step(item: Decoded, word: str) -> MaskStep:
+def _mask_step(item: Decoded, word: str) -> MaskStep:
     scalar = item.format in ("SOP1", "SOP2")
     result = "exec" if scalar and item.bits(16, 22) in (_EXEC, _EXEC + 1) else ""
     source = "-1" if scalar and item.bits(0, 7) == _MINUS_ONE else ""

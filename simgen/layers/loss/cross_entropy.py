@@ -12,11 +12,11 @@ labels  the right class of each row, int32, the shape of x without that axis, an
         of 1 behind it: (N,) of (N, C) and of (N, C, 1, 1), (N, L) of (N, C, L)
 y       the loss of the batch: the mean of the losses of all rows whose labels count
 
-Labels come from the data file: at random, or a user's own. dy is 1, times the loss scale, where no
-other layer reads y. The first launch is that of softmax with algo "log", without its result.
+Labels come from the data file, random or a user's own. dy is 1, times the loss scale, if no other
+layer reads y. The first launch is that of softmax with algo "log", without its result.
 
-Source: torch.nn.CrossEntropyLoss; SoftmaxWithLoss of Caffe. Without any label that counts, the loss
-of PyTorch is NaN, and this one 0.
+Source: torch.nn.CrossEntropyLoss; SoftmaxWithLoss of Caffe. If no label counts, PyTorch's loss is
+NaN, and this one 0.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from simgen.layers.loss import mean
 from simgen.layers.loss.mean import ONE, Loss
 from simgen.layers.reduction import BLOCK, FINALS
 from simgen.layers.softmax import Softmax, SoftmaxAlgo
-from simgen.layers.written import Places, Writes, cut, dense, writes
+from simgen.layers.written import Places, Writes, cut_by, dense, writes
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 else:
     from simgen.ground import arrays as np
 
-KEPT = ("peak", "log_sum")  # of each row, for the backward pass
+KEPT = ("peak", "log_sum")  # values per row that the backward pass needs
 
 
 @dataclass(frozen=True)
@@ -63,9 +63,9 @@ class CrossEntropy(Loss):
     agreed: ClassVar[tuple[str, ...]] = ("y", "share")
     contract: ClassVar[Contract] = Contract(rounds=True)
 
-    axis: int = key("axis", default=1, text="of the classes: 1, or another; -1 is the last")
+    axis: int = key("axis", default=1, text="axis of the classes: 1, or another; -1 is the last")
     ignore_index: int = key(
-        "ignore_index", default=-100, text="label of rows that do not count, as of padding"
+        "ignore_index", default=-100, text="label of rows that do not count, such as padding"
     )
 
     @property
@@ -77,7 +77,7 @@ class CrossEntropy(Loss):
         """(outer, classes, inner) of an (N, C, ...) shape."""
         if len(shape) < 2:
             raise ValueError(f"[{self.section}] takes scores (N, C, ...); give x two axes or more")
-        axes.behind_batch("axis", self.axis, shape)  # whose key has another name in a softmax
+        axes.behind_batch("axis", self.axis, shape)  # the key has another name in a softmax
         return self.rows.view(shape)
 
     def labels(self, shape: tuple[int, ...]) -> tuple[int, ...]:
@@ -257,7 +257,8 @@ class CrossEntropy(Loss):
 
     def _sums(self, x: Array) -> tuple[Array, Array]:
         """Maximum of each row, and the logarithm of the sum of its exponentials by that."""
-        peak = np.fmax.reduce(x, axis=1, initial=-np.inf)  # of a NaN and a number: the number
+        # fmax of a NaN and a number is the number
+        peak = np.fmax.reduce(x, axis=1, initial=-np.inf)
         return peak, np.log(np.exp(x - peak[:, None]).sum(axis=1))
 
     def _flat(self, tensors: Tensors, direction: Pass) -> dict[str, Array]:
@@ -286,7 +287,7 @@ class CrossEntropy(Loss):
 @writes("cross_entropy")
 def _forward(c: Values, block: int) -> list[Writes]:
     groups = Places(ceil(c["rows"] / block))
-    sums = [Writes(at, cut(groups), items=block) for at in (-1, -2)]
+    sums = [Writes(at, cut_by(groups), items=block) for at in (-1, -2)]
     return [dense(-3, c["rows"], 1, block), *sums]
 
 

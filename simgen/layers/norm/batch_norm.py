@@ -12,10 +12,10 @@
     batchnorm_mode "per_activation"  sums over N:        M = N,      w, b, mean, ... (1, C, H, W)
     batchnorm_mode "spatial"         sums over N, H, W:  M = N H W,  w, b, mean, ... (1, C, 1, 1)
 
-With save_intermediates, forward leaves mean and r for backward, which otherwise computes them
-again. With batchnorm_statistics "running", as in inference and where a network is trained further
-with its statistics frozen, mean and var are running_mean and running_var, which are constants: dx
-is w * r * dy. With M = 1, the variance is 0, the unbiased one too.
+With save_intermediates, forward stores mean and r for backward, which otherwise computes them
+again. With batchnorm_statistics "running", mean and var are the constants running_mean and
+running_var, and dx is w * r * dy. This is used in inference, and to train a network with frozen
+statistics. With M = 1, the variance is 0, and so is the unbiased one.
 
 x, y, dx and dy have the type of the input. w, b, their gradients and all statistics are float32,
 and so are the sums.
@@ -54,12 +54,12 @@ if TYPE_CHECKING:
 else:
     from simgen.ground import arrays as np
 
-# Of the data file's x. Where statistics are of the batch, variances are small: epsilon shows.
+# The data file's x. With statistics from the batch, variances are small, so that epsilon shows.
 X_MEAN, X_STD = 1 / 32, 1 / 8
 # Where they are given, networks depend on their size, so that those of few features are small. The
 # weights of these make up for it and more, for an activation that follows to be saturated.
 GIVEN_MEAN, GIVEN_STD = 0.5, 2.0
-FEW = 32  # one feature in so many
+SMALL_EVERY = 32  # one feature in so many
 SMALL_VAR, SMALL_W = 2.0**-12, 2.0**-3
 AT_ONCE = 2**22  # elements of a tensor that the reference takes at a time
 
@@ -103,10 +103,10 @@ class BatchNorm(Layer):
     mode: BatchNormMode = key(
         "batchnorm_mode",
         default=BatchNormMode.PER_ACTIVATION,
-        text="statistics of each activation, or of each channel over all pixels",
+        text="statistics per activation, or per channel over all pixels",
     )
     save_intermediates: bool = key(
-        "save_intermediates", default=True, text="forward leaves mean and r for backward"
+        "save_intermediates", default=True, text="forward stores mean and r for backward"
     )
     exp_avg_factor: float = key(
         "exp_avg_factor",
@@ -118,12 +118,12 @@ class BatchNorm(Layer):
     # Down to where r^3 of a constant channel, in the backward pass, is far from float32's largest.
     # DNNMark and cuDNN before 9 take 1e-5 at least (BN_MIN_EPSILON).
     epsilon: float = key(
-        "epsilon", default=1e-5, least=1e-12, most=1e6, text="added to the variance"
+        "epsilon", default=1e-5, least=1e-12, most=1e6, text="constant added to the variance"
     )
     statistics: Statistics = key(
         "batchnorm_statistics",
         default=Statistics.BATCH,
-        text="of the batch, or the running ones, as in inference",
+        text="statistics of the batch (training), or running statistics (inference)",
     )
 
     @property
@@ -137,11 +137,11 @@ class BatchNorm(Layer):
 
     @property
     def data_parallel(self) -> bool:  # type: ignore[override]  # of the class in other layers
-        """With given statistics, samples do not depend on each other."""
+        """True with given statistics: samples do not depend on each other."""
         return self.frozen
 
     def parameter(self, x: TensorSpec) -> TensorSpec:
-        """Of w, b, and of each statistic."""
+        """Spec of w, of b, and of each statistic."""
         _, c, h, w = x.shape
         shape = (1, c, 1, 1) if self.mode is BatchNormMode.SPATIAL else (1, c, h, w)
         return TensorSpec(shape)
@@ -175,7 +175,7 @@ class BatchNorm(Layer):
             return OpCount(5 * x.size + 3 * one.size, one.size, read, written)
         if direction is Pass.FORWARD:
             saved = 2 if self.save_intermediates else 0
-            # With a factor of one, the old running statistics do not matter.
+            # If the factor is 1, the old running statistics do not matter.
             history = 2 if self.factor < 1 else 0
             flops = 6 * x.size + 11 * one.size
             read = x.nbytes + (2 + history) * one.nbytes
@@ -213,7 +213,7 @@ class BatchNorm(Layer):
             return ()
         view = self.view(inputs[0].shape)
         tiling = view.tiling()
-        held = min(tiling.tile, view.elements)  # of 7 x 7, some work-items have none
+        held = min(tiling.tile, view.elements)  # with images of 7 x 7, some work-items hold none
         what = f"a group has {held} of {view.elements} elements of a feature"
         return (Choice("chunks of a feature", str(tiling.chunks), what),)
 
@@ -338,7 +338,7 @@ class BatchNorm(Layer):
             return found
         if self.save_intermediates:
             found |= {"saved_mean": mean_error, "saved_invstd": r_error}
-        # Where the old statistics do not count, any stand for them.
+        # If the old statistics do not count, any values serve as them.
         keep = 1 - self.factor
         old = [tensors[f"running_{name}"] if keep else new for name, new in
                (("mean", mean), ("var", var))]  # fmt: skip
@@ -354,7 +354,7 @@ def _fills(elements: int, frozen: bool) -> dict[str, Fill]:
     normal = Distribution.NORMAL
     mean, std = (GIVEN_MEAN, GIVEN_STD) if frozen else (X_MEAN, X_STD)
     var, invstd = std**2, 1 / std
-    relative = 1 / sqrt(2 * elements)  # of a standard deviation
+    relative = 1 / sqrt(2 * elements)  # relative error of a standard deviation
     found = {
         "x": Fill(normal, mean, std),
         "dy": Fill(normal, 0.0, 1.0),
@@ -366,6 +366,6 @@ def _fills(elements: int, frozen: bool) -> dict[str, Fill]:
         "saved_invstd": Fill(normal, invstd, invstd * relative, low=invstd / 4),
     }
     if frozen:
-        found["running_var"] = replace(found["running_var"], every=FEW, times=SMALL_VAR)
-        found["w"] = replace(found["w"], every=FEW, times=SMALL_W)
+        found["running_var"] = replace(found["running_var"], every=SMALL_EVERY, times=SMALL_VAR)
+        found["w"] = replace(found["w"], every=SMALL_EVERY, times=SMALL_W)
     return found

@@ -7,23 +7,23 @@
     x, dx  (N, C, H, W)     y, dy  (N, C, P, Q)     P = ceil((H + 2 a - R) / u) + 1, Q likewise
     R, S   kernel_size      a, b   pad              u, v   stride         (height, width each)
 
-Of equal maxima the first in row-major order gets the gradient. Padding is never a maximum. In
-the mean it counts as zeros with "avg_include_padding", which divides by R S; "avg_exclude_padding"
-divides by the number of elements inside the image, and so does "avg". The result of a window
-that holds a NaN is not defined.
+Of equal maxima, the first in row-major order gets the gradient. Padding is never a maximum. In the
+mean, "avg_include_padding" counts padding as zeros and divides by R S. "avg_exclude_padding" and
+"avg" divide by the number of elements inside the image. The result of a window that holds a NaN is
+not defined.
 
 The division by the stride is rounded up, as in DNNMark and Caffe, but no window begins beyond the
-image. What windows then hold beyond the padding is left out of means. With round_mode "floor" it is
-rounded down, as in cuDNN, MIOpen and, unless told otherwise, PyTorch. With pad_behind, the padding
-below and on the right is other than above and on the left, as ONNX has it: H + 2 a is H + a + a'.
+image. Means exclude what windows hold beyond the padding. With round_mode "floor", the division is
+rounded down, as in cuDNN, MIOpen and, by default, PyTorch. With pad_behind, the padding below and
+on the right differs from that above and on the left, as in ONNX: H + 2 a becomes H + a + a'.
 
 All tensors have the type of the input; sums and means are float32, and places of maxima 32-bit
-integers. Narrow elements are stored by fours: of rows that are no multiple of four, work-items have
-one element each and exchange them. Where so many of them share a window that a work-group has fewer
-than four, y is float32, and a launch converts it.
+integers. Narrow elements are stored by fours: if rows are no multiple of four, work-items have one
+element each and exchange them. If so many work-items share a window that a work-group has fewer
+than four windows, y is float32, and a launch converts it.
 
-Of i8, y has the scale of x and its `zero_point`, which padding counts as; means are rounded to the
-nearest whole number, of two to the even one, whatever the machine's reciprocals are.
+For i8, y has the scale of x and its `zero_point`, which is the value of padding. Means are rounded
+to the nearest whole number, ties to even, on every machine.
 
 Source: cudnnPoolingForward and cudnnPoolingBackward; "avg" is miopenPoolingAverage of MIOpen. The
 extents are those of DNNMark's pool_layer.h and of Caffe's and PyTorch's ceil mode; with "floor",
@@ -39,7 +39,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from simgen.ground.ir import Distribution, DType, Fill, Kernel, Launch, OpCount, Pass, TensorSpec
 from simgen.ground.numerics import exactness, ranged
-from simgen.ground.numerics.powers import power_of_two
+from simgen.ground.numerics.powers import next_power_of_two
 from simgen.ground.numerics.rounding import RCP, SECOND_ORDER, TINY, U, float32
 from simgen.ground.numerics.spread import Spread, repeats, stages
 from simgen.layers import elementwise
@@ -62,11 +62,12 @@ else:
     from simgen.ground import arrays as np
 
 BLOCK = 256  # work-items
-LEVELS = 32  # of x on either side of 0, so that many windows have more than one maximum
+LEVELS = 32  # values of x on either side of 0: few, so that many windows have more than one maximum
 UNROLLED = 64  # elements of a window up to which one work-item reads it, without a loop
-ROW = 24  # and of a row of it: the tests of more need too many scalar registers
-FEW = 16  # elements up to which a row, or a window that is the whole image, counts as small
-MOST = 8  # elements of a row that a work-item makes
+ROW = 24  # elements of a row, at most: the tests of more need too many scalar registers
+# elements up to which a row, or a window that is the whole image, counts as small
+SMALL_WINDOW = 16
+MAX_ROW_ELEMENTS = 8  # elements of a row that a work-item makes
 MOST_WHOLE = 2**24 // 255  # 8-bit integers whose sum float32 has
 EACH = 8  # elements of a shared window for each work-item, while a work-group has enough of them
 
@@ -107,7 +108,7 @@ class Pooling(Layer):
     mode: PoolingMode = key(
         "pool_mode",
         default=PoolingMode.MAX,
-        text="the largest element of a window, or its mean, with the padding or without",
+        text="maximum of a window, or its mean with or without the padding",
     )
     kernel_h: int = key(
         "kernel_size", "kernel_size_h", default=3, least=1, text="height of a window"
@@ -130,12 +131,12 @@ class Pooling(Layer):
         "pad_behind_w", default=-1, least=-1, text="columns on its right side; -1: as on the left"
     )
     rounding: Rounding = key(
-        "round_mode", default=Rounding.CEIL, text="how the number of windows is rounded"
+        "round_mode", default=Rounding.CEIL, text="rounding of the number of windows"
     )  # Caffe's name
     zero_point: int = zero_key("")
 
     def axes(self, shape: tuple[int, ...]) -> tuple[PooledAxis, PooledAxis]:
-        """Where windows lie along the height and the width of an (N, C, H, W) shape.
+        """Windows along the height and the width of an (N, C, H, W) shape.
 
         Raises:
             ValueError: there is no window, or one without any element.
@@ -191,7 +192,8 @@ class Pooling(Layer):
         leaves where the maximum of each window is, as r S + s."""
         (x,) = inputs
         y, normal = self.output(inputs), Fill.usual(x.dtype)
-        levels = float(min(LEVELS, 2 ** (x.dtype.mantissa + 1)))  # that the type has
+        # levels that the type can represent
+        levels = float(min(LEVELS, 2 ** (x.dtype.mantissa + 1)))
         leveled = self.mode is PoolingMode.MAX and x.dtype.is_float
         source = Fill(Distribution.WHOLE, levels, 1.0) if leveled else normal
         if direction is Pass.FORWARD:
@@ -274,7 +276,7 @@ class Pooling(Layer):
 
     @property
     def _small(self) -> bool:
-        return self.kernel_h * self.kernel_w <= FEW
+        return self.kernel_h * self.kernel_w <= SMALL_WINDOW
 
     def _searched(self, shape: tuple[int, ...]) -> tuple[int, int]:
         """Elements of dx that a work-item makes at a time, and windows that it searches."""
@@ -283,7 +285,7 @@ class Pooling(Layer):
         results = 4 // gcd(self.stride_w, 4) if load == 4 else 1
         # Neighbours share windows. Where rows begin anywhere, they are stored one by one.
         vector = 4 if 4 % self.stride_w == 0 else self.stride_w
-        if self.kernel_w > FEW or vector > MOST:
+        if self.kernel_w > SMALL_WINDOW or vector > MAX_ROW_ELEMENTS:
             vector = 1
         return vector, results
 
@@ -307,7 +309,7 @@ class Pooling(Layer):
     def _vector(self, w: int) -> int:
         """Elements of a row of dx that a work-item makes."""
         # Four neighbours are in the same place of their windows in each work-item.
-        return 4 if w % 4 == 0 and 4 % self.stride_w == 0 and self.kernel_w <= FEW else 1
+        return 4 if w % 4 == 0 and 4 % self.stride_w == 0 and self.kernel_w <= SMALL_WINDOW else 1
 
     def _gathering(self, x: TensorSpec) -> tuple[Kernel, int]:
         """The kernel from dy to dx, of "max" with the places of the maxima; its grid."""
@@ -358,13 +360,15 @@ class Pooling(Layer):
         averaged, whose elements lie side by side."""
         window = self.kernel_h * self.kernel_w
         whole = shape[2:] == (self.kernel_h, self.kernel_w) and self.pad_h == self.pad_w == 0
-        if window <= (FEW if whole else UNROLLED) and self.kernel_w <= ROW:
+        if window <= (SMALL_WINDOW if whole else UNROLLED) and self.kernel_w <= ROW:
             return 1
-        most = BLOCK // elementwise.VECTOR if self._whole else BLOCK  # integers are stored by fours
-        return int(min(most, power_of_two(ceil(window / EACH))))
+        most = (
+            BLOCK // elementwise.VECTOR if self._is_integer else BLOCK
+        )  # integers are stored by fours
+        return int(min(most, next_power_of_two(ceil(window / EACH))))
 
     @property
-    def _whole(self) -> bool:
+    def _is_integer(self) -> bool:
         """Whether all are integers."""
         return bool(self.types) and not self.types[0].is_float
 
@@ -373,7 +377,7 @@ class Pooling(Layer):
             x = tensors["x"]
             if self.mode is PoolingMode.MAX:
                 return {"y": self._largest(x)[0]}
-            if self._whole:
+            if self._is_integer:
                 return {"y": np.rint(self._mean(x - self.zero_point)) + self.zero_point}
             return {"y": self._mean(x)}
         return {"dx": self._gradient(tensors, tensors["dy"])}
@@ -381,7 +385,7 @@ class Pooling(Layer):
     def as_computed(self, tensors: Tensors, direction: Pass) -> Tensors:
         """A mean whose sum may overflow is anything."""
         made = self.reference(tensors, direction)
-        if self.mode is PoolingMode.MAX or self._whole:
+        if self.mode is PoolingMode.MAX or self._is_integer:
             return made
         if direction is Pass.FORWARD:
             sums = {"y": self._windows(np.abs(tensors["x"]))}
@@ -402,7 +406,7 @@ class Pooling(Layer):
         # Each element of the sum is rounded by the additions after it, by the product with the
         # reciprocal of the number of elements, and by that: 1 / float(n), or fast_rcp(float(n)).
         shape = tensors["x" if direction is Pass.FORWARD else "dx"].shape
-        if self._whole:
+        if self._is_integer:
             return {"y": np.zeros_like(self._mean(tensors["x"]))}
         reciprocal = 2 * U if self._even(shape) else U + RCP
         if direction is Pass.FORWARD:
@@ -413,7 +417,7 @@ class Pooling(Layer):
         return {"dx": bound * SECOND_ORDER + TINY}
 
     def spread(self, tensors: Tensors, direction: Pass, tolerance: Tensors) -> Mapping[str, Spread]:
-        if self._whole or self.mode is PoolingMode.MAX or direction is Pass.BACKWARD:
+        if self._is_integer or self.mode is PoolingMode.MAX or direction is Pass.BACKWARD:
             # Few roundings, or none.
             return super().spread(tensors, direction, tolerance)
         x = tensors["x"]
@@ -430,14 +434,16 @@ class Pooling(Layer):
         window = self.kernel_h * self.kernel_w
         if self.mode is PoolingMode.MAX and direction is Pass.FORWARD:
             return Sums()
-        halves = window == power_of_two(window) and self._even(inputs[0].shape)
+        halves = window == next_power_of_two(window) and self._even(inputs[0].shape)
         return Sums(window, whole=self.mode is PoolingMode.MAX or halves)
 
     def exact(self, tensors: Tensors, direction: Pass) -> Tensors:
-        """Of a mean, its sum; then one product with 1 / float(R S), if all windows have that."""
+        """Exact results. A mean is a sum, then one product with 1 / float(R S), if all windows are
+        full.
+        """
         forward, largest = direction is Pass.FORWARD, self.mode is PoolingMode.MAX
         source, shape = tensors["x" if forward else "dy"], tensors["x" if forward else "dx"].shape
-        if self._whole or (forward and largest) or not (largest or self._even(shape)):
+        if self._is_integer or (forward and largest) or not (largest or self._even(shape)):
             return {}
         grain = exactness.grain(source)
         if not grain:

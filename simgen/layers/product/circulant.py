@@ -7,10 +7,10 @@
     x, dx  (N, C, H, W) seen as (N, Q k), k = block_size     w, dw  (P, Q, k)
     y, dy  (N, P k, 1, 1)                                     P k = num_output
 
-Real Fourier transforms make products of them, at k / 2 + 1 frequencies each: a matrix product in
-real numbers, where a row is the real parts of a row of blocks and then the imaginary ones, and w
-lies as ((re, -im), (im, re)). So there are a transform of each factor, a batch of matrix products
-(simgen/layers/product/matrix_product.py) and a transform back.
+Real Fourier transforms turn the convolutions into products at k / 2 + 1 frequencies. Each is a
+matrix product in real numbers: a row has the real parts of a row of blocks and then the imaginary
+ones, and w is stored as ((re, -im), (im, re)). The kernels are a transform of each factor, a batch
+of matrix products (simgen/layers/product/matrix_product.py) and a transform back.
 
 Source: Ding et al., "CirCNN: Accelerating and Compressing Deep Neural Networks Using
 Block-Circulant Weight Matrices", 2017, section 3; DNNMark's BCMFullyConnectedLayer (branch
@@ -33,7 +33,7 @@ from simgen.layers.base import Choice, Layer, Lowering, Port, key
 from simgen.layers.contract import Contract
 from simgen.layers.product.matrix_product import FACTORS, Product
 from simgen.layers.product.tile import SPLITS
-from simgen.layers.written import Places, Writes, cut, writes
+from simgen.layers.written import Places, Writes, cut_by, writes
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -47,7 +47,7 @@ else:
     from simgen.ground import arrays as np
 
 BLOCK = 64  # work-items, each with a block in its registers
-SIZES = (2, 4, 8, 16, 32, 64)  # of blocks
+SIZES = (2, 4, 8, 16, 32, 64)  # sizes of blocks
 STEP_ERROR = 5  # times U of the 2-norm, that one of log2(k) steps of a transform loses
 
 
@@ -79,9 +79,7 @@ class BlockCirculant(Layer):
         "num_output": "8192",
     }
 
-    num_output: int = key(
-        "num_output", default=4096, least=1, text="number of outputs of each image"
-    )
+    num_output: int = key("num_output", default=4096, least=1, text="number of outputs per image")
     block_size: int = key(
         "block_size", default=32, least=2, text="rows and columns of a circulant block"
     )
@@ -89,7 +87,7 @@ class BlockCirculant(Layer):
         "optimization",
         default=Optimization.NO,
         hint=True,
-        text="which kernels DNNMark has; here they are those of KF in any case",
+        text="DNNMark's choice of kernels; simgen always uses those of KF",
     )
 
     @property
@@ -214,7 +212,7 @@ class BlockCirculant(Layer):
         return self.product(x.shape, direction).choices
 
     def reference(self, tensors: Tensors, direction: Pass) -> Tensors:
-        """By the whole matrix, and no transform."""
+        """The product with the whole matrix, without a transform."""
         if direction is Pass.BACKWARD_WEIGHT:
             dy, x = self._rows(tensors["dy"]), self._rows(tensors["x"])
             whole = (dy.T @ x).reshape(-1, self.block_size, x.shape[1] // self.block_size,
@@ -239,7 +237,8 @@ class BlockCirculant(Layer):
         return found
 
     def tolerance(self, tensors: Tensors, direction: Pass) -> Tensors:
-        """By norms of blocks, of which a product of spectra has those of its factors.
+        """Error bounds by norms of blocks: a product of spectra has the product of its factors'
+        norms.
 
         A step of a transform multiplies one of two numbers by a root of one (its parts are rounded,
         and so are those of the product: 2 sqrt(2) + 1 roundings of its magnitude at most) and adds:
@@ -269,7 +268,7 @@ class BlockCirculant(Layer):
 
     @property
     def _steps(self) -> int:
-        """Of a transform."""
+        """Steps of a transform."""
         return self.block_size.bit_length() - 1
 
     def _terms(self, tensors: Tensors, direction: Pass) -> int:
@@ -303,8 +302,10 @@ class BlockCirculant(Layer):
 def _written(c: Values, block: int) -> list[Writes]:
     down, across, size = c["down"], c["across"], c["size"]
     if c["step"] in ("results", "gradient"):
-        return [Writes(-1, cut(Places(down * across, size), group=block), inside=(Places(size),))]
-    blocks = cut(Places(down, 2 * across), Places(across), group=block)
+        return [
+            Writes(-1, cut_by(Places(down * across, size), group=block), inside=(Places(size),))
+        ]
+    blocks = cut_by(Places(down, 2 * across), Places(across), group=block)
     halves = 2 if c["step"] == "filters" else 1
     matrix = 2 * halves * down * across
     lower = (Places(2, 2 * down * across),) if halves == 2 else ()

@@ -11,13 +11,13 @@
 With side=s above 1, a is stored in blocks of s x s (block compressed rows, BSR): `values` is
 (z, s, s), `columns` and `rows` are those of a matrix of m / s rows and k / s columns of blocks.
 
-The data file's a has elements in random places, so that its rows have different lengths
+By default, a has elements in random places, so its rows have different lengths
 (simgen/tensors/sparse_pattern.py); z is the share 1 - sparsity of m k, rounded once. A user's own
-matrix (`--values`) has any number of elements, which `nonzeros` says.
+matrix (`--values`) has `nonzeros` elements.
 
-Where b has many columns, each work-item has some of one row of y, and goes through that row of a:
-so neighbours read neighbouring elements of b. Where it has few, the work-items of a row share its
-sums. There are no atomics: each sum has one order.
+If b has many columns, each work-item makes a part of one row of y and processes that row of a, so
+neighbours read neighbouring elements of b. If it has few, the work-items of a row share its sums.
+There are no atomics: each sum has one order.
 
 Source: SpMM of cuSPARSE, and DeepBench's sparse products (S. Narang, G. Diamos, "DeepBench", 2017).
 """
@@ -32,7 +32,7 @@ from simgen.ground.ir import Distribution, Fill, Kernel, Launch, Pass, TensorSpe
 from simgen.layers.base import Lowering, Port, Sums, key
 from simgen.layers.product.elements import constant, name_of
 from simgen.layers.sparse.rows import LARGEST, Compressed, RowPlan, SparseProduct
-from simgen.layers.written import Places, Writes, cut, writes
+from simgen.layers.written import Places, Writes, cut_by, writes
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -48,13 +48,15 @@ if TYPE_CHECKING:
 else:
     from simgen.ground import arrays as np
 
-FEW = 8  # columns of b, at most, for work-items that share sums: each needs a float of LDS for each
-MOST_SIDE = 16  # of a block: a work-item has a sum for each of its rows, times 4 columns
+# columns of b, at most, for work-items that share sums: each needs a float of LDS for each
+MAX_SHARED_COLUMNS = 8
+# maximum side of a block: a work-item has a sum for each of its rows, times 4 columns
+MOST_SIDE = 16
 A = ("values", "columns", "rows")  # ports
 
 
 def _planned(m: int, n: int, k: int, nonzeros: int, side: int) -> RowPlan:
-    return RowPlan(m, n, k, nonzeros, side, shared=n <= FEW and side == 1)
+    return RowPlan(m, n, k, nonzeros, side, shared=n <= MAX_SHARED_COLUMNS and side == 1)
 
 
 @dataclass(frozen=True)
@@ -74,11 +76,9 @@ class SparseGemm(SparseProduct):
     side: int = key(
         "side", default=1, least=1, most=MOST_SIDE, text="rows and columns of a stored block"
     )
-    sparsity: float = key(
-        "sparsity", default=0.9, least=0.0, most=1.0, text="share of the elements of a that are 0"
-    )
+    sparsity: float = key("sparsity", default=0.9, least=0.0, most=1.0, text="share of zeros in a")
     nonzeros: int = key(
-        "nonzeros", default=0, least=0, text="elements of a that are stored; 0: as sparsity says"
+        "nonzeros", default=0, least=0, text="number of stored elements of a; 0: as sparsity says"
     )
     type: DType = key("type", default=DType.F32, text="element type of a and b")
 
@@ -167,7 +167,7 @@ class SparseGemm(SparseProduct):
         a = (
             Compressed(values, columns, rows, len(b))
             if side == 1
-            else _whole(values, columns, rows, len(b))
+            else _as_elements(values, columns, rows, len(b))
         )
         return a, b, _planned(a.m, b.shape[1], len(b), a.values.size, side)
 
@@ -202,7 +202,7 @@ def _fault(rows: Indices, columns: Indices, plan: RowPlan) -> str:
     return ""
 
 
-def _whole(values: Array, columns: Indices, rows: Indices, k: int) -> Compressed:
+def _as_elements(values: Array, columns: Indices, rows: Indices, k: int) -> Compressed:
     """Blocks as elements: those of a row are in the order of the blocks, in each by columns."""
     side = values.shape[1]
     lengths = np.repeat(np.diff(rows), side) * side
@@ -221,6 +221,6 @@ def _whole(values: Array, columns: Indices, rows: Indices, k: int) -> Compressed
 def _written(c: Values, block: int) -> list[Writes]:
     rows = block // c["lanes"] * c["side"]
     if c["shared"]:
-        return [Writes(-1, cut(Places(c["m"] * c["n"], 1, rows * c["n"])))]
+        return [Writes(-1, cut_by(Places(c["m"] * c["n"], 1, rows * c["n"])))]
     columns = Places(c["n"], 1, c["lanes"] * c["width"])
-    return [Writes(-1, cut(Places(c["m"], c["n"], rows)), cut(columns))]
+    return [Writes(-1, cut_by(Places(c["m"], c["n"], rows)), cut_by(columns))]

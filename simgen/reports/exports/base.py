@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING, ClassVar
 
-from simgen.bundle import finding, outputs, results
+from simgen.bundle import finding, outputs
 from simgen.errors import UsageError, did_you_mean, one_line, printable
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ SHOWN = 3  # names in a message
 class Exported:
     """What is exported: a bundle, and what ran of it, as far as the format has use for that."""
 
-    name: str  # of the bundle's folder
+    name: str  # name of the bundle's folder
     bundle: Bundle
     results: tuple[Result, ...]
 
@@ -50,7 +50,7 @@ class Export(ABC):
     all_results: ClassVar[bool] = False  # without --result all that ran; if not, the only one
     several: ClassVar[bool] = False  # bundles at once
     model_keys: ClassVar[tuple[str, ...]] = ()  # facts of a model that it takes
-    model: Mapping[str, int] = MappingProxyType({})  # those that were given
+    model: Mapping[str, int] = MappingProxyType({})  # given values of the model
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
@@ -163,7 +163,7 @@ def seconds(export: Export, bundle: Bundle, result: Result) -> dict[int, float]:
         UsageError: no launch has a time.
     """
     found: dict[int, float] = {}
-    kernels = results.kernels(result, bundle.workload)
+    kernels = result.kernels(bundle.workload)
     for (step, _), metrics in zip(kernels, result.launches, strict=True):
         if "seconds" in metrics:
             found[step] = found.get(step, 0.0) + metrics["seconds"]
@@ -177,7 +177,7 @@ def seconds(export: Export, bundle: Bundle, result: Result) -> dict[int, float]:
 
 def inferred(result: Result) -> list[str]:
     """A line where some times are those of launches that stand for others."""
-    count = len(results.inferred(result))
+    count = len(result.inferred)
     if not count:
         return []
     return [

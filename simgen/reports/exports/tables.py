@@ -14,7 +14,6 @@ from math import isnan, prod
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from simgen import __version__
-from simgen.bundle import results
 from simgen.ground import metrics
 from simgen.ground.storage.files import write_atomic
 from simgen.reports.exports import arrow, base
@@ -40,7 +39,7 @@ class LaunchTable:
     lines: tuple[Mapping[str, Any], ...]
 
 
-def of(sources: Sequence[Exported]) -> LaunchTable:
+def launch_table(sources: Sequence[Exported]) -> LaunchTable:
     """The table of bundles and their results, in order; of runs of a part, what ran."""
     lines = [line for each in sources for found in each.results for line in _lines(each, found)]
     counted = dict.fromkeys(name for line in lines for name in line if name not in LAUNCH)
@@ -49,9 +48,9 @@ def of(sources: Sequence[Exported]) -> LaunchTable:
 
 def _lines(source: Exported, result: Result) -> Iterator[dict[str, Any]]:
     workload = source.bundle.workload
-    own = results.is_statistics_only(result)
-    like = results.inferred(result)
-    pairs = zip(results.kernels(result, workload), result.launches, strict=True)
+    own = result.is_statistics_only
+    like = result.inferred
+    pairs = zip(result.kernels(workload), result.launches, strict=True)
     for at, ((index, kernel), counted) in enumerate(pairs):
         if not counted:
             continue
@@ -76,7 +75,7 @@ class CommaSeparated(base.Export):
     several: ClassVar[bool] = True
 
     def write(self, sources: Sequence[Exported], path: Path) -> list[str]:
-        table = of(sources)
+        table = launch_table(sources)
         write_atomic(
             path,
             csv_text(
@@ -96,7 +95,7 @@ class Parquet(base.Export):
     several: ClassVar[bool] = True
 
     def write(self, sources: Sequence[Exported], path: Path) -> list[str]:
-        table = of(sources)
+        table = launch_table(sources)
         columns = {head: [line.get(head) for line in table.lines] for head in table.heads}
         units = {head: metrics.unit(head) for head in table.heads}
         arrow.write(path, columns, units, {"producer": f"simgen {__version__}"})

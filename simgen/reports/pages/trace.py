@@ -37,7 +37,6 @@ from dataclasses import dataclass, field
 from datetime import UTC
 from typing import TYPE_CHECKING, Any
 
-from simgen.bundle import results
 from simgen.frontend.network import make_layer
 from simgen.ground import metrics, resources
 from simgen.ground.metrics import Kind
@@ -55,13 +54,13 @@ if TYPE_CHECKING:
 
 FILE = "trace.sqlite3"
 APPLICATION, VERSION = 0x73676E31, 3  # as the schema has them
-PROPERTIES = ("settings", "options", "config", "machine")  # of a result's provenance
+PROPERTIES = ("settings", "options", "config", "machine")  # properties in a result's provenance
 STEP = (  # columns of the views
     "run", "bundle", "workload", "planned_for", "target", "step", "layer", "kind", "pass", "type",
 )  # fmt: skip
 COUNTS, RATES = (Kind.TIME, Kind.COUNTER), (Kind.SHARE, Kind.RATE)
 VERDICT = "verdict"  # a part beside these, by layer and pass
-INFERRED = "inferred"  # and another: a launch, by position -> the launch that ran in its place
+INFERRED = "inferred"  # another property: a launch, by position -> the launch that ran in its place
 
 
 @dataclass(frozen=True)
@@ -154,8 +153,8 @@ def _add_bundle(
     count = len(launches)
     for run in runs:
         ran = launches
-        if results.is_statistics_only(run.result):
-            own = [(*each, None, None) for each in results.kernels(run.result, workload)]
+        if run.result.is_statistics_only:
+            own = [(*each, None, None) for each in run.result.kernels(workload)]
             ran = _add_launches(database, steps, own, count)
             count += len(own)
         _add_run(database, key, ran, run)
@@ -201,7 +200,7 @@ def _add_run(
     finished = run.finished.astimezone(UTC).isoformat(timespec="seconds")
     row = (bundle, run.result.name, finished, told["simgen"], told["compiler"])
     key = _insert(database, "INSERT INTO run VALUES (NULL, ?, ?, ?, ?, ?)", row)
-    like = {str(at): str(ran) for at, ran in results.inferred(run.result).items()}
+    like = {str(at): str(ran) for at, ran in run.result.inferred.items()}
     more = {**told, VERDICT: run.verdict, INFERRED: like}
     properties = [(key, *each) for each in _properties(more)]
     database.executemany("INSERT INTO property VALUES (?, ?, ?, ?)", properties)

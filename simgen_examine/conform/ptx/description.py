@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
+from simgen.ask.checks import ConformChoices
 from simgen.errors import DamagedError, UsageError, did_you_mean
 from simgen.ground.storage import schema
 from simgen.ground.storage.files import read_regular
@@ -34,7 +35,7 @@ class Opcode:
     """An instruction of PTX with its types and modifiers."""
 
     op: OpcodeText
-    section: str  # of the manual
+    section: str  # section of the manual
     results: tuple[str, ...]  # types
     sources: tuple[str, ...]
     function: str
@@ -48,7 +49,7 @@ class Opcode:
 
 
 def machines() -> dict[str, str]:
-    """Those that there are opcodes for, and the version of PTX that is written for them."""
+    """Machines that have opcodes, with the PTX version written for each."""
     return dict(_file()["machines"])
 
 
@@ -58,24 +59,24 @@ def manual() -> str:
 
 
 def version(arch: str) -> str:
-    """Of PTX, that texts for a machine have.
+    """PTX version of the texts for a machine.
 
     Raises:
         UsageError: nobody wrote a description for it.
     """
     known = machines()
     if arch not in known:
-        raise UsageError(f"--arch {arch}: {did_you_mean(arch, known)}")
+        raise UsageError(f"{ConformChoices.arch} {arch}: {did_you_mean(arch, known)}")
     return known[arch]
 
 
 def number(arch: str) -> int:
-    """Of a machine: 70."""
+    """Number of a machine: 70."""
     return int(arch.removeprefix("sm_"))
 
 
 def opcodes(arch: str) -> Iterator[Opcode]:
-    """Those of a machine.
+    """Opcodes of a machine.
 
     Raises:
         DamagedError: the file is missing or not what it should be.

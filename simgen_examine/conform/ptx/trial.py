@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import functools
 import re
+import shlex
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from simgen.ask.checks import ConformChoices
 from simgen.errors import UsageError
 from simgen.ground.storage.files import scratch_folder
 from simgen_examine.conform.ptx import description
@@ -23,9 +25,9 @@ if TYPE_CHECKING:
 
 CUDA, GPGPUSIM = "cuda", "gpgpusim"
 ON = (CUDA, GPGPUSIM)
-MODES = ("functional", "timing")  # of GPGPU-Sim
-SECONDS = 10.0  # that a kernel of 1024 threads may take; it takes some milliseconds
-ARCH = "sm_70"  # that GPGPU-Sim's texts are for
+MODES = ("functional", "timing")  # GPGPU-Sim's modes
+SECONDS = 10.0  # time limit of a kernel of 1024 threads; it takes some milliseconds
+ARCH = "sm_70"  # architecture that GPGPU-Sim's texts are for
 
 
 @dataclass
@@ -34,11 +36,11 @@ class PtxTrial:
 
     on: str
     arch: str = ""  # empty: the GPU's
-    mode: str = ""  # of GPGPU-Sim
+    mode: str = ""  # mode of GPGPU-Sim
     limit: float = 0.0  # seconds without progress; 0: as many as are usual
     only: str = ""  # a regular expression that texts of forms match
     tell: Callable[[str], None] = field(default=lambda _: None)
-    seconds: float = 0.0  # of the machine
+    seconds: float = 0.0  # seconds that the machine took
 
     def __post_init__(self) -> None:
         if self.arch:
@@ -56,7 +58,7 @@ class PtxTrial:
 
     @functools.cached_property
     def arch_name(self) -> str:
-        """Of the texts."""
+        """Architecture name of the texts."""
         if self.arch:
             return self.arch
         return nearest(self._device["arch"]) if self.on == CUDA else ARCH
@@ -81,11 +83,11 @@ class PtxTrial:
     @property
     def command(self) -> str:
         """What a user types for the same."""
-        mode = f" --mode {self.mode}" if self.mode else ""
-        return f"simgen conform --on {self.on} --arch {self.arch_name}{mode}"
+        asked = ConformChoices(on=self.on, arch=self.arch_name, mode=self.mode)
+        return shlex.join(asked.command())
 
     def findings(self, folder: Path | None = None) -> list[Seen]:
-        """Of every form that is tried, in a new folder of `folder` or of the system.
+        """Findings for every form that is tried, in a new folder in `folder` or the system's.
 
         Raises:
             UsageError: no form matches `only`.
@@ -95,9 +97,8 @@ class PtxTrial:
         pattern = re.compile(self.only)
         chosen = [each for each in catalogue(self.arch_name) if pattern.search(each.text)]
         if not chosen:
-            raise UsageError(
-                f"--only {self.only}: no form of {self.arch_name} matches; leave it out"
-            )
+            fact = f"{ConformChoices.only} {self.only}: no form of {self.arch_name} matches"
+            raise UsageError(f"{fact}; leave it out")
         self.tell(f"{len(chosen)} forms of {self.arch_name}")
         limit = self.limit or (SECONDS if self.mode != "timing" else 12 * SECONDS)
         probe = PtxProbe(self.machine, self.arch_name, chosen, limit, self.tell)
