@@ -179,6 +179,12 @@ def test_dnnmark_s_networks_go_by_the_names_of_its_programs():
         ]
 
 
+def test_a_config_may_have_a_name_that_no_file_can_have():
+    for name in ("x" * 5000, "x\0y"):
+        found = posted.read(f"{GEM5} -c test_fwd_pool -o '-config {name}'", problem.is_known)
+        assert found.workload == "test_fwd_pool"
+
+
 def test_a_driver_s_line_is_named():
     rows = dict(posted.read(f"{GEM5} -c MIOpenDriver -o 'conv -W 32 -H 32'").rows)
     assert rows["-c MIOpenDriver"] == "simgen build 'MIOpenDriver conv -W 32 -H 32' makes the layer"

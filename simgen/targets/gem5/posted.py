@@ -6,6 +6,7 @@ image, gem5 with options of its own, apu_se.py with its options, a program and w
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 from dataclasses import dataclass, field
@@ -95,9 +96,8 @@ def read(line: str, is_workload: Callable[[str], bool] = bool) -> Posted:
 
 def _words(line: str) -> list[str]:
     """A line's words; what `bash -c` is given is read as a line, too."""
-    lexer = shlex.shlex(
-        re.sub(r"\\[ \t\r]*\n", " ", line.translate(TYPESET)), posix=True, punctuation_chars=ENDS
-    )
+    plain = re.sub(r"\\[ \t\r]*\n|\d?>&\d", " ", line.translate(TYPESET))
+    lexer = shlex.shlex(plain, posix=True, punctuation_chars=ENDS)
     lexer.whitespace, lexer.whitespace_split, lexer.commenters = " \t\r", True, ""
     words = []
     for word in lexer:
@@ -137,7 +137,8 @@ def _options(words: list[str], found: Posted) -> dict[str, tuple[str, str]]:
     The last one counts of those that are given more than once.
     """
     table = script_options.options(script_options.SCRIPT)
-    rest, given = list(words), {}
+    rest = list(words)
+    given: dict[str, tuple[str, str]] = {}
     while rest:
         if not rest[0].startswith("-"):  # a pipe, or what follows the program
             after = " ".join(rest).strip("\n")
@@ -214,7 +215,7 @@ def _name_workload(
     config = re.search(r"(?:^|\s)-{1,2}config[\s=](\S+)", arguments)
     test = re.fullmatch(r"(?:dnnmark_)?test_(?:(fwd|bwd)_)?(\w+)", name)
     shown = f"-c {program}" if program else "no -c"
-    if config and Path(config[1]).is_file():
+    if config and os.path.isfile(config[1]):
         found.workload = config[1]
         found.passes = (test and test[1]) or ""
         found.rows.append((f"{shown} … -config {config[1]}", f"the workload {config[1]}"))
