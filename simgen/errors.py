@@ -104,7 +104,10 @@ _GPUS = {"gfx942": "mi300 mi300x mi300a mi325x", "gfx90a": "mi200 mi210 mi250 mi
          "gfx908": "mi100", "gfx900": "vega vega10 vega64", "gfx902": "apu raven",
          "gfx803": "fiji polaris nano r9nano", "gfx801": "carrizo"}  # fmt: skip
 SYNONYMS: dict[str, tuple[str, ...]] = {
-    **dict.fromkeys(["num_cus", "num_cu", "cus", "cu", "sms", "num_sms", "units"], _UNITS),
+    **dict.fromkeys(["num_cus", "num_cu", "cus", "cu", "sms", "num_sms"], _UNITS),
+    "units": (*_UNITS, "num_output", "hidden_size"),
+    **dict.fromkeys(["filters", "num_filters", "out_channels", "out_features"], ("num_output",)),
+    **dict.fromkeys(["channels", "in_channels", "in_features"], ("c",)),
     **dict.fromkeys(["n", "batch", "batch_size", "batchsize", "bs"], ("--set n=N", "n")),
     **dict.fromkeys(["dtype", "data_type", "datatype", "precision"], ("--type", "type")),
     **{word: (f"--type {name}", name) for name, words in _TYPES.items() for word in words.split()},

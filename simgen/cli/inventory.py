@@ -131,9 +131,10 @@ def show(
 def _show_posted(line: str, as_json: bool) -> None:
     """What each word of a command line of gem5 becomes, and the commands that do the same."""
     from simgen.cli import present
+    from simgen.frontend import problem
     from simgen.targets.gem5 import posted
 
-    found = posted.read(line)
+    found = posted.read(line, problem.is_known)
     if as_json:
         print(json.dumps({"becomes": dict(found.rows), "commands": found.commands()}, indent=1))
         return
@@ -619,7 +620,10 @@ def doctor(target: str | None, version: str | None, as_json: bool) -> None:
 def _show_steps(name: str, version: str | None, as_json: bool) -> None:
     from simgen.bundle.planning import chosen_targets
     from simgen.cli import present
+    from simgen.targets import TARGETS
 
+    if name not in TARGETS:
+        raise UsageError(f"--for {printable(name)}: no such target; {did_you_mean(name, TARGETS)}")
     (target,) = chosen_targets([name], {"gem5_version": version} if version else {})
     steps = target.needs.steps()
     if as_json:

@@ -15,7 +15,7 @@ from simgen.ask.build import BuildChoices, Destination
 from simgen.ask.choice import choices, option
 from simgen.ask.kinds import Flag, Word
 from simgen.cli import completing
-from simgen.errors import UsageError, did_you_mean
+from simgen.errors import MissingError, UsageError, did_you_mean
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -78,9 +78,7 @@ class Commands(click.Group):
                 room = import_module(f"simgen.cli.{module}")
                 made = getattr(room, cmd_name, None) or getattr(room, f"{cmd_name}_")
             elif entry := self._brought().get(cmd_name):
-                from simgen.ground import plugins
-
-                made = plugins.load(entry)
+                made = _loaded(entry)
             if isinstance(made, click.Command):
                 self.add_command(made, cmd_name)
         return super().get_command(ctx, cmd_name)
@@ -109,6 +107,25 @@ class Commands(click.Group):
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return self.names()
+
+
+def _loaded(entry: EntryPoint) -> click.Command:
+    """A command of another package; one that cannot be loaded says so in the help and when run."""
+    from simgen.ground import plugins
+
+    try:
+        made = plugins.load(entry)
+        if isinstance(made, click.Command):
+            return made
+        raise MissingError(plugins.fault(entry, f"{entry.value} is no command of click"))
+    except MissingError as error:
+        fault = error
+
+    def tell(**_: object) -> None:
+        raise fault
+
+    anything = {"ignore_unknown_options": True, "allow_extra_args": True}
+    return click.Command(entry.name, anything, tell, short_help=str(fault), add_help_option=False)
 
 
 def _option(names: Sequence[str], text: str, **more: Any) -> click.Option:

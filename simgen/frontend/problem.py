@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from simgen.ask.build import BuildChoices
-from simgen.errors import ConfigError, UsageError, did_you_mean, one_line, printable
+from simgen.errors import ConfigError, SimgenError, UsageError, did_you_mean, one_line, printable
 from simgen.frontend import config, deepbench, foreign, operation, own_kernel
 from simgen.frontend.config import Config, Place
 from simgen.frontend.drivers import table
@@ -70,7 +70,9 @@ DNNMARK_NETWORKS = {"alexnet_dnnmark": "alexnet", "vgg_dnnmark": "vgg16"}
 LACKING_IN_DNNMARK = re.compile(r"^\s*(?:bias|group)\s*=.*\n", re.MULTILINE)
 # Programs of DNNMark: dnnmark_test_fwd_softmax is softmax_fwd.
 DNNMARK_PROGRAM = re.compile(r"\A(?:dnnmark_)?test_(fwd|bwd)_(\w+)\Z")
-GEM5_LINE = re.compile(r"(?:^|[\s/])apu_se\.py(?:\s|$)")  # settings from a posted gem5 command line
+DNNMARK_NETWORK = re.compile(r"\A(?:dnnmark_)?test_(alexnet|VGG)\Z")
+# A command line that starts gem5, or has its script.
+GEM5_LINE = re.compile(r"(?:^|[\s/\"'])(?:apu_se\.py(?![\w.])|gem5\.(?:opt|fast|debug)\s)")
 
 
 def built_in() -> dict[str, str]:
@@ -131,7 +133,8 @@ def find(
     network = resources.folder("data") / f"{word}.dnnmark"
     if re.fullmatch(r"\w+", word) and network.is_file():
         return replace(_from_file(network, settings, passes or usual), dtype=dtype)
-    if base := DNNMARK_NETWORKS.get(word):
+    program = DNNMARK_NETWORK.fullmatch(word)
+    if base := DNNMARK_NETWORKS.get(f"{program[1].lower()}_dnnmark" if program else word):
         text = (resources.folder("data") / f"{base}.dnnmark").read_text("utf-8")
         content = config.parse(LACKING_IN_DNNMARK.sub("", text), word, dict(settings))
         return replace(_of_config(word, content, settings, passes or usual), dtype=dtype)
@@ -187,6 +190,15 @@ def passes_of(layer: type[Layer]) -> tuple[Pass, ...]:
     """What a user may ask of a layer: its passes, and `bwd` where that is several of them."""
     parts = Pass.BACKWARD_WEIGHT in layer.passes and Pass.BACKWARD not in layer.passes
     return (*layer.passes, *((Pass.BACKWARD,) if parts else ()))
+
+
+def is_known(word: str) -> bool:
+    """Whether `word` names a workload."""
+    try:
+        find(word, (), None)
+    except SimgenError:
+        return False
+    return True
 
 
 def _split(word: str) -> tuple[str, str]:

@@ -25,12 +25,15 @@ def load(entry: EntryPoint) -> object:
     """
     try:
         return entry.load()
-    except Exception as error:
-        owner = entry.dist.name if entry.dist else entry.value
-        raise MissingError(
-            f"{owner}: {entry.group}: {entry.name}: cannot be loaded: "
-            f"{one_line(f'{type(error).__name__}: {error}')}; mend or uninstall {owner}"
-        ) from error
+    except (Exception, SystemExit) as error:
+        why = one_line(f"{type(error).__name__}: {error}")
+        raise MissingError(fault(entry, f"cannot be loaded: {why}")) from error
+
+
+def fault(entry: EntryPoint, what: str) -> str:
+    """What is wrong with an entry point: place, fact and cure."""
+    owner = entry.dist.name if entry.dist else entry.value
+    return f"{owner}: {entry.group}: {entry.name}: {what}; mend or uninstall {owner}"
 
 
 def load_all(group: str) -> None:

@@ -55,6 +55,28 @@ def test_what_is_known_is_told_in_part_where_it_is_much():
     assert errors.did_you_mean("softmx", ["softmax"]) == "did you mean 'softmax'?"
 
 
+@pytest.mark.parametrize(
+    ("word", "known", "hint"),
+    [
+        ("units", ["c", "num_output"], "did you mean 'num_output'?"),
+        ("units", ["hidden_size", "n"], "did you mean 'hidden_size'?"),
+        ("--units", ["--num-compute-units"], "did you mean '--num-compute-units'?"),
+        ("units", ["c", "n", "softmax_algo"], "known: c, n, softmax_algo"),
+        ("filters", ["filter_layout", "num_output"], "did you mean 'num_output'?"),
+        ("channels", ["c", "h"], "did you mean 'c'?"),
+        ("batch_size", ["size", "rows"], "known: rows, size"),
+    ],
+)
+def test_a_word_of_another_tool_is_told_only_what_is_known_here(word, known, hint):
+    assert errors.did_you_mean(word, known) == hint
+
+
+def test_doctor_names_its_own_option(simgen):
+    assert "--for 'gem5se': no such target; did you mean 'gem5-se'?" in (
+        simgen("doctor --for gem5se").err
+    )
+
+
 @census(
     "words, code",
     [

@@ -81,7 +81,9 @@ def test_version_and_gpu(line, version, arch):
     ("line", "told"),
     [
         ("gem5.opt apu_se.py -c 'x", r"No closing quotation\); check its quotes"),
-        ("gem5.opt se.py -c x", "has no apu_se.py; write the line from gem5 on"),
+        ("gem5.opt se.py -c x", "has no apu_se.py; the script of the line simulates no GPU"),
+        ("gem5.opt mi300.py --app x", "a full system is the target gem5-fs of simgen build"),
+        ("gem5.opt my.py -c x", "has no apu_se.py; write the line from gem5 on"),
     ],
 )
 def test_what_is_no_line_is_refused(line, told):
@@ -130,3 +132,66 @@ def test_they_go_with_dnnmark_s_own_programs(simgen, tmp_path, name):
         "-o", str(tmp_path / "b"), "--quiet",
     )  # fmt: skip
     assert done.code == 0, done.err
+
+
+GEM5 = "build/VEGA_X86/gem5.opt configs/example/apu_se.py"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        f"sudo docker run x bash -c 'cd /gem5 && {GEM5} -n3 -ctest_fwd_pool 2>&1 | tee log'",
+        f"scons build/GCN3_X86/gem5.opt; {GEM5} -c test_fwd_pool; cat m5out/stats.txt",
+        f"# a run\n{GEM5} -n3 -c test_fwd_pool\ncat m5out/stats.txt",
+        f"{GEM5} \\ \n -n3 \\\r\n -c test_fwd_pool\r\n",
+        f"{GEM5}\u00a0-n3 \u2013c test_fwd_pool \u2014options=\u201c-mmap x\u201d > log &",
+        f"{GEM5} -c test_bwd_pool -u8 --cmd=test_fwd_pool",  # argparse: the last one counts
+    ],
+)
+def test_what_stands_around_a_line_is_no_part_of_it(line):
+    found = posted.read(line, problem.is_known)
+    assert found.workload == "test_fwd_pool"
+    assert (found.version, found.arch) == ("24.0", "gfx902")
+
+
+@pytest.mark.parametrize("end", ["--gfx-version", "-n", "-u -n3", "--cmd"])
+def test_an_option_may_lack_its_value(end):
+    assert "left out: its value is missing" in dict(posted.read(f"{GEM5} {end}").rows).values()
+
+
+def test_repeated_options_are_passed_on_as_argparse_has_them():
+    found = posted.read(f"{GEM5} -u4 --tcc-size 4MB --num-compute=8 -c test_fwd_pool")
+    assert found.run == ["--tcc-size", "4MB", "--num-compute-units", "8"]
+
+
+@pytest.mark.parametrize("program", ["dnnmark_test_composed_model", "test_fwd_relu"])
+def test_no_command_is_printed_for_what_simgen_does_not_have(simgen, program):
+    found = json.loads(simgen("show", f"{GEM5} -c {program}", "--json").out)
+    assert found["commands"] == []
+    assert "the file of its -config" in found["becomes"][f"-c {program}"]
+
+
+def test_dnnmark_s_networks_go_by_the_names_of_its_programs():
+    for program, name in (("dnnmark_test_VGG", "vgg_dnnmark"), ("test_alexnet", "alexnet_dnnmark")):
+        of_program, of_name = (problem.find(each, (), None).config for each in (program, name))
+        assert [(each.name, [e.value for e in each.entries]) for each in of_program.sections] == [
+            (each.name, [e.value for e in each.entries]) for each in of_name.sections
+        ]
+
+
+def test_a_config_may_have_a_name_that_no_file_can_have():
+    for name in ("x" * 5000, "x\0y"):
+        found = posted.read(f"{GEM5} -c test_fwd_pool -o '-config {name}'", problem.is_known)
+        assert found.workload == "test_fwd_pool"
+
+
+def test_a_driver_s_line_is_named():
+    rows = dict(posted.read(f"{GEM5} -c MIOpenDriver -o 'conv -W 32 -H 32'").rows)
+    assert rows["-c MIOpenDriver"] == "simgen build 'MIOpenDriver conv -W 32 -H 32' makes the layer"
+
+
+@pytest.mark.parametrize("script", ["se.py", "gpufs/mi300.py"])
+def test_other_scripts_are_named_by_build(simgen, script):
+    line = f"build/VEGA_X86/gem5.opt configs/example/{script} -c x"
+    assert "a command line of gem5" in simgen("build", line).err
+    assert "has no apu_se.py" in simgen("show", line).err

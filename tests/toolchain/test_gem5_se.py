@@ -368,6 +368,10 @@ class TestScript:
             ("--outdir=x", "--outdir=x: gem5 would not run the bundle, or write elsewhere"),
             ("--debug-flags GPUExec", "--debug-flags: write --debug-flags=VALUE"),
             ("--stats-file=../x", "--stats-file=../x: write the name of a file"),
+            ("--stats-file=..", "--stats-file=..: write the name of a file"),
+            ("--stats-file=log.txt", "--stats-file=log.txt: the run has a file of that name"),
+            ("--debug-file=outputs.bin", "outputs.bin: the run has a file of that name; write"),
+            ("--debug-file=stats.txt", "stats.txt: the run has a file of that name; write"),
         ],
     )
     @pytest.mark.parametrize("variable", ["GEM5_OPTIONS", "SIMGEN_GEM5_ARGS"])

@@ -176,3 +176,46 @@ def test_what_cannot_be_loaded_is_one_line(tmp_path: Path) -> None:
     assert run.stderr.startswith("simgen: error: broken: simgen.targets: broken: cannot be loaded")
     assert run.stderr.endswith("mend or uninstall broken\n")
     assert run.stderr.count("\n") == 1
+
+
+def test_a_broken_command_leaves_the_others_alone(tmp_path: Path) -> None:
+    """The help and the shell's completion name it; it itself says what is wrong."""
+    (tmp_path / "guest.py").write_text(
+        "import click\n@click.command()\ndef hello():\n    'Say hello.'\n    print('hello')\n"
+        "show = hello\n"
+    )
+    (tmp_path / "ends.py").write_text("raise SystemExit(9)\n")
+    metadata = tmp_path / "guest-1.dist-info"
+    metadata.mkdir()
+    (metadata / "METADATA").write_text("Name: guest\nVersion: 1\n")
+    (metadata / "entry_points.txt").write_text(
+        "[simgen.commands]\nhello = guest:hello\nshow = guest:show\ncache greet = guest:hello\n"
+        "absent = nothing_of_that_name:x\nends = ends:x\nnone = guest:__name__\n"
+        "cache absent = nothing_of_that_name:x\n"
+    )
+    paths = os.pathsep.join(map(str, (tmp_path, ROOT)))
+
+    def simgen(*words: str, **more: str) -> tuple[int, str, str]:
+        run = subprocess.run(
+            [sys.executable, "-m", "simgen", *words],
+            env={**os.environ, "PYTHONPATH": paths, **more}, capture_output=True, text=True,
+        )  # fmt: skip
+        return run.returncode, run.stdout, run.stderr
+
+    code, out, err = simgen("--help")
+    assert (code, err) == (0, "")
+    assert "hello   Say hello." in out
+    assert "absent  guest: simgen.commands: absent: cannot be loaded" in out
+    assert simgen("hello") == (0, "hello\n", "")
+    assert simgen("cache", "greet") == (0, "hello\n", "")
+    assert simgen("show", "softmax_fwd")[0] == 0  # simgen's own
+    assert "cannot be loaded" in simgen("cache", "--help")[1]
+    for name, why in (
+        ("absent", "cannot be loaded: ModuleNotFoundError"),
+        ("ends", "cannot be loaded: SystemExit: 9"),
+        ("none", "guest:__name__ is no command of click"),
+    ):
+        code, out, err = simgen(name, "--help", "more")
+        assert (code, out) == (3, "")
+        assert err.startswith(f"simgen: error: guest: simgen.commands: {name}: {why}")
+        assert err.count("\n") == 1

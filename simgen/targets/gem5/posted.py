@@ -6,6 +6,7 @@ image, gem5 with options of its own, apu_se.py with its options, a program and w
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 from dataclasses import dataclass, field
@@ -17,15 +18,26 @@ from simgen.errors import UsageError, printable
 from simgen.targets.gem5 import apu_se, script_options
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from simgen.targets.gem5.script_options import ScriptOption
 
 SCRIPT = "apu_se.py"
 PROGRAM = re.compile(r"(?:.*/)?build/(\w+)/gem5\.\w+|(?:.*/)?gem5\.(?:opt|fast|debug)")
-IMAGE = re.compile(r"\S*gcn-gpu(?:[:-]v?(\d+)[-.](\d+)\S*|:\S+)?")
+IMAGE = re.compile(r"\S*gcn-gpu(?:[:_-]v?(\d+)[-.](\d+)\S*|:\S+)?")
 LAUNCHED = "the program that simgen launches needs one CPU and no runtime"
 NEWEST_GCN3 = "23.1"
+ENDS = ";&|\n"  # a command
+# What word processors and web pages make of a line.
+TYPESET = str.maketrans({"\u00a0": " ", "\u2013": "-", "\u2014": "--", "\u201c": '"', "\u201d": '"',
+                         "\u2018": "'", "\u2019": "'"})  # fmt: skip
+FULL_SYSTEM = "a full system is the target gem5-fs of simgen build"
+OTHER_SCRIPTS = {
+    **dict.fromkeys(("se.py", "fs.py"), "the script of the line simulates no GPU"),
+    **dict.fromkeys(("mi200.py", "mi300.py", "vega10.py", "vega10_kvm.py", "hip_rodinia.py",
+                     "hip_samples.py", "hip_cookbook.py"), FULL_SYSTEM),
+}  # fmt: skip
+LONG = {"-u": "--num-compute-units", "-c": "--cmd", "-o": "--options", "-n": "--num-cpus"}
 OLD = {"gfx801": "gfx801", "gfx803": "gfx803"}  # GPUs of GCN3_X86
 
 
@@ -54,31 +66,49 @@ class Posted:
         return [shlex.join(build), shlex.join(run), shlex.join(["simgen", "diff", name])]
 
 
-def read(line: str) -> Posted:
+def read(line: str, is_workload: Callable[[str], bool] = bool) -> Posted:
     """Read a line.
+
+    Parameters:
+        is_workload: whether simgen has a workload of this name.
 
     Raises:
         UsageError: it is no line for a shell, or has no apu_se.py in it.
     """
     try:
-        words = shlex.split(re.sub(r"\\\n", " ", line.strip().removeprefix("$")))
+        words = _words(line.strip().removeprefix("$"))
     except ValueError as error:
         raise UsageError(
             f"{printable(line)}: no command line ({error}); check its quotes"
         ) from None
     at = next((n for n, word in enumerate(words) if Path(word).name == SCRIPT), None)
     if at is None:
-        raise UsageError(f"{printable(line)}: has no {SCRIPT}; write the line from gem5 on")
+        script = next((Path(each).name for each in words if each.endswith(".py")), "")
+        cure = "write the line from gem5 on"
+        raise UsageError(f"{printable(line)}: has no {SCRIPT}; {OTHER_SCRIPTS.get(script, cure)}")
     found = Posted()
     _before(words[:at], found)
-    _settle_gpu(words[at + 1 :], found)
-    _after(words[at + 1 :], found)
+    given = _options(words[at + 1 :], found)
+    _settle_gpu(given, found)
+    _after(given, found, is_workload)
     return found
+
+
+def _words(line: str) -> list[str]:
+    """A line's words; what `bash -c` is given is read as a line, too."""
+    plain = re.sub(r"\\[ \t\r]*\n|\d?>&\d", " ", line.translate(TYPESET))
+    lexer = shlex.shlex(plain, posix=True, punctuation_chars=ENDS)
+    lexer.whitespace, lexer.whitespace_split, lexer.commenters = " \t\r", True, ""
+    words = []
+    for word in lexer:
+        words += _words(word) if re.search(rf"{SCRIPT}\s", word) else [word]
+    return words
 
 
 def _before(words: list[str], found: Posted) -> None:
     """Docker, its image, gem5, and gem5's own options."""
-    program = next((n for n, word in enumerate(words) if PROGRAM.fullmatch(word)), None)
+    programs = [n for n, word in enumerate(words) if PROGRAM.fullmatch(word)]
+    program = programs[-1] if programs else None  # the others are what scons made
     for word in words[:program]:
         image = IMAGE.fullmatch(word)
         if image:
@@ -101,13 +131,42 @@ def _before(words: list[str], found: Posted) -> None:
             _pass_on(word, value, found)
 
 
-def _settle_gpu(words: list[str], found: Posted) -> None:
+def _options(words: list[str], found: Posted) -> dict[str, tuple[str, str]]:
+    """apu_se.py's options: each as the line has it -> its full name and its value.
+
+    The last one counts of those that are given more than once.
+    """
+    table = script_options.options(script_options.SCRIPT)
+    rest = list(words)
+    given: dict[str, tuple[str, str]] = {}
+    while rest:
+        if not rest[0].startswith("-"):  # a pipe, or what follows the program
+            after = " ".join(rest).strip("\n")
+            if after:
+                found.rows.append((after, "not an option of apu_se.py"))
+            break
+        word, value = _taken(rest, table)
+        shown = _shown(word, value)
+        name = word if word in table else script_options.set_by(word, apu_se.SET, table) or word
+        if word not in table and sum(each.startswith(word) for each in table) > 1:
+            found.rows.append((shown, "left out: apu_se.py has several options that begin so"))
+            continue
+        if word in table and table[word].takes_value and not value:
+            found.rows.append((shown, "left out: its value is missing"))
+            continue
+        name = LONG.get(name, name)
+        for old in [each for each, (known, _) in given.items() if known == name != "--param"]:
+            del given[old]
+            found.rows.append((old, f"left out: {shown} follows"))
+        given[shown] = (name, value)
+    return given
+
+
+def _settle_gpu(given: dict[str, tuple[str, str]], found: Posted) -> None:
     """The version and the GPU: what the line says, or gem5's defaults of that time."""
-    given = {word.partition("=")[0]: word.partition("=")[2] for word in words}
-    found.is_discrete = "--dgpu" in given
-    arch = given.get("--gfx-version", "")
-    if "--gfx-version" in given and not arch:
-        arch = words[words.index("--gfx-version") + 1]
+    options = dict(given.values())
+    found.is_discrete = "--dgpu" in options
+    arch = options.get("--gfx-version", "")
     is_old = found.family == "GCN3_X86" or arch in OLD
     if found.version not in apu_se.VERSIONS:
         was, found.version = found.version, NEWEST_GCN3 if is_old else "24.0"
@@ -125,52 +184,51 @@ def _settle_gpu(words: list[str], found: Posted) -> None:
     found.arch = arch
 
 
-def _after(words: list[str], found: Posted) -> None:
-    """apu_se.py's options."""
-    table = script_options.options(script_options.SCRIPT)
-    rest, program, arguments = list(words), "", ""
-    while rest:
-        if not rest[0].startswith("-"):  # a pipe, or what follows the program
-            found.rows.append((" ".join(rest), "not an option of apu_se.py"))
-            break
-        word, value = _taken(rest, table)
-        name = word if word in table else script_options.set_by(word, apu_se.SET, table) or word
-        several = word not in table and sum(each.startswith(word) for each in table) > 1
-        shown = _shown(word, value)
-        if several:
-            found.rows.append((shown, "left out: apu_se.py has several options that begin so"))
-        elif name in ("-c", "--cmd"):
+def _after(
+    given: dict[str, tuple[str, str]], found: Posted, is_workload: Callable[[str], bool]
+) -> None:
+    """What apu_se.py's options become."""
+    program, arguments = "", ""
+    for shown, (name, value) in given.items():
+        if name == "--cmd":
             program = value
-        elif name in ("-o", "--options"):
+        elif name == "--options":
             arguments = value
         elif name in ("--gfx-version", "--dgpu"):
             found.rows.append((shown, f"{option('arch')} {found.arch}"))
-        elif name in ("-n", "--num-cpus"):
+        elif name == "--num-cpus":
             found.rows.append((shown, f"left out: {LAUNCHED}"))
         elif name in ("-e", "--env", "-h", "--help", "--benchmark-root"):
             found.rows.append((shown, "left out: simgen makes the program itself"))
         elif name in apu_se.SET:
-            flag = "--num-compute-units" if name == "-u" else name
-            found.run += [flag, value]
-            found.rows.append((shown, f"{flag} {value} of simgen run"))
+            found.run += [name, value]
+            found.rows.append((shown, f"{name} {value} of simgen run"))
         else:
-            _pass_on(word, value, found)
-    _name_workload(program, arguments, found)
+            _pass_on(name, value, found)
+    _name_workload(program, arguments, found, is_workload)
 
 
-def _name_workload(program: str, arguments: str, found: Posted) -> None:
+def _name_workload(
+    program: str, arguments: str, found: Posted, is_workload: Callable[[str], bool]
+) -> None:
     name = Path(program).name
     config = re.search(r"(?:^|\s)-{1,2}config[\s=](\S+)", arguments)
     test = re.fullmatch(r"(?:dnnmark_)?test_(?:(fwd|bwd)_)?(\w+)", name)
     shown = f"-c {program}" if program else "no -c"
-    if config and Path(config[1]).is_file():
+    if config and os.path.isfile(config[1]):
         found.workload = config[1]
         found.passes = (test and test[1]) or ""
         found.rows.append((f"{shown} … -config {config[1]}", f"the workload {config[1]}"))
-    elif test:
+    elif test and is_workload(name):
         found.workload = name
         said = "; to have the sizes of -config, name that file in its place" if config else ""
         found.rows.append((shown, f"the workload {name}{said}"))
+    elif name == "MIOpenDriver" and arguments:
+        line = shlex.quote(f"{name} {arguments}")
+        found.rows.append((shown, f"simgen build {line} makes the layer"))
+    elif test:
+        cure = "give simgen build the file of its -config, or name a workload of simgen list"
+        found.rows.append((shown, f"no workload: {cure}"))
     else:
         cure = "describe the launches of its kernels in a .toml (docs/own-kernels.md)"
         found.rows.append((shown, f"no workload: {cure}"))
@@ -212,6 +270,8 @@ def _taken(words: list[str], table: Mapping[str, ScriptOption]) -> tuple[str, st
     takes = known.takes_value if known else bool(words) and not words[0].startswith("-")
     if equals or not (takes and words):
         return word, value
+    if re.fullmatch(rf"-[^\s\d]\S*|[{ENDS}]+", words[0]):  # argparse: expected one argument
+        return word, ""
     return word, words.pop(0)
 
 
