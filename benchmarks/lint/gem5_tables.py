@@ -88,7 +88,8 @@ _HALF_BASE = re.compile(r"ConstScalarOperandU32 sbase\(gpuDynInst, saddr\)")
 _TWO_WORDS = re.compile(r"calcAddr\(GPUDynInstPtr gpuDynInst, ConstVecOperandU64 &vaddr,")
 # Of buffers, the offset that is no register.
 _SOFFSET = re.compile(
-    r"(?s)reg = extData\.SOFFSET;\s*srcOps\.emplace_back\(reg, getOperandSize\(opNum\), true,\s*true"
+    r"(?s)reg = extData\.SOFFSET;\s*srcOps\.emplace_back\(reg, getOperandSize\(opNum\), true,"
+    r"\s*true"
     r"|Inst_MUBUF::isScalarRegister\(.*?case 1:\s*return true;"
 )
 # Of what a version does with operands and forms, whatever the instruction is.

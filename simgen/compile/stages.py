@@ -18,7 +18,7 @@ from typing import Any
 
 from simgen.compile import code_object, legalise, own, render, toolchain
 from simgen.compile.cache import Cache, Key
-from simgen.compile.legalise import Legalised, Model, cache_policy, facts
+from simgen.compile.legalise import Legalised, Model, cache_policy, facts, history
 from simgen.compile.legalise import ptx as ptx_text
 from simgen.compile.legalise.implemented import Unimplemented, unimplemented
 from simgen.errors import RefusedError
@@ -65,7 +65,7 @@ def amdgcn(
     as `legalise.names`. For what the simulator does not execute right they raise
     `legalise.NoRuleError` and `UnimplementedError`.
     """
-    arch = model.arch
+    arch, keeps = model.arch, history.keeps_scalars(model)
     names = legalise.names(model, l1=l1, code_object=version, edges=edges, private=private)
 
     def compiled(source: str | Kernel, cache: Cache) -> str:
@@ -74,12 +74,17 @@ def amdgcn(
             # Which loses bytes that lie across two lines, but for those of aligned elements.
             gem5 = model.simulator == facts.GEM5
             rounded = model.simulator == facts.MGPUSIM  # which rounds products
-            return own.assembly(source, arch, cache, matrix=matrix, gem5=gem5, rounded=rounded)
+            return own.assembly(
+                source, arch, cache, matrix=matrix, gem5=gem5, rounded=rounded, keeps=keeps
+            )
         whole = render.self_contained(source)
         entry = re.search(_MACRO, source, re.MULTILINE) or re.search(_ENTRY, source)
-        key = _device_key(ASSEMBLY, entry, toolchain.device_flags(whole, arch), arch)
+        flags = toolchain.device_flags(whole, arch, keeps_scalars=keeps)
+        key = _device_key(ASSEMBLY, entry, flags, arch)
         key.add("source", whole)
-        return cache.get_or_build(key, lambda: toolchain.assembly(whole, arch).encode()).decode()
+        return cache.get_or_build(
+            key, lambda: toolchain.assembly(whole, arch, flags=flags).encode()
+        ).decode()
 
     def legalised(text: str, cache: Cache) -> Legalised:
         _check_matrix(text, model)

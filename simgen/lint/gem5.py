@@ -147,10 +147,10 @@ class Gem5:
             if not table.moves:
                 cure = LEGALISE if word == gem5_operands.MOVED else NO_CONTROLS["dpp"]
                 return WRONG, f"{self.title} moves lanes over each other there", cure
-        if item.form == "sdwa" and item.format != "VOPC" and not table.parts:
-            if item.extra >> 8 & 7 in _PARTS:
-                reason = f"{self.title} leaves that part of the result's register as it was"
-                return WRONG, reason, NO_CONTROLS["sdwa"]
+        to_a_part = item.form == "sdwa" and item.format != "VOPC" and item.extra >> 8 & 7 in _PARTS
+        if to_a_part and not table.parts:
+            reason = f"{self.title} leaves that part of the result's register as it was"
+            return WRONG, reason, NO_CONTROLS["sdwa"]
         return None
 
     def _operand(self, item: Decoded, word: str) -> Judged | None:

@@ -187,6 +187,34 @@ def either(site: Site) -> None:
     site.binary("or_b32", result, c, held)
 
 
+def high_product(site: Site) -> None:
+    """s_mul_hi_u32 and _i32 (gfx9, to 21.2 the one ends there): of 16 bits by 16."""
+    result, a, b = site.item.operands
+    total, low, high, cross, other = (site.sgpr() for _ in range(5))
+    a, b = site.in_sgpr(a), site.in_sgpr(b)
+    with site.saving_scc():
+        site.put("s_and_b32", low, a, "0xffff")
+        site.put("s_lshr_b32", high, a, "16")
+        site.put("s_and_b32", other, b, "0xffff")
+        site.put("s_mul_i32", cross, low, other)
+        site.put("s_lshr_b32", cross, cross, "16")
+        site.put("s_mul_i32", other, high, other)
+        site.put("s_add_u32", cross, cross, other)
+        site.put("s_lshr_b32", other, b, "16")
+        site.put("s_mul_i32", low, low, other)
+        site.put("s_mul_i32", total, high, other)
+        site.put("s_and_b32", high, cross, "0xffff")
+        site.put("s_add_u32", low, low, high)
+        for part in (cross, low):
+            site.put("s_lshr_b32", part, part, "16")
+            site.put("s_add_u32", total, total, part)
+        for sign, of in ((a, b), (b, a)) if site.item.mnemonic.endswith("i32") else ():
+            site.put("s_ashr_i32", low, sign, "31")
+            site.put("s_and_b32", low, low, of)
+            site.put("s_sub_u32", total, total, low)
+    site.put("s_mov_b32", result, total)
+
+
 def less(site: Site) -> None:
     """s_cmp_lt_u32."""
     a, b = site.item.operands
@@ -293,6 +321,7 @@ RULES: dict[str, Callable[[Site], None]] = {
     "v_perm_b32": permuted,
     "v_or3_b32": either,
     "s_cmp_lt_u32": less,
+    **dict.fromkeys(("s_mul_hi_u32", "s_mul_hi_i32"), high_product),
     "v_sad_u32": distance,
     "v_sad_hi_u8": distances,
     "v_med3_f32": median,

@@ -1,11 +1,11 @@
 """Exchanges between lanes that gem5 does wrongly, in its own other instructions.
 
 * ds_swizzle_b32 (all versions) takes v0 for its source: ds_bpermute_b32
-* ds_bpermute_b32, ds_permute_b32: before 22.0 (gfx9; gfx8: 21.1) their result stays busy, and to 23.0
-  (gfx9) a request stays counted in the wavefront's place, whose accesses to LDS wait for good behind
-  256 of them: words of LDS (`lanes`)
-* v_readfirstlane_b32 (gfx9, to 22.0; gfx8) ends the simulation where the number of its scalar result
-  is none of a vector register: v_readlane_b32 of the first active lane
+* ds_bpermute_b32, ds_permute_b32: before 22.0 (gfx9; gfx8: 21.1) their result stays busy, and to
+  23.0 (gfx9) a request stays counted in the wavefront's place, whose accesses to LDS wait for good
+  behind 256 of them: words of LDS (`lanes`)
+* v_readfirstlane_b32 (gfx9, to 22.0; gfx8) ends the simulation where the number of its scalar
+  result is none of a vector register: v_readlane_b32 of the first active lane
 """
 
 from __future__ import annotations

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from simgen.ask.choice import option, spelled
 from simgen.ask.run import RunChoices
 from simgen.compile import render
+from simgen.compile.legalise import history
 from simgen.errors import UsageError
 from simgen.ir import FOR_AMD, Language
 from simgen.targets import replaced
@@ -218,7 +219,12 @@ class Gem5Package(Package):
         return self.launcher.mapped_nbytes(workload)
 
     def notes(self, folder: Path, *, details: bool = False) -> list[str]:
+        version, arch = self.simulated.gem5_version, self.simulated.arch
         return [
             *replaced.notes(folder / replaced.FILE, NAME, details=details),
             *self.launcher.notes(folder),
+            *(
+                f"{NAME}: gem5 {version} {row.does}; {row.cure}"
+                for row in history.launches(version, arch)
+            ),
         ]
