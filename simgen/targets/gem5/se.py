@@ -220,11 +220,15 @@ class Gem5Package(Package):
 
     def notes(self, folder: Path, *, details: bool = False) -> list[str]:
         version, arch = self.simulated.gem5_version, self.simulated.arch
+        rows = history.launches(version, arch)
+        told = [f"{NAME}: gem5 {version} {row.does}; {row.cure}" for row in rows if details]
+        if rows and not details:
+            told = [
+                f"{NAME}: gem5 {version} ({history.provenance(version)}) does {len(rows)} things "
+                "with launches that later versions do otherwise: -v tells them"
+            ]
         return [
             *replaced.notes(folder / replaced.FILE, NAME, details=details),
             *self.launcher.notes(folder),
-            *(
-                f"{NAME}: gem5 {version} {row.does}; {row.cure}"
-                for row in history.launches(version, arch)
-            ),
+            *told,
         ]
