@@ -24,14 +24,14 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import click
 from sphinx.util.docutils import SphinxDirective
 
-from simgen import machine, resources
 from simgen.ask.choice import option as flag_of
 from simgen.cli.main import cli
-from simgen.dtypes import DType, Special
 from simgen.frontend import problem
+from simgen.ground import machine, resources
+from simgen.ground.dtypes import DType, Special
+from simgen.ground.metrics import METRICS
 from simgen.layers import LAYERS
 from simgen.layers.base import field_types
-from simgen.metrics import METRICS
 from simgen.targets import TARGETS
 from simgen.targets.base import EVERYTHING
 

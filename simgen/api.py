@@ -28,20 +28,20 @@ from simgen.ask.run import RunChoices, RunCommand
 from simgen.bundle import finding, planning
 from simgen.bundle import writing as bundles
 from simgen.bundle.results import Result
-from simgen.check import judging
-from simgen.check.judging import Judgement
 from simgen.errors import UsageError
+from simgen.reports.pages import reporting
+from simgen.reports.pages.reporting import Report
 from simgen.running import process, runs, sweeps
 from simgen.running.sweeps import SweepListener
-from simgen.study import reporting
-from simgen.study.reporting import Report
 from simgen.targets import Target
+from simgen.verdict import judging
+from simgen.verdict.judging import Judgement
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from simgen.errors import SimgenError
-    from simgen.ir import Workload
+    from simgen.ground.ir import Workload
     from simgen.targets.base import Progress as Reached
 
 __all__ = ["BuiltBundle", "Judgement", "PlannedBuild", "Report", "Result", "load", "plan", "report"]

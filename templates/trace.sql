@@ -1,4 +1,4 @@
--- Schema of trace.sqlite3; simgen/study/trace.py tells what it is for.
+-- Schema of trace.sqlite3; simgen/reports/pages/trace.py tells what it is for.
 
 PRAGMA application_id = 0x73676e31;
 PRAGMA user_version = 3; -- raised when the schema changes

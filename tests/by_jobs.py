@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from simgen import metrics
+from simgen.ground import metrics
 
 if TYPE_CHECKING:
     import simgen

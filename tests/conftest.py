@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-from simgen.compile.build import Builder
-from simgen.compile.cache import Cache
+from simgen.kernels.build import Builder
+from simgen.kernels.cache import Cache
 
 pytest.register_assert_rewrite("layer_bundles", "layer_variants", "machine_code")
 settings.register_profile("simgen", deadline=None)

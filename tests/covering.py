@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 if TYPE_CHECKING:
     from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 
-    from simgen.ir import Kernel
+    from simgen.ground.ir import Kernel
 
 Name = TypeVar("Name", bound="Hashable")
 

@@ -40,19 +40,20 @@ from covering import covering
 from layer_variants import accepts, inputs_of, lowered, shapes_of, variants
 
 import simgen
-from simgen.compile import render, stages, toolchain
-from simgen.compile.build import Builder
-from simgen.compile.cache import Cache
-from simgen.compile.legalise import Model
 from simgen.frontend import network, problem
-from simgen.ir import DType
+from simgen.ground.ir import DType
+from simgen.isa import toolchain
+from simgen.isa.legalise import Model
+from simgen.kernels import render, stages
+from simgen.kernels.build import Builder
+from simgen.kernels.cache import Cache
 from simgen.layers import LAYERS, conversion
 from simgen.workload import lowering as workloads
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from simgen.ir import Kernel, TensorSpec
+    from simgen.ground.ir import Kernel, TensorSpec
     from simgen.layers import Layer
 
 DATA = Path(__file__).parent / "data"

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from simgen.ir import Kernel, Launch
+    from simgen.ground.ir import Kernel, Launch
     from simgen.layers.base import Lowering, Port
     from simgen.layers.written import Writes
 

@@ -19,7 +19,7 @@ import numpy as np
 import pytest
 from covering import covering
 
-from simgen.ir import Pass, TensorSpec
+from simgen.ground.ir import Pass, TensorSpec
 from simgen.layers import LAYERS, Layer
 from simgen.layers.base import field_types
 from simgen.layers.conv.algorithms import ForwardAlgo
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from dataclasses import Field
 
-    from simgen.ir import Kernel
+    from simgen.ground.ir import Kernel
 
 Array = np.ndarray[Any, np.dtype[np.float64]]
 

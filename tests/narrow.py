@@ -6,18 +6,18 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from simgen.check.diff import diff
 from simgen.frontend import network, problem
-from simgen.ir import Pass
-from simgen.machine import NO, fitted
+from simgen.ground.ir import Pass
+from simgen.ground.machine import NO, fitted
 from simgen.tensors import data_file
+from simgen.verdict.diff import diff
 from simgen.workload import lowering
 
 if TYPE_CHECKING:
     from simgen.bundle.results import Result
     from simgen.bundle.writing import Bundle
-    from simgen.ir import Workload
-    from simgen.machine import Machine
+    from simgen.ground.ir import Workload
+    from simgen.ground.machine import Machine
 
 CONFIG = Path(__file__).parent / "data" / "narrow.dnnmark"
 INTEGERS = CONFIG.with_name("integers.dnnmark")

@@ -23,9 +23,9 @@ from statistics import median
 import numpy as np
 
 import simgen
-from simgen import resources
 from simgen.bundle import finding
 from simgen.bundle import writing as bundles
+from simgen.ground import resources
 from simgen.running.estimates import FILE, WORD, TargetCosts, TemplateCost
 from simgen.workload import launch_features
 

@@ -1,9 +1,10 @@
 """The judges of `simgen diff`, on this machine's GPU.
 
 What layers say of their results (reference, bound of each element, spread of whole tensors) is
-written against `simgen.arrays`, which is NumPy. Here it is CuPy, in float64: a product of 2.3e12
-operations takes a moment there. So what is judged has the bounds that are derived from its kernels'
-order of summation, step by step where a layer has steps, and nothing is chosen for this benchmark.
+written against `simgen.ground.arrays`, which is NumPy. Here it is CuPy, in float64: a product of
+2.3e12 operations takes a moment there. So what is judged has the bounds that are derived from its
+kernels' order of summation, step by step where a layer has steps, and nothing is chosen for this
+benchmark.
 """
 
 from __future__ import annotations
@@ -11,16 +12,16 @@ from __future__ import annotations
 from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any
 
-from simgen import arrays
-from simgen.check import shares
 from simgen.frontend.network import make_layer
+from simgen.ground import arrays
+from simgen.ground.numerics.spread import peak_limit, statistic_limit
 from simgen.layers.product import matrix_product
-from simgen.numerics.spread import peak_limit, statistic_limit
+from simgen.verdict import shares
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from simgen.ir import Workload
+    from simgen.ground.ir import Workload
 
 PANEL = 2**28  # results of a product that a bound is computed for at a time
 

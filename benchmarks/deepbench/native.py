@@ -20,9 +20,9 @@ import simgen
 from simgen.errors import SimgenError
 from simgen.frontend import deepbench
 from simgen.frontend.operation import FAMILIES, RnnOperation
-from simgen.ir import Pass
+from simgen.ground.ir import Pass
+from simgen.ground.storage.files import write_atomic
 from simgen.layers.recurrent.recurrent import InputMode
-from simgen.storage.files import write_atomic
 from simgen.workload import costs
 
 if TYPE_CHECKING:

@@ -34,12 +34,12 @@ import judged
 import native
 import peers
 
-from simgen import resources
-from simgen.compile import render
 from simgen.errors import SimgenError, UsageError
 from simgen.frontend.network import make_layer
-from simgen.ir import GUARD, Distribution, Role, to_json
-from simgen.storage.files import write_atomic
+from simgen.ground import resources
+from simgen.ground.ir import GUARD, Distribution, Role, to_json
+from simgen.ground.storage.files import write_atomic
+from simgen.kernels import render
 from simgen.tensors import sparse_pattern
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
     from native import Made, Row, Task
 
-    from simgen.ir import Buffer, Fill, Workload
+    from simgen.ground.ir import Buffer, Fill, Workload
 
 # Holds the GPU until the CPU has enqueued a round.
 WAIT = """

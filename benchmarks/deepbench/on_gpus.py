@@ -21,16 +21,16 @@ from typing import TYPE_CHECKING, Any
 import on_gpu
 
 import simgen
-from simgen.compile import render
 from simgen.frontend import deepbench
-from simgen.ir import GUARD, Launch, to_json
+from simgen.ground.ir import GUARD, Launch, to_json
+from simgen.kernels import render
 from simgen.workload import sharding
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from simgen.ir import Workload
+    from simgen.ground.ir import Workload
     from simgen.workload.sharding import Chunk, Reduction, Sharding
 
 ROUTES = (sharding.RING, sharding.TREE)

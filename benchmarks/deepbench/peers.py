@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 import recurrent_peer
 
 from simgen.frontend.network import make_layer
-from simgen.ir import Pass
+from simgen.ground.ir import Pass
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from simgen.ir import Workload
+    from simgen.ground.ir import Workload
 
 TYPES = {
     "f64": "float64",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from simgen.ir import Pass
+from simgen.ground.ir import Pass
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -33,12 +33,12 @@ from collections import Counter
 from pathlib import Path
 
 import simgen
-from simgen.compile import cache, render
-from simgen.compile.build import Builder
 from simgen.errors import SimgenError
 from simgen.frontend import deepbench
 from simgen.frontend.operation import FAMILIES, TYPES
-from simgen.storage.files import write_atomic
+from simgen.ground.storage.files import write_atomic
+from simgen.kernels import cache, render
+from simgen.kernels.build import Builder
 from simgen.targets import TARGETS
 from simgen.targets.base import Job
 from simgen.tensors import data_file

@@ -26,8 +26,9 @@ from pathlib import Path
 
 import numpy as np
 
-from simgen import resources
-from simgen.compile import own, toolchain
+from simgen.ground import resources
+from simgen.isa import toolchain
+from simgen.kernels import own
 from simgen.targets import host
 
 HERE = Path(__file__).parent

@@ -26,13 +26,13 @@ from typing import TYPE_CHECKING
 import simgen
 from simgen.bundle import result_names, results
 from simgen.bundle import writing as bundles
-from simgen.study import page
+from simgen.reports.pages import page
 from simgen.targets.gem5 import stats as gem5_stats
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from simgen.study.row import Row
+    from simgen.reports.pages.row import Row
 
 IMAGE = "n=2 c=32 h=64 w=64"
 BRANCHES = "n=4 c=64 h=28 w=28"

@@ -5,7 +5,7 @@
 
 Prints each instruction of which the two disagree: one of which conform found something that the
 table does not tell, and one of which the table tells something and conform found nothing. What
-other rewritings mend (`simgen/compile/legalise/gem5.py`), and loads across two lines, which lint
+other rewritings mend (`simgen/isa/legalise/gem5.py`), and loads across two lines, which lint
 finds by their offsets, are left out. A row that is left is a finding of its own, or is wrong.
 """
 
@@ -16,8 +16,8 @@ import re
 import sys
 from pathlib import Path
 
-from simgen.compile.legalise import facts
-from simgen.compile.legalise.gem5 import HALF
+from simgen.isa.legalise import facts
+from simgen.isa.legalise.gem5 import HALF
 
 # Told otherwise than by their names: see above.
 ELSEWHERE = re.compile(

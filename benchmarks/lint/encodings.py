@@ -19,8 +19,8 @@ from pathlib import Path
 
 from elftools.elf.elffile import ELFFile
 
-from simgen.compile.legalise.machine_code import decoded
-from simgen.compile.toolchain import AMD_TARGET, zig
+from simgen.isa.legalise.machine_code import decoded
+from simgen.isa.toolchain import AMD_TARGET, zig
 
 ARCHS = ("gfx803", "gfx902", "gfx908", "gfx90a", "gfx942", "gfx950")
 FOLDER = Path(__file__).parents[2] / "data" / "encodings"

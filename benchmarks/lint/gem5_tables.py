@@ -18,7 +18,7 @@ from typing import Any
 
 from gem5_findings import COMPLETED, EDGES, EXCHANGES, GIVES_BACK, NAMED_WRONG, NOTES, WRONG
 
-from simgen.compile.legalise.machine_code import FORMATS
+from simgen.isa.legalise.machine_code import FORMATS
 
 DATA = Path(__file__).parents[2] / "data"
 MODELS = {

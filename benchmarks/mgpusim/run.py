@@ -27,7 +27,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import simgen
-from simgen import resources
+from simgen.ground import resources
 from simgen.targets.mgpusim.target import GPUS, MGPUSim
 
 HERE = Path(__file__).resolve().parent

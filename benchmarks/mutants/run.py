@@ -31,20 +31,20 @@ import numpy as np
 
 from simgen.bundle import results
 from simgen.bundle.writing import WORKLOAD, Bundle, workload_text
-from simgen.check.compare import Comparison
-from simgen.compile import render
-from simgen.compile.build import Builder
-from simgen.compile.cache import Cache
 from simgen.frontend import network
 from simgen.frontend.config import Config, Entry, Place, Section
 from simgen.frontend.network import make_layer
-from simgen.ir import Pass
+from simgen.ground.ir import Pass
+from simgen.kernels import render
+from simgen.kernels.build import Builder
+from simgen.kernels.cache import Cache
 from simgen.layers import LAYERS
 from simgen.layers.product.matrix_product import Product
 from simgen.targets.base import Job
 from simgen.targets.host import Host
 from simgen.tensors import data_file
 from simgen.tensors.header import read_header
+from simgen.verdict.compare import Comparison
 from simgen.workload import lowering as workloads
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from simgen.ir import Workload
+    from simgen.ground.ir import Workload
     from simgen.layers import Layer
 
     Arrays = dict[str, NDArray[Any]]

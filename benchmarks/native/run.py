@@ -28,7 +28,7 @@ from simgen.frontend import network, problem
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from simgen.ir import DType
+    from simgen.ground.ir import DType
 
 ROUNDS: dict[str, str | int] = {"warmup": 5, "repeats": 30, "l2": "cold"}
 L2 = 2**27  # bytes that are written between rounds of what ours is compared with: more than a cache

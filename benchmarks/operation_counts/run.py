@@ -13,7 +13,7 @@ from math import prod
 from typing import TYPE_CHECKING
 
 from simgen.frontend import network, problem
-from simgen.ir import Pass
+from simgen.ground.ir import Pass
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -17,12 +17,12 @@ from pathlib import Path
 import numpy as np
 from kernels import KERNELS, ORDERS, TYPES, spoilt
 
-from simgen.check import shares
-from simgen.check.compare import Comparison, proves_nothing
-from simgen.dtypes import DType
 from simgen.frontend import own_kernel
-from simgen.ir import Pass
+from simgen.ground.dtypes import DType
+from simgen.ground.ir import Pass
 from simgen.layers.own import OwnKernel
+from simgen.verdict import shares
+from simgen.verdict.compare import Comparison, proves_nothing
 
 LENGTHS = (64, 100, 192, 256, 777, 1000, 2000, 2048, 4096, 8192, 30_000, 100_000)
 SHORT = {"gemm": 4096, "attention": 2048, "attention_by_parts": 2048}

@@ -17,10 +17,11 @@ from itertools import repeat
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from simgen.compile import legalise, own, stages, toolchain
-from simgen.compile.cache import Cache
 from simgen.errors import SimgenError
-from simgen.ir import Kernel, Language, OwnSource
+from simgen.ground.ir import Kernel, Language, OwnSource
+from simgen.isa import legalise, toolchain
+from simgen.kernels import own, stages
+from simgen.kernels.cache import Cache
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -103,7 +103,7 @@ def simgen(*words: str) -> tuple[int, str, str]:
 
 def make(home: Path, durations: dict[str, float]) -> None:
     """A world, and in `expected` what undisturbed commands leave in it; how long commands take."""
-    from simgen.compile import cache
+    from simgen.kernels import cache
 
     found = cache.simulators_root()  # the user's: a simulator takes minutes to build
     home.mkdir()
@@ -262,8 +262,8 @@ ENDED = (128 + signal.SIGTERM, 128 + signal.SIGHUP)  # without a word
 def check_world(base: Path, *, replaced: bool) -> None:
     """Bundles are whole, results are there and right, outputs are whole or not there."""
     from simgen.bundle import writing as bundles
-    from simgen.compile import cache
     from simgen.errors import SimgenError
+    from simgen.kernels import cache
 
     wanted = {"net": set() if replaced else {"host", f"host@{LAYER}"}, "sim": {"mgpusim"}}
     for name, results in wanted.items():

@@ -5,5 +5,5 @@ a kernel so that it stores its registers at a chosen moment of a chosen run thro
 `states` compares what two targets stored, `searching` goes from the workload to the instruction,
 and `telling` says it, with a reproducer.
 
-May import: errors, ir, storage, compile, lint, conform, tensors, targets, bundle.
+May import: bundle, conform, errors, ground, isa, kernels, targets, tensors.
 """

@@ -16,11 +16,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from simgen.compile.code_object import PACKED_IDS
-from simgen.compile.legalise import assembly
-from simgen.compile.legalise.assembly import AssemblyKernel, Instruction, Label
 from simgen.errors import RefusedError
-from simgen.lint.rewriting import MOST_SGPRS, changed, descriptor_of
+from simgen.isa.code_object import PACKED_IDS
+from simgen.isa.legalise import assembly
+from simgen.isa.legalise.assembly import AssemblyKernel, Instruction, Label
+from simgen.isa.lint.rewriting import MOST_SGPRS, changed, descriptor_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -13,9 +13,9 @@ from simgen.bisect.replay import Side
 from simgen.bisect.searching import Search
 from simgen.bundle import finding
 from simgen.bundle.folder import verify_values
-from simgen.compile import cache, render
-from simgen.compile.build import Builder
 from simgen.errors import MissingError, RefusedError, UsageError, did_you_mean
+from simgen.kernels import cache, render
+from simgen.kernels.build import Builder
 from simgen.targets.mgpusim import legalised
 from simgen.targets.mgpusim.needs import NAME as MGPUSIM
 from simgen.tensors import data_file

@@ -15,13 +15,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from simgen.bisect.instrumented import SUFFIX
-from simgen.compile import cache, stages
-from simgen.compile.build import Builder
-from simgen.compile.child import until_parent_ends
-from simgen.compile.legalise import Legalised
 from simgen.conform import bundling
 from simgen.errors import MissingError, RunError
-from simgen.ir import (
+from simgen.ground.ir import (
     GUARD,
     PAGE,
     Buffer,
@@ -34,6 +30,10 @@ from simgen.ir import (
     TensorSpec,
     Workload,
 )
+from simgen.isa.child import until_parent_ends
+from simgen.isa.legalise import Legalised
+from simgen.kernels import cache, stages
+from simgen.kernels.build import Builder
 from simgen.targets.base import log_text
 
 if TYPE_CHECKING:
@@ -42,8 +42,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from simgen.compile.stages import Products, Stage
-    from simgen.ir import Kernel, Launch
+    from simgen.ground.ir import Kernel, Launch
+    from simgen.kernels.stages import Products, Stage
     from simgen.targets.base import Target
 
     Memory = Mapping[str, NDArray[np.uint32]]  # words of each tensor, by its name

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
     from simgen.bisect.replay import Memory, Side
     from simgen.bisect.states import Difference, Words
-    from simgen.compile.legalise.assembly import Instruction
-    from simgen.ir import Workload
+    from simgen.ground.ir import Workload
+    from simgen.isa.legalise.assembly import Instruction
 
 Objects = Mapping[str, bytes]  # linked code objects by kernel
 MOST_NBYTES = 1 << 27  # of registers that a run stores

@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from simgen.bisect.instrumented import GIVEN, HEADER, LANES, MARK
-from simgen.compile.legalise import roles
+from simgen.isa.legalise import roles
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
-    from simgen.compile.legalise.assembly import Instruction
+    from simgen.isa.legalise.assembly import Instruction
 
     Words = NDArray[np.uint32]  # (wavefront or moment, plane, lane)
 

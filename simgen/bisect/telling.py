@@ -6,12 +6,12 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from simgen.bisect.instrumented import LANES
-from simgen.compile.legalise import roles
+from simgen.isa.legalise import roles
 
 if TYPE_CHECKING:
     from simgen.bisect.replay import Side
     from simgen.bisect.searching import Divergence
-    from simgen.ir import Workload
+    from simgen.ground.ir import Workload
 
 MOST_LINES = 15  # of a reproducer
 _MEMORY = ("global_", "flat_", "s_load", "ds_")

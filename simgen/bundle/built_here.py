@@ -11,7 +11,7 @@ import hashlib
 import json
 from typing import TYPE_CHECKING
 
-from simgen.compile import cache
+from simgen.kernels import cache
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -11,7 +11,7 @@ from simgen.bundle import result_names, results
 from simgen.bundle.folder import RESULTS
 from simgen.bundle.result_folders import SHOWN
 from simgen.errors import DamagedError, UsageError, did_you_mean
-from simgen.storage.files import ATTEMPTS
+from simgen.ground.storage.files import ATTEMPTS
 from simgen.targets import TARGETS
 
 if TYPE_CHECKING:

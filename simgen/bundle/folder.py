@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 from simgen.bundle import manifest, result_folders, result_names, stored_workload
 from simgen.errors import DamagedError, UsageError
-from simgen.storage import locks, schema, seal
-from simgen.storage.files import NotRegularError, leads_out, read_regular
+from simgen.ground.storage import locks, schema, seal
+from simgen.ground.storage.files import NotRegularError, leads_out, read_regular
 from simgen.tensors import data_file, mmap_file
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from simgen.ir import Workload
+    from simgen.ground.ir import Workload
 
     Progress = Callable[[int, int], None]
 

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
 from simgen.errors import UsageError, printable
-from simgen.storage import schema
-from simgen.storage.files import read_regular
-from simgen.storage.schema import SHA256, SchemaError, Sized, Within
+from simgen.ground.storage import schema
+from simgen.ground.storage.files import read_regular
+from simgen.ground.storage.schema import SHA256, SchemaError, Sized, Within
 
 if TYPE_CHECKING:
     from pathlib import Path

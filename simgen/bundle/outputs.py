@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from simgen.bundle import manifest
 from simgen.errors import UsageError
-from simgen.storage.files import read_regular, write_atomic
+from simgen.ground.storage.files import read_regular, write_atomic
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -15,9 +15,9 @@ import numpy as np
 
 from simgen.errors import ConfigError, did_you_mean, one_line, printable
 from simgen.frontend.network import make_layer
-from simgen.ir import Pass
+from simgen.ground.ir import Pass
+from simgen.ground.storage.files import leads_out
 from simgen.layers.own.definition import BEFORE, EXPECTED
-from simgen.storage.files import leads_out
 from simgen.tensors import random_values
 
 if TYPE_CHECKING:
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from simgen.dtypes import DType
     from simgen.frontend.own_kernel import KernelFile
-    from simgen.ir import Workload
+    from simgen.ground.dtypes import DType
+    from simgen.ground.ir import Workload
 
 
 def values(

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
-from simgen import metrics
+from simgen.ground import metrics
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from simgen.bundle.run_record import Run
-    from simgen.ir import Workload
+    from simgen.ground.ir import Workload
     from simgen.workload.pieces import Piece
     from simgen.workload.samples import Sample
 

@@ -14,15 +14,15 @@ from typing import TYPE_CHECKING
 from simgen.ask.build import BuildChoices
 from simgen.bundle import folder
 from simgen.errors import SimgenError, UsageError, printable
-from simgen.machine import TF32, YES, descriptions, find, named
+from simgen.ground.machine import TF32, YES, descriptions, find, named
 from simgen.targets import TARGETS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from simgen.ir import Workload
-    from simgen.machine import Machine
+    from simgen.ground.ir import Workload
+    from simgen.ground.machine import Machine
     from simgen.targets import Target
 
 DEFAULT = "gem5-se"  # the target of whose machine a bundle is that runs anywhere

@@ -16,12 +16,12 @@ from simgen.ask.kinds import Flag, ValueKind, Whole
 from simgen.bundle import built_here, own_reference, planned_machine, recipe, writing
 from simgen.bundle.planned_machine import PlannedMachine
 from simgen.bundle.recipe import AskedWord, Recipe
-from simgen.compile import cache
-from simgen.compile.build import Builder
 from simgen.errors import UsageError, did_you_mean, one_line, printable
 from simgen.frontend import descent, losses, network, problem, scaling
 from simgen.frontend import fusion as fuse
-from simgen.ir import Pass
+from simgen.ground.ir import Pass
+from simgen.kernels import cache
+from simgen.kernels.build import Builder
 from simgen.layers.base import Phase
 from simgen.targets import TARGETS
 from simgen.tensors import exact_values, own_values
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from simgen.bundle.writing import Bundle, Cures
     from simgen.frontend.network import Network
     from simgen.frontend.own_kernel import KernelFile
-    from simgen.ir import Workload
+    from simgen.ground.ir import Workload
     from simgen.targets import Target
 
     # Called with what is done (KERNELS, DATA, ...), how much of it, and all of it.

@@ -20,10 +20,10 @@ from simgen.ask.build import BuildChoices
 from simgen.bundle import folder
 from simgen.errors import ConfigError, DamagedError, MissingError, UsageError, one_line, printable
 from simgen.frontend import config, own_kernel, problem
-from simgen.ir import Pass
-from simgen.storage import schema
-from simgen.storage.files import open_regular, read_regular
-from simgen.storage.schema import SchemaError, Sized
+from simgen.ground.ir import Pass
+from simgen.ground.storage import schema
+from simgen.ground.storage.files import open_regular, read_regular
+from simgen.ground.storage.schema import SchemaError, Sized
 from simgen.tensors import exact_values
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ import hashlib
 import json
 from typing import TYPE_CHECKING, Any, Protocol
 
-from simgen import arrays
+from simgen.ground import arrays
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

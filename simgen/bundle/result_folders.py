@@ -4,7 +4,7 @@ NAME             a result: a target's, TARGET@OPTION=VALUE,... of a sweep, TARGE
 stopped-NAME     what a run leaves that can be continued
 failed-NAME      the log of one that failed
 .part-NAME.PID   a run that goes on, or was killed; .part-NAME.PID.old: the result before it
-.lock-NAME       see simgen.storage.locks
+.lock-NAME       see simgen.ground.storage.locks
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING
 
 from simgen.bundle import result_names
 from simgen.errors import DamagedError
-from simgen.storage import locks, seal
-from simgen.storage.files import PART
+from simgen.ground.storage import locks, seal
+from simgen.ground.storage.files import PART
 from simgen.tensors import state_file
 
 if TYPE_CHECKING:

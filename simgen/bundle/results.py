@@ -5,8 +5,8 @@
     /tensors/LAYER.PORT   an output, with the attributes untouched (elements that still hold the
                           canary) and guard_intact (nothing was written behind it)
     /launches/COLUMN      one value per launch: step, layer, pass, kernel, order, and the metrics
-                          of the target, by the names of simgen.metrics and with the attribute unit;
-                          a metric that a launch does not have is NaN
+                          of the target, by the names of simgen.ground.metrics and with the
+                          attribute unit; a metric that a launch does not have is NaN
     /provenance           JSON: simgen version, compiler, config, target and settings, options of
                           a sweep's point, machine, number of GPUs; `part` and `resumed` of such
                           runs, `pieces` and `inferred` of a run by pieces (launches whose metrics
@@ -30,7 +30,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from simgen import metrics
 from simgen.bundle import (
     manifest,
     pieces,
@@ -41,11 +40,12 @@ from simgen.bundle import (
     saved_result,
 )
 from simgen.errors import DamagedError, MissingError, RefusedError, UsageError
-from simgen.ir import GUARD
-from simgen.machine import ProductRounding
-from simgen.storage import hdf5, locks, seal
-from simgen.storage.files import NotRegularError, atomic_file, open_regular
-from simgen.storage.schema import SchemaError, from_json, to_json
+from simgen.ground import metrics
+from simgen.ground.ir import GUARD
+from simgen.ground.machine import ProductRounding
+from simgen.ground.storage import hdf5, locks, seal
+from simgen.ground.storage.files import NotRegularError, atomic_file, open_regular
+from simgen.ground.storage.schema import SchemaError, from_json, to_json
 from simgen.targets import machine_file, matrix
 from simgen.tensors import element_types
 from simgen.workload.samples import Sample
@@ -58,7 +58,7 @@ if TYPE_CHECKING:
 
     from simgen.bundle.run_record import Run
     from simgen.bundle.writing import Bundle
-    from simgen.ir import Workload
+    from simgen.ground.ir import Workload
     from simgen.targets import Target
 
 SCHEMA = saved_result.SCHEMA

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from simgen.ask.run import RunCommand
 from simgen.errors import DamagedError, UsageError, printable
-from simgen.storage import schema
-from simgen.storage.files import read_regular, write_atomic
-from simgen.storage.schema import SchemaError, Within, from_json
+from simgen.ground.storage import schema
+from simgen.ground.storage.files import read_regular, write_atomic
+from simgen.ground.storage.schema import SchemaError, Within, from_json
 from simgen.workload.pieces import Piece  # noqa: TC001 - a schema's types are read when it is used
 from simgen.workload.samples import Sample  # noqa: TC001 - as above
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from simgen.ir import Workload
+    from simgen.ground.ir import Workload
 
 FILE = "run.json"
 MAX_NBYTES = 2**28  # of the file; metrics of a million launches take less

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from simgen.ir import Kernel, Launch, Workload
+    from simgen.ground.ir import Kernel, Launch, Workload
     from simgen.workload.samples import Sample
 
     Mask = NDArray[np.bool_]

@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from simgen.bundle import result_digest, run_record
 from simgen.errors import printable
-from simgen.ir import Pass
-from simgen.machine import ProductRounding  # noqa: TC001 - as above
-from simgen.storage import hdf5, schema
-from simgen.storage.hdf5 import FormatError
-from simgen.storage.schema import SchemaError, Sized, Within, from_json
+from simgen.ground.ir import Pass
+from simgen.ground.machine import ProductRounding  # noqa: TC001 - as above
+from simgen.ground.storage import hdf5, schema
+from simgen.ground.storage.hdf5 import FormatError
+from simgen.ground.storage.schema import SchemaError, Sized, Within, from_json
 from simgen.tensors import element_types
 from simgen.workload import sharding
 from simgen.workload.pieces import Piece  # noqa: TC001 - as above
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     import h5py
     from numpy.typing import NDArray
 
-    from simgen.ir import Workload
+    from simgen.ground.ir import Workload
 
 SCHEMA = "simgen results 2"
 PROVENANCE = "provenance"

@@ -12,19 +12,19 @@ from functools import lru_cache
 from math import prod
 from typing import TYPE_CHECKING, Any
 
-from simgen.dtypes import WORD
 from simgen.errors import SimgenError, printable
 from simgen.frontend.network import make_layer
-from simgen.ir import GUARD, MOST_STRUCTURE, PAGE, Node, Pass, Role, Workload
+from simgen.ground.dtypes import WORD
+from simgen.ground.ir import GUARD, MOST_STRUCTURE, PAGE, Node, Pass, Role, Workload
+from simgen.ground.storage.schema import SchemaError, from_json
 from simgen.layers.base import MAX_INT, MAX_RANK
-from simgen.storage.schema import SchemaError, from_json
 from simgen.workload import queues
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from simgen.ir import Buffer, ByValue, Kernel, Step, TensorSpec
-    from simgen.machine import Machine
+    from simgen.ground.ir import Buffer, ByValue, Kernel, Step, TensorSpec
+    from simgen.ground.machine import Machine
 
     Ports = tuple[tuple[str, TensorSpec], ...]
 

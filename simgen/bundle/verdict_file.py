@@ -15,15 +15,15 @@ from typing import TYPE_CHECKING, Any
 
 from simgen import __version__
 from simgen.errors import DamagedError
-from simgen.storage import schema, seal
-from simgen.storage.files import read_regular, write_atomic
+from simgen.ground.storage import schema, seal
+from simgen.ground.storage.files import read_regular, write_atomic
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 FILE = seal.VERDICT
 WRONG = "different"
-RIGHT = "same"  # as simgen.check.verdict says it, which has the other outcomes
+RIGHT = "same"  # as simgen.verdict.verdict says it, which has the other outcomes
 UNCHECKED = "not checked"  # nobody has compared it since it ran
 INFERRED = "inferred"  # it did not run: its metrics are those of launches that are like its own
 SILENT = "no outputs"  # there is nothing to compare

@@ -38,11 +38,18 @@ from simgen.bundle.folder import (
     verify,
     verify_values,
 )
-from simgen.compile import render, toolchain
 from simgen.errors import LossError, MissingError, RefusedError, UsageError, is_full
-from simgen.ir import Workload, to_json
-from simgen.storage import locks, schema, seal
-from simgen.storage.files import OvertakenError, atomic_folder, new_mode, read_regular, write_atomic
+from simgen.ground.ir import Workload, to_json
+from simgen.ground.storage import locks, schema, seal
+from simgen.ground.storage.files import (
+    OvertakenError,
+    atomic_folder,
+    new_mode,
+    read_regular,
+    write_atomic,
+)
+from simgen.isa import toolchain
+from simgen.kernels import render
 from simgen.targets import fit, matrix, own_sources
 from simgen.targets.base import File, Job
 from simgen.tensors import data_file, mmap_file
@@ -54,7 +61,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from simgen.bundle.result_folders import ResultEntry
-    from simgen.compile.build import Builder
+    from simgen.kernels.build import Builder
     from simgen.targets.base import Target
 
     Progress = Callable[[int, int], None]

@@ -1,7 +1,6 @@
 """The command line: parse, call one function of the rooms below, print. Nothing here computes,
 and only this room prints.
 
-May import: ask, bisect, bundle, check, compile, conform, exports, tensors, errors, frontend, ir,
-layers, lint, machine, metrics, rates, running, storage, studies, study, targets, workflow,
-workload.
+May import: ask, bisect, bundle, conform, errors, frontend, ground, isa, kernels, layers, reports,
+running, targets, tensors, verdict, workload.
 """

@@ -44,9 +44,9 @@ def bisect(
     from simgen.bisect import opening, telling
     from simgen.bundle import writing as bundles
     from simgen.cli import following
-    from simgen.compile import cache
     from simgen.errors import MismatchError
-    from simgen.storage import files
+    from simgen.ground.storage import files
+    from simgen.kernels import cache
 
     def tell(text: str) -> None:
         if verbose and not as_json:

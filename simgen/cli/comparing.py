@@ -45,8 +45,8 @@ def diff(
     simgen diff softmax_fwd gem5-se@num_compute_units=8 cuda
     """
     from simgen.bundle import writing as bundles
-    from simgen.check import judging
     from simgen.cli import present
+    from simgen.verdict import judging
 
     with bundles.opened(bundle) as made, present.stages(quiet) as tell:
         judged = judging.judge(made, a, b, strict=strict, tell=tell)
@@ -114,8 +114,8 @@ def report(
     (DIR/sensitivity.csv), and speed-ups over the base point (DIR/points.csv).
     """
     from simgen.cli import present
-    from simgen.study import reporting
-    from simgen.study.page import correlations
+    from simgen.reports.pages import reporting
+    from simgen.reports.pages.page import correlations
 
     stores = [path for path in bundles if path.is_file()]
     if stores:
@@ -136,7 +136,7 @@ def report(
 
 def _report_store(path: Path, output: Path, baseline: str | None, quiet: bool) -> None:
     from simgen.cli import present
-    from simgen.study import explored_page
+    from simgen.reports.pages import explored_page
 
     made = explored_page.write(path, output, baseline)
     if quiet:

@@ -74,7 +74,7 @@ def _results(ctx: click.Context) -> Iterable[str]:
 
 
 def _machines(ctx: click.Context) -> Iterable[str]:
-    from simgen.machine import descriptions
+    from simgen.ground.machine import descriptions
 
     return descriptions()
 
@@ -102,13 +102,13 @@ def _types(ctx: click.Context) -> Iterable[str]:
 
 
 def _types_of() -> Iterable[str]:
-    from simgen.ir import DType
+    from simgen.ground.ir import DType
 
     return list(DType.table)
 
 
 def _passes(ctx: click.Context) -> Iterable[str]:
-    from simgen.ir import Pass
+    from simgen.ground.ir import Pass
 
     return [each.value for each in Pass]
 
@@ -198,7 +198,7 @@ def _words_of(kind: Any) -> Iterable[str]:
     """The values of a type, where they are words."""
     from enum import Enum
 
-    from simgen.ir import DType
+    from simgen.ground.ir import DType
 
     if kind is bool:
         return ("true", "false")
@@ -240,7 +240,7 @@ def _baselines(ctx: click.Context) -> Iterable[str]:
 
 
 def _exports(ctx: click.Context) -> Iterable[str]:
-    from simgen.exports import EXPORTS
+    from simgen.reports.exports import EXPORTS
 
     return EXPORTS
 

@@ -84,7 +84,7 @@ def conform(
     from simgen.conform.judging import Found
     from simgen.conform.ptx import telling, trial
     from simgen.errors import MismatchError, UsageError, did_you_mean
-    from simgen.storage.files import write_atomic
+    from simgen.ground.storage.files import write_atomic
 
     modes = {probe.ON[1]: ("emu", "timing"), trial.GPGPUSIM: trial.MODES}.get(on, ())
     if mode and mode not in modes:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from simgen.bundle.planning import Plan
-    from simgen.ir import Workload
+    from simgen.ground.ir import Workload
     from simgen.running.budget import Chosen
     from simgen.running.estimates import Cost, Estimate
     from simgen.targets import Target

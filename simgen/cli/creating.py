@@ -29,8 +29,8 @@ def kernel(name: str) -> None:
     if not NAME.fullmatch(name):
         raise UsageError(f"{printable(name)}: not a name; write letters, digits and _")
     from simgen.bundle import outputs
-    from simgen.compile import render
-    from simgen.storage.files import write_atomic
+    from simgen.ground.storage.files import write_atomic
+    from simgen.kernels import render
 
     paths = {suffix: Path(f"{name}{suffix}") for suffix in (".hip", ".toml")}
     for path in paths.values():

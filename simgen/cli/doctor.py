@@ -8,8 +8,9 @@ import platform
 from dataclasses import dataclass
 
 from simgen import __version__
-from simgen.compile import cache, toolchain
 from simgen.errors import MissingError, one_line
+from simgen.isa import toolchain
+from simgen.kernels import cache
 from simgen.targets import TARGETS
 
 DISTRIBUTION = "gpu-simgen"

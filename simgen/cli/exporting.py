@@ -67,7 +67,7 @@ def export(
     import contextlib
 
     from simgen.bundle import writing
-    from simgen.exports import base
+    from simgen.reports.exports import base
 
     chosen = base.with_model(base.find(form), model)
     with contextlib.ExitStack() as held:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from simgen.bundle.results import Result
     from simgen.bundle.writing import Bundle
-    from simgen.ir import Workload
+    from simgen.ground.ir import Workload
     from simgen.running.runs import Ended
     from simgen.running.time_left import Meter, Pace
     from simgen.targets.base import Progress

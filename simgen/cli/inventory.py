@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from simgen.bundle.planning import Plan
-    from simgen.ir import Workload
+    from simgen.ground.ir import Workload
     from simgen.targets.base import Target
 
 
@@ -149,7 +149,7 @@ def _show_lines(plan: Plan, form: str, as_json: bool, quiet: bool) -> None:
 
 def _show_json(plan: Plan, workload: Workload | None) -> dict[str, Any]:
     from simgen.cli import present
-    from simgen.ir import to_json
+    from simgen.ground.ir import to_json
     from simgen.workload import costs
 
     shown: dict[str, Any] = {
@@ -304,7 +304,7 @@ def _seen(target: type[Target]) -> str:
 
 
 def _list_machines() -> list[dict[str, str]]:
-    from simgen.machine import descriptions
+    from simgen.ground.machine import descriptions
 
     return [
         {
@@ -320,7 +320,7 @@ def _list_machines() -> list[dict[str, str]]:
 
 
 def _list_metrics() -> list[dict[str, str]]:
-    from simgen.metrics import METRICS
+    from simgen.ground.metrics import METRICS
 
     return [
         {
@@ -334,7 +334,7 @@ def _list_metrics() -> list[dict[str, str]]:
 
 
 def _list_exports() -> list[dict[str, str]]:
-    from simgen.exports import EXPORTS
+    from simgen.reports.exports import EXPORTS
 
     return [
         {"format": name, "writes": "a file" if each.file else "a folder", "what": each.what}
@@ -454,7 +454,7 @@ def cache_list(as_json: bool) -> None:
     simgen cache list --json
     """
     from simgen.cli import present
-    from simgen.compile import cache as caches
+    from simgen.kernels import cache as caches
 
     roots = {"own": caches.user_root(), "precomputed": caches.precomputed_root()}
     rows = [
@@ -491,8 +491,8 @@ def cache_verify() -> None:
     simgen cache verify
     """
     from simgen.cli import present
-    from simgen.compile import cache as caches
     from simgen.errors import DamagedError
+    from simgen.kernels import cache as caches
 
     roots = (caches.user_root(), caches.precomputed_root())
     found = [entry for root in roots for entry in caches.entries(root)]
@@ -525,7 +525,7 @@ def cache_pack(output: Path | None) -> None:
     """
     from simgen.bundle import outputs
     from simgen.cli import precompute, present
-    from simgen.compile import cache as caches
+    from simgen.kernels import cache as caches
 
     root = output or caches.precomputed_root()
     own = root.resolve() == caches.precomputed_root().resolve()
@@ -548,7 +548,7 @@ def cache_clear() -> None:
     simgen cache clear
     """
     from simgen.cli import present
-    from simgen.compile import cache as caches
+    from simgen.kernels import cache as caches
 
     root = caches.user_root()
     entries = present.many(caches.clear(root), "entry", "entries")

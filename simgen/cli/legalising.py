@@ -44,10 +44,10 @@ def legalise(
     simgen legalise kernel.co --simulator mgpusim -o kernel_mgpusim.co
     """
     from simgen.bundle import outputs
-    from simgen.compile.legalise import facts
     from simgen.errors import RefusedError, UsageError
-    from simgen.lint import containers, linting, rewriting
-    from simgen.storage.files import write_atomic
+    from simgen.ground.storage.files import write_atomic
+    from simgen.isa.legalise import facts
+    from simgen.isa.lint import containers, linting, rewriting
 
     outputs.new_file(output)
     named, version = facts.named(simulator)

@@ -13,7 +13,7 @@ from simgen.cli.options import verbosity
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from simgen.lint.linting import Finding, Looked, Unread
+    from simgen.isa.lint.linting import Finding, Looked, Unread
 
 MOST_ROWS = 100  # of the table, without --verbose
 
@@ -56,9 +56,9 @@ def lint(
     simgen lint libmine.so build/ --simulator mgpusim --json
     simgen lint kernel.co --table findings/lint.json
     """
-    from simgen.compile.legalise import facts, history
     from simgen.errors import RefusedError, UsageError
-    from simgen.lint import linting
+    from simgen.isa.legalise import facts, history
+    from simgen.isa.lint import linting
 
     if bool(simulator) is bool(own):
         raise UsageError("lint: take one of --simulator S[@V] and --table FILE")
@@ -111,7 +111,7 @@ def lint(
 
 def _print(looked: Sequence[Looked], findings: Sequence[Finding], verbose: bool) -> None:
     from simgen.cli import present
-    from simgen.lint import containers
+    from simgen.isa.lint import containers
 
     shown = findings if verbose else _first_of_each(findings)[:MOST_ROWS]
     several = len({(each.held.path, each.held.inside) for each in looked}) > 1
@@ -154,8 +154,8 @@ def _times(finding: Finding, findings: Sequence[Finding]) -> int:
 
 
 def _source(simulator: str, version: str) -> str:
-    from simgen.compile.legalise.facts import GEM5, of_version, versions
-    from simgen.compile.legalise.history import provenance
+    from simgen.isa.legalise.facts import GEM5, of_version, versions
+    from simgen.isa.legalise.history import provenance
 
     known = version in versions(simulator)
     how = f"; {provenance(version)}" if simulator == GEM5 else ""

@@ -87,7 +87,7 @@ def miopen(
     simgen cache miopen --rows cachefiles.csv --in new --from old --sources MIOpen/src/kernels
     """
     from simgen.bundle import outputs
-    from simgen.machine import architectures
+    from simgen.ground.machine import architectures
     from simgen.targets.untested import miopen_cache
 
     version, gpu, units = given["version"], given["gfx"], given["num_cus"]
@@ -174,7 +174,7 @@ def _states(
 
 
 def _write(path: Path, rows: list[tuple[str, str]]) -> None:
-    from simgen.storage.files import write_atomic
+    from simgen.ground.storage.files import write_atomic
 
     text = io.StringIO()
     csv.writer(text, lineterminator="\n").writerows(rows)

@@ -17,7 +17,7 @@ from simgen.errors import UsageError
 
 if TYPE_CHECKING:
     from simgen.bundle.writing import Bundle
-    from simgen.compile.cache import Cache
+    from simgen.kernels.cache import Cache
 
 
 @click.command(cls=options.BuildCommand)
@@ -81,7 +81,7 @@ def _say_built(made: Bundle, layers: int, cache: Cache, verbose: bool) -> None:
     from collections import Counter
 
     from simgen.cli import present
-    from simgen.ir import CONTRACTS, CUDA_WARP
+    from simgen.ground.ir import CONTRACTS, CUDA_WARP
 
     workload = made.workload
     nbytes = sum(buffer.spec.held for buffer in workload.buffers)

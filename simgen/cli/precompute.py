@@ -11,10 +11,10 @@ import shutil
 from typing import TYPE_CHECKING
 
 from simgen.bundle.writing import workload_text
-from simgen.compile import cache, render
-from simgen.compile.build import Builder
 from simgen.frontend import network, problem
-from simgen.machine import named
+from simgen.ground.machine import named
+from simgen.kernels import cache, render
+from simgen.kernels.build import Builder
 from simgen.targets.base import Job
 from simgen.targets.gem5.se import Gem5Se
 from simgen.tensors import data_file
@@ -23,7 +23,7 @@ from simgen.workload import lowering as workloads
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from simgen.ir import Workload
+    from simgen.ground.ir import Workload
 
 
 NETWORKS = ("classifier", "lenet5")

@@ -9,9 +9,9 @@ import sys
 import time
 from typing import TYPE_CHECKING, Any
 
-from simgen.ir import DType, Role
-from simgen.metrics import quantity
-from simgen.metrics import seconds as seconds
+from simgen.ground.ir import DType, Role
+from simgen.ground.metrics import quantity
+from simgen.ground.metrics import seconds as seconds
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -20,14 +20,14 @@ if TYPE_CHECKING:
     from rich.progress import Progress
 
     from simgen.bundle.results import Result
-    from simgen.check.losses import StepLoss
-    from simgen.check.verdict import Diff, Verdict
     from simgen.frontend.inputs import Source
     from simgen.frontend.network import Network
-    from simgen.ir import Buffer, OpCount, TensorSpec, Workload
-    from simgen.metrics import Metric
-    from simgen.study.correlation import Correlation
-    from simgen.study.row import Row
+    from simgen.ground.ir import Buffer, OpCount, TensorSpec, Workload
+    from simgen.ground.metrics import Metric
+    from simgen.reports.pages.correlation import Correlation
+    from simgen.reports.pages.row import Row
+    from simgen.verdict.losses import StepLoss
+    from simgen.verdict.verdict import Diff, Verdict
 
     Done = Callable[[int, int], None]  # (what is done, all of it)
 
@@ -298,7 +298,7 @@ def _work_cells(work: OpCount, parameters: int, tensors: int, workspace: int) ->
 
 def difference(report: Diff, details: bool) -> None:
     """One pair: a line per tensor; the worst points and the histogram of what failed."""
-    from simgen.check.verdict import beyond_rounding  # brings NumPy, which a build does not need
+    from simgen.verdict.verdict import beyond_rounding  # brings NumPy, which a build does not need
 
     rows = []
     for verdict in report.verdicts:
@@ -379,7 +379,7 @@ def losses(found: Sequence[StepLoss]) -> None:
 
 
 def _details(report: Diff, verdict: Verdict) -> None:
-    from simgen.check.verdict import ulp_classes
+    from simgen.verdict.verdict import ulp_classes
 
     compared = verdict.comparison
     if compared.worst:
@@ -412,7 +412,7 @@ def many(n: int, one: str, more: str = "") -> str:
 
 def machine(workload: Workload, why: str = "") -> None:
     """The machine that kernels are planned for."""
-    from simgen.machine import descriptions
+    from simgen.ground.machine import descriptions
 
     of = workload.machine
     told = descriptions().get(of.name)
@@ -473,7 +473,7 @@ def launches(workload: Workload, found: Sequence[Result]) -> None:
     """Seconds of each launch in each result that has them; with two results, their ratio, but none
     with this computer's CPU, which is not the machine of any other."""
     from simgen.bundle import results
-    from simgen.study.correlation import HOST
+    from simgen.reports.pages.correlation import HOST
 
     found = [result for result in found if any("seconds" in each for each in result.launches)]
     for result in (each for each in found if results.is_statistics_only(each)):
@@ -521,8 +521,8 @@ def _own_launches(workload: Workload, result: Result) -> None:
 
 def report(found: Sequence[Row]) -> None:
     """A line for each layer and target, with what architects ask for first."""
-    from simgen.metrics import METRICS
-    from simgen.study.page import derived
+    from simgen.ground.metrics import METRICS
+    from simgen.reports.pages.page import derived
 
     held = [{**row.metrics, **derived(row)} for row in found]
     shown = [
@@ -549,7 +549,7 @@ def report(found: Sequence[Row]) -> None:
 
 def _metric(metric: Metric, value: float | None) -> str:
     """A metric's value, for people; empty where there is none, and where a time is 0."""
-    from simgen.metrics import Kind
+    from simgen.ground.metrics import Kind
 
     if value is None or (metric.kind is Kind.TIME and not value):
         return ""
@@ -560,7 +560,7 @@ def _metric(metric: Metric, value: float | None) -> str:
 
 def correlations(found: Sequence[Correlation]) -> None:
     """A line for each quantity that two targets both have, over their common layers."""
-    from simgen.study.page import CORRELATION_TITLES, correlation_cells
+    from simgen.reports.pages.page import CORRELATION_TITLES, correlation_cells
 
     if found:
         table("agreement", CORRELATION_TITLES, [correlation_cells(each) for each in found])

@@ -14,7 +14,7 @@ from simgen.cli.numbers import SECONDS, number
 from simgen.cli.options import OptionsCommand, given_options, verbosity
 
 if TYPE_CHECKING:
-    from simgen.rates.measuring import RatesOf
+    from simgen.reports.rates.measuring import RatesOf
 
 
 @click.command(cls=OptionsCommand)
@@ -48,7 +48,7 @@ def rates(
     from simgen.bundle.planning import chosen_targets
     from simgen.cli.following import Printing
     from simgen.errors import UsageError, did_you_mean
-    from simgen.rates import measuring
+    from simgen.reports.rates import measuring
     from simgen.targets import TARGETS
 
     settings = {"arch": arch} if arch else {}
@@ -70,7 +70,7 @@ def _as_json(on: str, measured: RatesOf) -> dict[str, Any]:
 
 def _print(measured: RatesOf) -> None:
     from simgen.cli import present
-    from simgen.metrics import quantity
+    from simgen.ground.metrics import quantity
 
     machine = measured.machine
     rows = []

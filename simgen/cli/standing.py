@@ -133,7 +133,7 @@ def _settings(settings: Any) -> str:
 
 
 def _as_json(bundle: Bundle, told: Sequence[Standing]) -> dict[str, Any]:
-    from simgen.ir import to_json
+    from simgen.ground.ir import to_json
     from simgen.workload import costs
 
     works = costs.of(bundle.workload)

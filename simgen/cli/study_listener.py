@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from simgen.cli import present
 from simgen.cli.following import Printing, say_ran
-from simgen.studies.measuring import StudyListener
+from simgen.reports.studies.measuring import StudyListener
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -15,8 +15,8 @@ from simgen.errors import UsageError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from simgen.studies.definition import Study
-    from simgen.studies.reporting import Made
+    from simgen.reports.studies.definition import Study
+    from simgen.reports.studies.reporting import Made
 
 MOST_BATCH = 2**20
 
@@ -103,7 +103,7 @@ def study(name: str, output: Path, quiet: bool, verbose: bool, **given: Any) -> 
     simgen study icpe18 -o icpe18 --targets mgpusim --elsewhere cuda --reduced --counters
     """
     from simgen.cli.study_listener import PrintingStudy
-    from simgen.studies import definition, machines, measuring, operating_points, reporting
+    from simgen.reports.studies import definition, machines, measuring, operating_points, reporting
 
     chosen = definition.find(name)
     settings = BuildChoices.set.read(given["settings"])
@@ -159,7 +159,7 @@ def _table(made: Made) -> None:
 def _agreement(made: Made, targets: Sequence[str]) -> None:
     """How well simulators agree with a GPU, or why there is nothing to say of that."""
     from simgen.cli import present
-    from simgen.study.correlation import HARDWARE, HOST
+    from simgen.reports.pages.correlation import HARDWARE, HOST
 
     native = [name for name in targets if name in HARDWARE]
     simulated = [name for name in targets if name not in (*HARDWARE, HOST)]

@@ -44,7 +44,7 @@ def sweep(
     """
     from dataclasses import replace
 
-    from simgen.workflow import planning, sweep_spec
+    from simgen.running.workflow import planning, sweep_spec
 
     told = sweep_spec.read(spec)
     told = replace(told, jobs=jobs or told.jobs)
@@ -72,7 +72,7 @@ def collect(folder: Path, quiet: bool) -> None:
     simgen report caches/store.sqlite3 -o so-far
     """
     from simgen.cli import present
-    from simgen.workflow import collecting
+    from simgen.reports import collecting
 
     path, count, points = collecting.collect(folder)
     if not quiet:

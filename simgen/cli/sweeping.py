@@ -101,7 +101,7 @@ def _speed_up(varying: Mapping[str, str]) -> str:
 
 def _measured(ran: RanPoint) -> tuple[int, dict[str, float]]:
     """The operations that the algorithm needs of what ran, and the sums of its metrics."""
-    from simgen.study import page
+    from simgen.reports.pages import page
 
     rows = page.rows(ran.bundle, [ran.result])
     names = dict.fromkeys(name for row in rows for name in row.metrics)

@@ -68,7 +68,7 @@ def synthesise(
     from simgen.bundle.planning import Plan
     from simgen.cli import present
     from simgen.errors import RefusedError, UsageError
-    from simgen.storage.files import write_atomic
+    from simgen.ground.storage.files import write_atomic
     from simgen.workload import synthesis
 
     if output.suffix != ".dnnmark":
@@ -132,8 +132,8 @@ def score(bundles: tuple[Path, ...], quiet: bool, verbose: bool) -> None:
     """
     from simgen.cli import present
     from simgen.errors import UsageError
-    from simgen.study import reporting
-    from simgen.study import score as scoring
+    from simgen.reports.pages import reporting
+    from simgen.reports.pages import score as scoring
 
     rows = reporting.rows(bundles)
     found = scoring.scores(rows)

@@ -10,13 +10,13 @@ if TYPE_CHECKING:
 
     from simgen.ask.run import JobChoices, RunCommand
     from simgen.bundle.writing import Bundle
-    from simgen.workflow.jobs import Workflow
+    from simgen.running.workflow.jobs import Workflow
 
 
 def run_jobs(bundle: Bundle, asked: RunCommand, jobs: JobChoices, quiet: bool) -> None:
     """`simgen run --executor`: the same results, made by jobs."""
     from simgen.cli.following import Printing
-    from simgen.workflow import planning
+    from simgen.running.workflow import planning
 
     made = planning.of_bundle(bundle, asked, Printing(quiet), jobs.container or "")
     folder = bundle.path.resolve().with_name(f"{bundle.path.resolve().name}.workflow")
@@ -31,7 +31,7 @@ def run_jobs(bundle: Bundle, asked: RunCommand, jobs: JobChoices, quiet: bool) -
 def start(folder: Path, made: Workflow, jobs: JobChoices, count: int, quiet: bool) -> None:
     """Write the workflow and, unless that was all, run it."""
     from simgen.cli import present
-    from simgen.workflow import engine, executors, writing
+    from simgen.running.workflow import engine, executors, writing
 
     chosen = executors.find(
         jobs.executor or "local", jobs.profile or "", starts=not jobs.workflow_only

@@ -20,13 +20,13 @@ import struct
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from simgen.compile import toolchain
-from simgen.compile.code_object import PACKED_IDS, S_NOP
 from simgen.conform import values
 from simgen.conform.arithmetic import BITS, KEPT, VCC
 from simgen.conform.description import SCALAR_MEMORY, SWITCH
 from simgen.conform.forms import RESULT, SOURCE, Form
 from simgen.conform.movements import LDS_NBYTES
+from simgen.isa import toolchain
+from simgen.isa.code_object import PACKED_IDS, S_NOP
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -12,12 +12,10 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from simgen.compile import cache, child, stages
-from simgen.compile.build import Builder
 from simgen.conform import assembly, values
 from simgen.conform.forms import Shape
 from simgen.errors import RefusedError
-from simgen.ir import (
+from simgen.ground.ir import (
     GUARD,
     PAGE,
     Buffer,
@@ -32,7 +30,10 @@ from simgen.ir import (
     Workload,
     to_json,
 )
-from simgen.storage.files import new_mode, write_atomic
+from simgen.ground.storage.files import new_mode, write_atomic
+from simgen.isa import child
+from simgen.kernels import cache, stages
+from simgen.kernels.build import Builder
 from simgen.targets.base import File, Job
 from simgen.tensors import data_file
 
@@ -42,9 +43,9 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from simgen.compile.stages import Products, Stage
     from simgen.conform.assembly import Assembled
     from simgen.conform.forms import Form
+    from simgen.kernels.stages import Products, Stage
     from simgen.targets.base import Package, Target
 
 VALUES, RESULTS = "conform.values", "conform.results"

@@ -21,11 +21,11 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from simgen import resources
 from simgen.errors import DamagedError
-from simgen.lint import naming
-from simgen.storage import schema
-from simgen.storage.files import read_regular
+from simgen.ground import resources
+from simgen.ground.storage import schema
+from simgen.ground.storage.files import read_regular
+from simgen.isa.lint import naming
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -16,17 +16,17 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from simgen.compile import cache
-from simgen.compile.child import until_parent_ends
-from simgen.compile.legalise import facts, gem5_rules
 from simgen.conform import assembly, bundling, judging
 from simgen.conform.catalogue import catalogue
 from simgen.conform.description import SEQUENCE
 from simgen.conform.judging import Found, Seen
 from simgen.conform.units import Units
 from simgen.errors import MissingError, RunError, UsageError
-from simgen.lint import rewriting
-from simgen.storage.files import scratch_folder
+from simgen.ground.storage.files import scratch_folder
+from simgen.isa.child import until_parent_ends
+from simgen.isa.legalise import facts, gem5_rules
+from simgen.isa.lint import rewriting
+from simgen.kernels import cache
 from simgen.targets import TARGETS
 from simgen.targets.gem5.launcher import NAME as GEM5
 from simgen.targets.gem5.se import Gem5Se

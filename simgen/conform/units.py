@@ -18,11 +18,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from simgen.compile.legalise import facts
 from simgen.conform import bundling, description, judging
 from simgen.conform.judging import Found, Seen
 from simgen.errors import MissingError, RefusedError, RunError
-from simgen.storage.files import read_regular
+from simgen.ground.storage.files import read_regular
+from simgen.isa.legalise import facts
 from simgen.targets.base import log_text
 from simgen.targets.gem5.forked import Forked
 from simgen.targets.gem5.launcher import NAME as GEM5

@@ -2,5 +2,5 @@
 of problems, lines of other programs (drivers/), models of frameworks (importing/), shapes resolved,
 layers fused. Knows no kernels.
 
-May import: ask, dtypes, errors, ir, layers, machine, resources, storage.
+May import: ask, errors, ground, layers.
 """

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 
 from simgen.errors import SimgenError, UsageError, one_line, printable
 from simgen.frontend.drivers import table
-from simgen.storage.files import NotRegularError, open_regular
+from simgen.ground.storage.files import NotRegularError, open_regular
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

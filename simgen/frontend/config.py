@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING
 
 from simgen.ask.build import BuildChoices
 from simgen.errors import ConfigError, one_line, printable, resembling
-from simgen.storage.files import NotRegularError, open_regular
+from simgen.ground.storage.files import NotRegularError, open_regular
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping

@@ -27,11 +27,11 @@ from functools import cache
 from io import StringIO
 from typing import TYPE_CHECKING
 
-from simgen import resources
 from simgen.errors import UsageError, did_you_mean, printable
 from simgen.frontend.operation import FAMILIES, ConvOperation
-from simgen.ir import Pass
-from simgen.storage.files import read_regular
+from simgen.ground import resources
+from simgen.ground.ir import Pass
+from simgen.ground.storage.files import read_regular
 
 if TYPE_CHECKING:
     from simgen.frontend.operation import LibraryOperation

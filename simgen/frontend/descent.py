@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from simgen.ask.build import BuildChoices
 from simgen.errors import ConfigError, UsageError, did_you_mean, printable
-from simgen.ir import TensorSpec
+from simgen.ground.ir import TensorSpec
 from simgen.layers import LAYERS
 
 # Of each name, the kind of layer, what it says before the user does, and the usual rate.

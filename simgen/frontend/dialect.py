@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from simgen.ir import CUDA_MACROS, CUDA_WARP, WAVEFRONT
+from simgen.ground.ir import CUDA_MACROS, CUDA_WARP, WAVEFRONT
 from simgen.layers.own import expression
 from simgen.layers.own.expression import ExpressionError
 

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
     from simgen.frontend.network import Network, Placed
     from simgen.frontend.operation import LibraryOperation
-    from simgen.ir import Node, Pass, TensorSpec
+    from simgen.ground.ir import Node, Pass, TensorSpec
     from simgen.layers.base import Layer
 
 

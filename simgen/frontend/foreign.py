@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
 from simgen.ask.build import BuildChoices
 from simgen.frontend.config import MAX_NBYTES
-from simgen.storage.files import open_regular
+from simgen.ground.storage.files import open_regular
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

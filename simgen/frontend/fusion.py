@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from simgen.ask.build import BuildChoices
 from simgen.errors import UsageError
 from simgen.frontend.network import Network, Placed
-from simgen.ir import Node, Pass
+from simgen.ground.ir import Node, Pass
 from simgen.layers import LAYERS
 from simgen.layers.activation import Activation
 from simgen.layers.base import EXTENTS

@@ -6,9 +6,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from simgen.dtypes import WORD
 from simgen.errors import ConfigError, printable
-from simgen.ir import DType, TensorSpec
+from simgen.ground.dtypes import WORD
+from simgen.ground.ir import DType, TensorSpec
 from simgen.layers.base import EXTENTS, MAX_INT, MAX_RANK, SHAPE, check_range, parse_value
 
 if TYPE_CHECKING:

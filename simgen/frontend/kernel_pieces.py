@@ -5,7 +5,7 @@ neither `__global__` nor `__device__`, variables that are not constant, and incl
 Lines stay where they are, so that what a compiler says of them is said of the user's file.
 
 Variables of the whole GPU (`__constant__ float mask[9];`) have no place that a launcher could fill.
-They become types, and `simgen.compile.own` makes their names stand for tensors.
+They become types, and `simgen.kernels.own` makes their names stand for tensors.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from simgen.ir import VARIABLE_TYPE
+from simgen.ground.ir import VARIABLE_TYPE
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from simgen.errors import ConfigError, did_you_mean, printable
 from simgen.frontend import dialect, kernel_pieces, ptx_text, triton_text
-from simgen.ir import (
+from simgen.ground.ir import (
     CONTRACTS,
     CUDA_WARP,
     NOT_THERE,
@@ -19,9 +19,9 @@ from simgen.ir import (
     Language,
     OwnSource,
 )
+from simgen.ground.machine import architectures
 from simgen.layers.own import expression
 from simgen.layers.own.expression import ExpressionError
-from simgen.machine import architectures
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping

@@ -24,11 +24,11 @@ from simgen.frontend.settings import (
     with_layout,
     with_settings,
 )
-from simgen.ir import Node, TensorSpec
+from simgen.ground.ir import Node, TensorSpec
+from simgen.ground.machine import Machine, fitted
 from simgen.layers import LAYERS
 from simgen.layers.base import EXTENTS, PLACE_KEYS, SHAPE, TYPE, Phase
 from simgen.layers.own import OwnKernel
-from simgen.machine import Machine, fitted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence

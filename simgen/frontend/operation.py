@@ -32,7 +32,7 @@ from simgen.ask.build import Destination
 from simgen.ask.choice import option
 from simgen.errors import ConfigError, UnsupportedError, did_you_mean, printable
 from simgen.frontend.config import Entry, Place, Section
-from simgen.ir import Pass
+from simgen.ground.ir import Pass
 from simgen.layers.all_reduce import Route
 from simgen.layers.base import check_range, parse_value
 from simgen.layers.layout import FilterLayout, Layout

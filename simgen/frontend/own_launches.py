@@ -18,7 +18,7 @@ from simgen.frontend import (
     ptx_text,
     triton_text,
 )
-from simgen.ir import (
+from simgen.ground.ir import (
     MOST_STRUCTURE,
     ByValue,
     Kernel,
@@ -33,8 +33,8 @@ from simgen.layers.own.expression import ExpressionError
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
 
-    from simgen.dtypes import DType
     from simgen.frontend.kernel_text import Files
+    from simgen.ground.dtypes import DType
     from simgen.layers.own import OwnTensor
 
 SCALARS = {

@@ -6,11 +6,11 @@ import re
 from math import prod
 from typing import TYPE_CHECKING, Any
 
-from simgen import dtypes
 from simgen.ask.build import BuildChoices
-from simgen.dtypes import DType
 from simgen.errors import did_you_mean, printable
-from simgen.ir import Distribution, Fill, TensorSpec
+from simgen.ground import dtypes
+from simgen.ground.dtypes import DType
+from simgen.ground.ir import Distribution, Fill, TensorSpec
 from simgen.layers.base import MAX_INT, MAX_RANK
 from simgen.layers.own import OwnTensor, expression
 from simgen.layers.own.definition import BEFORE, EXPECTED

@@ -23,7 +23,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from simgen import resources
 from simgen.ask.build import BuildChoices
 from simgen.errors import ConfigError, UsageError, did_you_mean, one_line, printable
 from simgen.frontend import config, deepbench, foreign, operation, own_kernel
@@ -32,7 +31,8 @@ from simgen.frontend.drivers import table
 from simgen.frontend.importing import model_file, onnx_model
 from simgen.frontend.network import sample_section
 from simgen.frontend.settings import GENERAL, kind_of
-from simgen.ir import Pass
+from simgen.ground import resources
+from simgen.ground.ir import Pass
 from simgen.layers import LAYERS
 
 if TYPE_CHECKING:

@@ -29,10 +29,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from simgen.frontend.network import Network, Placed
-    from simgen.ir import Pass, TensorSpec
+    from simgen.ground.ir import Pass, TensorSpec
+    from simgen.ground.machine import Machine
     from simgen.layers import Layer
     from simgen.layers.base import Choice
-    from simgen.machine import Machine
 
 OPTION = BuildChoices.scale_to
 UNITS = "num_compute_units"  # the option of runs

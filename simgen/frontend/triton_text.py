@@ -13,14 +13,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from simgen.errors import did_you_mean, one_line, printable
-from simgen.ir import TritonBuild
+from simgen.ground.ir import TritonBuild
 from simgen.layers.own import expression
 from simgen.layers.own.expression import ExpressionError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from simgen.dtypes import DType
+    from simgen.ground.dtypes import DType
 
 LANES = 64  # of a warp on the GPUs that the simulators have
 MOST_WARPS = 16

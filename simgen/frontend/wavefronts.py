@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from simgen.ask.build import Destination
 from simgen.frontend import dialect
-from simgen.ir import CUDA_MACROS, CUDA_WARP, NVIDIA_HIP_MACROS, WAVEFRONT
+from simgen.ground.ir import CUDA_MACROS, CUDA_WARP, NVIDIA_HIP_MACROS, WAVEFRONT
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

@@ -1,7 +1,7 @@
 """One file per layer, in rooms where a layer is several: parameters, shapes, operation counts,
 launches, reference, tolerance. Importing this package fills `LAYERS`,
 
-May import: ask, arrays, dtypes, errors, ir, machine, numerics.
+May import: ask, errors, ground.
 """
 
 from simgen.layers import activation as activation

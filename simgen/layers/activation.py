@@ -33,25 +33,25 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, ClassVar
 
-from simgen.ir import Distribution, DType, Fill, Kernel, Launch, OpCount, Pass, TensorSpec
+from simgen.ground.ir import Distribution, DType, Fill, Kernel, Launch, OpCount, Pass, TensorSpec
+from simgen.ground.numerics import rounding
+from simgen.ground.numerics.rounding import RCP, SECOND_ORDER, TINY, U, float32, identifier
 from simgen.layers import elementwise, gelu
 from simgen.layers.base import Layer, Lowering, Port, Sums, key
 from simgen.layers.requantisation import check_zero_point, zero_key
 from simgen.layers.written import Writes, dense, writes
-from simgen.numerics import rounding
-from simgen.numerics.rounding import RCP, SECOND_ORDER, TINY, U, float32, identifier
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     import numpy as np
 
-    from simgen.ir import Constants
+    from simgen.ground.ir import Constants
+    from simgen.ground.numerics.rounding import Array
     from simgen.layers.base import Tensors
     from simgen.layers.written import Values
-    from simgen.numerics.rounding import Array
 else:
-    from simgen import arrays as np
+    from simgen.ground import arrays as np
 
 BLOCK = 256  # work-items
 VECTOR = 4  # elements of a work-item: one 16-byte load and store

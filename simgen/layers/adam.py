@@ -23,22 +23,22 @@ import hashlib
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar
 
-from simgen.ir import Distribution, Fill, Kernel, Launch, OpCount, Pass, TensorSpec
+from simgen.ground.ir import Distribution, Fill, Kernel, Launch, OpCount, Pass, TensorSpec
+from simgen.ground.numerics.rounding import RCP, SECOND_ORDER, SQRT, TINY, U, float32
 from simgen.layers import elementwise
 from simgen.layers.base import Lowering, Port, key
 from simgen.layers.contract import Contract
 from simgen.layers.optimiser import Optimiser
 from simgen.layers.written import Places, Writes, cut, dense, writes
-from simgen.numerics.rounding import RCP, SECOND_ORDER, SQRT, TINY, U, float32
 
 if TYPE_CHECKING:
     import numpy as np
 
+    from simgen.ground.numerics.rounding import Array
     from simgen.layers.base import Tensors
     from simgen.layers.written import Values
-    from simgen.numerics.rounding import Array
 else:
-    from simgen import arrays as np
+    from simgen.ground import arrays as np
 
 CORRECTIONS = TensorSpec((2,))
 # Every so many elements are so small that epsilon shows.

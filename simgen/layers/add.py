@@ -23,23 +23,23 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from simgen.ir import DType, OpCount, Pass, TensorSpec
+from simgen.ground.ir import DType, OpCount, Pass, TensorSpec
+from simgen.ground.numerics import exactness
+from simgen.ground.numerics.rounding import U, float32
 from simgen.layers import elementwise
 from simgen.layers.contract import Contract
 from simgen.layers.multi_input import GRADIENTS, INPUTS, Several, reads_and_writes
 from simgen.layers.requantisation import chosen, requantised, scale_key, zero_key
-from simgen.numerics import exactness
-from simgen.numerics.rounding import U, float32
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     import numpy as np
 
+    from simgen.ground.numerics.rounding import Array
     from simgen.layers.base import Lowering, Tensors
-    from simgen.numerics.rounding import Array
 else:
-    from simgen import arrays as np
+    from simgen.ground import arrays as np
 
 
 @dataclass(frozen=True)

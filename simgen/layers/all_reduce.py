@@ -19,12 +19,12 @@ from enum import StrEnum
 from math import prod
 from typing import TYPE_CHECKING, ClassVar
 
-from simgen.ir import Distribution, Fill, Kernel, Launch, OpCount, Pass, TensorSpec
+from simgen.ground.ir import Distribution, Fill, Kernel, Launch, OpCount, Pass, TensorSpec
+from simgen.ground.numerics import exactness
+from simgen.ground.numerics.rounding import U
 from simgen.layers.base import Choice, Layer, Lowering, Port, Sums, key
 from simgen.layers.elementwise import BLOCK, VECTOR
 from simgen.layers.written import Writes, dense, writes
-from simgen.numerics import exactness
-from simgen.numerics.rounding import U
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from simgen.layers.base import Tensors
     from simgen.layers.written import Values
 else:
-    from simgen import arrays as np
+    from simgen.ground import arrays as np
 
 
 class Route(StrEnum):

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from math import ceil, log, prod
 from typing import TYPE_CHECKING, ClassVar
 
-from simgen.ir import (
+from simgen.ground.ir import (
     MOST_WORDS,
     STEEPEST,
     Distribution,
@@ -33,13 +33,13 @@ from simgen.ir import (
     Pass,
     TensorSpec,
 )
+from simgen.ground.numerics import rounding
+from simgen.ground.numerics.rounding import RCP, SECOND_ORDER, TINY, U, float32, identifier
 from simgen.layers import elementwise
 from simgen.layers.base import Layer, Lowering, Port, key
 from simgen.layers.contract import Contract
 from simgen.layers.elementwise import BLOCK, VECTOR
 from simgen.layers.written import Writes, dense, writes
-from simgen.numerics import rounding
-from simgen.numerics.rounding import RCP, SECOND_ORDER, TINY, U, float32, identifier
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -47,11 +47,11 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from simgen.ground.numerics.rounding import Array
     from simgen.layers.base import Tensors
     from simgen.layers.written import Values
-    from simgen.numerics.rounding import Array
 else:
-    from simgen import arrays as np
+    from simgen.ground import arrays as np
 
 F = Pass.FORWARD
 

@@ -11,12 +11,12 @@ from functools import cache
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, ClassVar, Self, get_type_hints
 
-from simgen import dtypes
 from simgen.errors import ConfigError, UnsupportedError, did_you_mean, printable
-from simgen.ir import DType, Pass
+from simgen.ground import dtypes
+from simgen.ground.ir import DType, Pass
+from simgen.ground.machine import Machine, fitted
+from simgen.ground.numerics.spread import Spread
 from simgen.layers.contract import Contract
-from simgen.machine import Machine, fitted
-from simgen.numerics.spread import Spread
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from simgen.ir import Fill, Kernel, Launch, OpCount, TensorSpec
+    from simgen.ground.ir import Fill, Kernel, Launch, OpCount, TensorSpec
 
     Tensors = Mapping[str, NDArray[np.float64]]  # by port
 
@@ -391,7 +391,7 @@ class Layer(ABC):
 
     def as_computed(self, tensors: Tensors, direction: Pass) -> Tensors:
         """`reference`, with the numbers that the kernels have on the way: what these overflow
-        (simgen/numerics/ranged.py)."""
+        (simgen/ground/numerics/ranged.py)."""
         return self.reference(tensors, direction)
 
     def tolerance(self, tensors: Tensors, direction: Pass) -> Tensors:
@@ -419,7 +419,7 @@ class Layer(ABC):
         return {}
 
     def spread(self, tensors: Tensors, direction: Pass, tolerance: Tensors) -> Mapping[str, Spread]:
-        """Of the errors of each written element, as simgen/numerics/spread.py defines it.
+        """Of the errors of each written element, as simgen/ground/numerics/spread.py defines it.
 
         `tolerance` is what `tolerance` returned. Where that is a few roundings, it is the spread:
         then there is nothing that it does not see.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from simgen.ir import Pass, TensorSpec
+from simgen.ground.ir import Pass, TensorSpec
 from simgen.layers.base import Layer
 
 if TYPE_CHECKING:

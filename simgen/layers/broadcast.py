@@ -20,26 +20,26 @@ from enum import StrEnum
 from math import prod
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from simgen.ir import Distribution, Fill, Kernel, Launch, OpCount, Pass, TensorSpec
+from simgen.ground.ir import Distribution, Fill, Kernel, Launch, OpCount, Pass, TensorSpec
+from simgen.ground.numerics import exactness
+from simgen.ground.numerics.rounding import RCP, SECOND_ORDER, TINY, U
 from simgen.layers import elementwise
 from simgen.layers.axes import MAX_INT, extents
 from simgen.layers.base import MAX_RANK, Layer, Lowering, Port, Sums, key
 from simgen.layers.contract import Contract
 from simgen.layers.elementwise import BLOCK, VECTOR
 from simgen.layers.written import Writes, dense, writes
-from simgen.numerics import exactness
-from simgen.numerics.rounding import RCP, SECOND_ORDER, TINY, U
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     import numpy as np
 
-    from simgen.ir import Constants
+    from simgen.ground.ir import Constants
     from simgen.layers.base import Tensors
     from simgen.layers.written import Values
 else:
-    from simgen import arrays as np
+    from simgen.ground import arrays as np
 
 Shape = tuple[int, ...]
 NAMES = ("x0", "x1")

@@ -13,7 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from simgen.ir import DType, Fill, OpCount, Pass, TensorSpec
+from simgen.ground.ir import DType, Fill, OpCount, Pass, TensorSpec
 from simgen.layers import elementwise
 from simgen.layers.base import Layer, Lowering, Port, Sums
 from simgen.layers.contract import Contract
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from simgen.layers.base import Tensors
 else:
-    from simgen import arrays as np
+    from simgen.ground import arrays as np
 
 
 @dataclass(frozen=True)

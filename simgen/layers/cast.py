@@ -24,13 +24,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from simgen.dtypes import F16, DType
-from simgen.ir import Fill, OpCount, Pass, TensorSpec
+from simgen.ground.dtypes import F16, DType
+from simgen.ground.ir import Fill, OpCount, Pass, TensorSpec
+from simgen.ground.numerics.rounding import float32
 from simgen.layers import conversion, elementwise
 from simgen.layers.base import Layer, Lowering, Port, Sums, key
 from simgen.layers.contract import Contract
 from simgen.layers.requantisation import requantised, scale_key, zero_key
-from simgen.numerics.rounding import float32
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
     from simgen.layers.base import Tensors
 else:
-    from simgen import arrays as np
+    from simgen.ground import arrays as np
 
 SPREAD = 40.0  # standard deviation of integers that are made: some are beyond 8 bits
 

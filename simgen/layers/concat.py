@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from itertools import accumulate
 from typing import TYPE_CHECKING, ClassVar
 
-from simgen.ir import DType, OpCount, Pass, TensorSpec
+from simgen.ground.ir import DType, OpCount, Pass, TensorSpec
 from simgen.layers import axes
 from simgen.layers.base import key
 from simgen.layers.contract import Contract
@@ -28,10 +28,10 @@ if TYPE_CHECKING:
 
     import numpy as np
 
+    from simgen.ground.numerics.rounding import Array
     from simgen.layers.base import Lowering, Tensors
-    from simgen.numerics.rounding import Array
 else:
-    from simgen import arrays as np
+    from simgen.ground import arrays as np
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from simgen.ir import Pass
+    from simgen.ground.ir import Pass
 
 
 @dataclass(frozen=True)

@@ -10,15 +10,15 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from simgen.ir import Kernel, Launch, TensorSpec
+from simgen.ground.ir import Kernel, Launch, TensorSpec
+from simgen.ground.numerics.rounding import identifier
 from simgen.layers.base import Lowering, Port
 from simgen.layers.elementwise import BLOCK, VECTOR, as_float, grid, zeros
 from simgen.layers.written import Writes, dense, writes
-from simgen.numerics.rounding import identifier
 
 if TYPE_CHECKING:
-    from simgen.dtypes import DType
-    from simgen.ir import Pass
+    from simgen.ground.dtypes import DType
+    from simgen.ground.ir import Pass
     from simgen.layers.base import Layer
     from simgen.layers.written import Values
 

@@ -14,23 +14,23 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from simgen.ir import Distribution, Fill, Kernel, Launch, OpCount, Pass, TensorSpec
+from simgen.ground.ir import Distribution, Fill, Kernel, Launch, OpCount, Pass, TensorSpec
+from simgen.ground.numerics.rounding import RCP, SECOND_ORDER, TINY, U
 from simgen.layers import elementwise
 from simgen.layers.base import Lowering, Port
 from simgen.layers.binary import Binary
 from simgen.layers.contract import Contract
 from simgen.layers.elementwise import BLOCK, VECTOR
 from simgen.layers.written import Writes, dense, writes
-from simgen.numerics.rounding import RCP, SECOND_ORDER, TINY, U
 
 if TYPE_CHECKING:
     import numpy as np
 
+    from simgen.ground.numerics.rounding import Array
     from simgen.layers.base import Tensors
     from simgen.layers.written import Values
-    from simgen.numerics.rounding import Array
 else:
-    from simgen import arrays as np
+    from simgen.ground import arrays as np
 
 
 @dataclass(frozen=True)

@@ -21,12 +21,12 @@ from dataclasses import dataclass
 from math import ceil, frexp
 from typing import TYPE_CHECKING, ClassVar
 
-from simgen.ir import Distribution, Fill, Kernel, Launch, OpCount, Pass, TensorSpec
+from simgen.ground.ir import Distribution, Fill, Kernel, Launch, OpCount, Pass, TensorSpec
+from simgen.ground.numerics import exactness
+from simgen.ground.numerics.rounding import TINY, U, float32
 from simgen.layers import elementwise
 from simgen.layers.base import Layer, Lowering, Port, Sums, key
 from simgen.layers.written import Writes, dense, writes
-from simgen.numerics import exactness
-from simgen.numerics.rounding import TINY, U, float32
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from simgen.layers.base import Tensors
     from simgen.layers.written import Values
 else:
-    from simgen import arrays as np
+    from simgen.ground import arrays as np
 
 ROUNDS = 7
 MULTIPLIERS = (0xD2511F53, 0xCD9E8D57)

@@ -11,18 +11,18 @@ from enum import StrEnum
 from math import ceil
 from typing import TYPE_CHECKING
 
-from simgen.dtypes import WORD, DType
-from simgen.ir import Kernel, Launch, Pass
+from simgen.ground.dtypes import WORD, DType
+from simgen.ground.ir import Kernel, Launch, Pass
+from simgen.ground.numerics.rounding import identifier
 from simgen.layers.base import Lowering
 from simgen.layers.written import Writes, dense, writes
-from simgen.numerics.rounding import identifier
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from simgen.ir import Constants, TensorSpec
+    from simgen.ground.ir import Constants, TensorSpec
+    from simgen.ground.machine import Machine
     from simgen.layers.written import Values
-    from simgen.machine import Machine
 
 BLOCK = 256  # work-items
 VECTOR = 4  # elements of a work-item

@@ -24,8 +24,8 @@ from dataclasses import dataclass
 from math import ceil
 from typing import TYPE_CHECKING, ClassVar
 
-from simgen.dtypes import WORD
-from simgen.ir import (
+from simgen.ground.dtypes import WORD
+from simgen.ground.ir import (
     MOST_WORDS,
     STEEPEST,
     Distribution,
@@ -37,16 +37,16 @@ from simgen.ir import (
     Pass,
     TensorSpec,
 )
+from simgen.ground.numerics import exactness
+from simgen.ground.numerics.powers import power_of_two
+from simgen.ground.numerics.rounding import TINY, U
+from simgen.ground.numerics.spread import Spread, correlated, repeats
 from simgen.layers import elementwise
 from simgen.layers.base import Layer, Lowering, Port, Sums, key
 from simgen.layers.contract import Contract
 from simgen.layers.elementwise import BLOCK, VECTOR
 from simgen.layers.indices import outside
 from simgen.layers.written import Places, Writes, cut, dense, writes
-from simgen.numerics import exactness
-from simgen.numerics.powers import power_of_two
-from simgen.numerics.rounding import TINY, U
-from simgen.numerics.spread import Spread, correlated, repeats
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -55,11 +55,11 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from simgen.ground.numerics.rounding import Array
     from simgen.layers.base import Tensors
     from simgen.layers.written import Values
-    from simgen.numerics.rounding import Array
 else:
-    from simgen import arrays as np
+    from simgen.ground import arrays as np
 
 F, BW = Pass.FORWARD, Pass.BACKWARD_WEIGHT
 CHUNK = 2048  # keys that a work-group sorts: 8 KiB of LDS

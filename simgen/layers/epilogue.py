@@ -13,12 +13,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from simgen.dtypes import DType
+from simgen.ground.dtypes import DType
+from simgen.ground.numerics.rounding import float32, identifier
 from simgen.layers.requantisation import Requantisation
-from simgen.numerics.rounding import float32, identifier
 
 if TYPE_CHECKING:
-    from simgen.ir import Constants
+    from simgen.ground.ir import Constants
 
 PORTS = ("bn_w", "bn_b", "running_mean", "running_var")  # of batch normalisation, one per channel
 

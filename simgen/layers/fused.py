@@ -17,7 +17,10 @@ from dataclasses import dataclass, fields, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from simgen.ir import DType, OpCount, Pass, TensorSpec
+from simgen.ground.ir import DType, OpCount, Pass, TensorSpec
+from simgen.ground.numerics import ranged
+from simgen.ground.numerics.rounding import SECOND_ORDER, TINY, float32
+from simgen.ground.numerics.spread import Spread
 from simgen.layers.activation import Activation, ActivationMode
 from simgen.layers.base import Layer, Port, Sums, key
 from simgen.layers.contract import Contract
@@ -26,19 +29,16 @@ from simgen.layers.epilogue import PORTS, Epilogue
 from simgen.layers.layout import LAST
 from simgen.layers.norm.batch_norm import BatchNorm, BatchNormMode, Statistics
 from simgen.layers.product.fully_connected import FullyConnected
-from simgen.numerics import ranged
-from simgen.numerics.rounding import SECOND_ORDER, TINY, float32
-from simgen.numerics.spread import Spread
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     import numpy as np
 
+    from simgen.ground.numerics.rounding import Array
     from simgen.layers.base import Tensors
-    from simgen.numerics.rounding import Array
 else:
-    from simgen import arrays as np
+    from simgen.ground import arrays as np
 
 NORMALISED = dict(zip(("w", "b", "running_mean", "running_var"), PORTS))  # port of bn -> port here
 

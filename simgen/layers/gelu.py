@@ -24,15 +24,15 @@ from functools import cache
 from math import erfc, exp, pi, sqrt
 from typing import TYPE_CHECKING, NamedTuple
 
-from simgen.numerics import rounding
-from simgen.numerics.rounding import EXP2, RCP, TINY, U
+from simgen.ground.numerics import rounding
+from simgen.ground.numerics.rounding import EXP2, RCP, TINY, U
 
 if TYPE_CHECKING:
     import numpy as np
 
-    from simgen.numerics.rounding import Array
+    from simgen.ground.numerics.rounding import Array
 else:
-    from simgen import arrays as np
+    from simgen.ground import arrays as np
 
 FURTHEST = 16.0  # from there on the tail is less than any float32
 DENSITY = 1 / sqrt(2 * pi)  # phi(0)

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 else:
-    from simgen import arrays as np
+    from simgen.ground import arrays as np
 
 
 def outside(port: str, given: NDArray[Any] | None, least: int, most: int) -> str:

@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from simgen.ir import DType, Fill, OpCount, Pass, TensorSpec
+from simgen.ground.ir import DType, Fill, OpCount, Pass, TensorSpec
 from simgen.layers.base import Layer, Port, key
 
 if TYPE_CHECKING:

@@ -12,8 +12,8 @@ from itertools import accumulate
 from math import ceil, prod
 from typing import TYPE_CHECKING
 
-from simgen.dtypes import WORD, DType
-from simgen.ir import Kernel, Launch
+from simgen.ground.dtypes import WORD, DType
+from simgen.ground.ir import Kernel, Launch
 from simgen.layers import elementwise
 from simgen.layers.base import Lowering
 from simgen.layers.written import Places, Writes, cut, dense, writes
@@ -21,7 +21,7 @@ from simgen.layers.written import Places, Writes, cut, dense, writes
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from simgen.ir import Constants, TensorSpec
+    from simgen.ground.ir import Constants, TensorSpec
     from simgen.layers.written import Values
 
 BLOCK = 256  # work-items

@@ -20,7 +20,7 @@ from enum import StrEnum
 from math import ceil, prod
 from typing import TYPE_CHECKING, ClassVar
 
-from simgen.ir import DType, Kernel, Launch, Pass, TensorSpec
+from simgen.ground.ir import DType, Kernel, Launch, Pass, TensorSpec
 from simgen.layers.base import Choice, Layer, Lowering, Port, key
 from simgen.layers.elementwise import BLOCK, VECTOR
 from simgen.layers.written import Places, Writes, cut, dense, writes
@@ -28,9 +28,9 @@ from simgen.layers.written import Places, Writes, cut, dense, writes
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from simgen.ground.numerics.spread import Spread
     from simgen.layers.base import Tensors
     from simgen.layers.written import Values
-    from simgen.numerics.spread import Spread
 
 SIDE = 32  # of a tile that is turned in LDS
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from simgen.ir import Fill, Pass, TensorSpec
+from simgen.ground.ir import Fill, Pass, TensorSpec
 from simgen.layers.base import Layer, Port, Sums, key
 
 if TYPE_CHECKING:

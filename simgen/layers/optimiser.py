@@ -17,15 +17,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from simgen.dtypes import WORD, DType
-from simgen.ir import Distribution, Fill, OpCount, Pass, TensorSpec
+from simgen.ground.dtypes import WORD, DType
+from simgen.ground.ir import Distribution, Fill, OpCount, Pass, TensorSpec
+from simgen.ground.numerics.rounding import float32
 from simgen.layers.base import Layer, Port, key
-from simgen.numerics.rounding import float32
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from simgen.ir import Constants
+    from simgen.ground.ir import Constants
 
 NORMAL = Fill(Distribution.NORMAL, 0.0, 1.0)
 

@@ -22,26 +22,26 @@ from enum import StrEnum
 from math import ceil, prod
 from typing import TYPE_CHECKING, ClassVar
 
-from simgen.ir import Fill, Kernel, Launch, OpCount, Pass, TensorSpec
+from simgen.ground.ir import Fill, Kernel, Launch, OpCount, Pass, TensorSpec
+from simgen.ground.numerics.rounding import float32, identifier
 from simgen.layers import elementwise
 from simgen.layers.axes import MAX_INT, extents
 from simgen.layers.base import Layer, Lowering, Port, Sums, key
 from simgen.layers.contract import Contract
 from simgen.layers.elementwise import BLOCK, VECTOR
 from simgen.layers.written import Writes, dense, writes
-from simgen.numerics.rounding import float32, identifier
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     import numpy as np
 
-    from simgen.ir import Constants
+    from simgen.ground.ir import Constants
+    from simgen.ground.numerics.rounding import Array
     from simgen.layers.base import Tensors
     from simgen.layers.written import Values
-    from simgen.numerics.rounding import Array
 else:
-    from simgen import arrays as np
+    from simgen.ground import arrays as np
 
 Shape = tuple[int, ...]
 

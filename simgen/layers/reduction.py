@@ -12,9 +12,9 @@ from math import ceil
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from simgen.machine import Machine
+    from simgen.ground.machine import Machine
 
-from simgen.numerics.powers import power_of_two
+from simgen.ground.numerics.powers import power_of_two
 
 BLOCK = 256  # work-items
 HELD = 16  # elements of a feature that a work-item keeps in registers; twice as many if need be

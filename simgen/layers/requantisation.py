@@ -29,18 +29,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from simgen.ir import Distribution, DType, Fill, TensorSpec
+from simgen.ground.ir import Distribution, DType, Fill, TensorSpec
+from simgen.ground.numerics.rounding import float32, identifier
 from simgen.layers.base import Port, key
-from simgen.numerics.rounding import float32, identifier
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from simgen.ir import Constants
-    from simgen.numerics.rounding import Array
+    from simgen.ground.ir import Constants
+    from simgen.ground.numerics.rounding import Array
 else:
-    from simgen import arrays as np
+    from simgen.ground import arrays as np
 
 LOW, HIGH = -128, 127
 SCALES = "w_scales"  # of the channels

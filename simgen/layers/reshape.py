@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from math import prod
 from typing import TYPE_CHECKING, ClassVar
 
-from simgen.ir import DType, OpCount, Pass, TensorSpec
+from simgen.ground.ir import DType, OpCount, Pass, TensorSpec
 from simgen.layers.axes import extents
 from simgen.layers.base import Layer, key
 

@@ -22,24 +22,24 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from simgen.ir import DType, Fill, Kernel, Launch, OpCount, Pass, TensorSpec
+from simgen.ground.ir import DType, Fill, Kernel, Launch, OpCount, Pass, TensorSpec
+from simgen.ground.numerics import exactness
+from simgen.ground.numerics.rounding import SECOND_ORDER, TINY, U, float32, identifier
 from simgen.layers import elementwise
 from simgen.layers.base import Lowering, Sums, key
 from simgen.layers.contract import Contract
 from simgen.layers.optimiser import NORMAL, Optimiser
 from simgen.layers.written import Writes, dense, writes
-from simgen.numerics import exactness
-from simgen.numerics.rounding import SECOND_ORDER, TINY, U, float32, identifier
 
 if TYPE_CHECKING:
     import numpy as np
 
-    from simgen.ir import Constants
+    from simgen.ground.ir import Constants
+    from simgen.ground.numerics.rounding import Array
     from simgen.layers.base import Tensors
     from simgen.layers.written import Values
-    from simgen.numerics.rounding import Array
 else:
-    from simgen import arrays as np
+    from simgen.ground import arrays as np
 
 
 @dataclass(frozen=True)

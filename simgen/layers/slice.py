@@ -15,7 +15,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from simgen.ir import DType, Fill, OpCount, Pass, TensorSpec
+from simgen.ground.ir import DType, Fill, OpCount, Pass, TensorSpec
 from simgen.layers import axes
 from simgen.layers.base import Layer, Lowering, Port, Sums, key
 from simgen.layers.contract import Contract
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     Ports = tuple[tuple[str, ...], tuple[str, ...]]
 else:
-    from simgen import arrays as np
+    from simgen.ground import arrays as np
 
 MOST = 16  # outputs; each is an argument of the kernel
 OUTPUTS = tuple(f"y{at}" for at in range(MOST))  # names of ports

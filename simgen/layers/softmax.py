@@ -30,27 +30,27 @@ from enum import StrEnum
 from math import ceil, log, prod
 from typing import TYPE_CHECKING, ClassVar
 
-from simgen.ir import Distribution, DType, Fill, Kernel, Launch, OpCount, Pass, TensorSpec
+from simgen.ground.ir import Distribution, DType, Fill, Kernel, Launch, OpCount, Pass, TensorSpec
+from simgen.ground.numerics import rounding
+from simgen.ground.numerics.powers import power_of_two
+from simgen.ground.numerics.rounding import SECOND_ORDER, TINY, U, float32
 from simgen.layers import axes, elementwise
 from simgen.layers.base import Layer, Lowering, Port, key
 from simgen.layers.contract import Contract
 from simgen.layers.reduction import BLOCK, EACH, FINALS, WARP
 from simgen.layers.written import Places, Writes, cut, dense, writes
-from simgen.numerics import rounding
-from simgen.numerics.powers import power_of_two
-from simgen.numerics.rounding import SECOND_ORDER, TINY, U, float32
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     import numpy as np
 
-    from simgen.ir import Constants
+    from simgen.ground.ir import Constants
+    from simgen.ground.numerics.rounding import Array
     from simgen.layers.base import Tensors
     from simgen.layers.written import Values
-    from simgen.numerics.rounding import Array
 else:
-    from simgen import arrays as np
+    from simgen.ground import arrays as np
 
 HELD = 16  # elements of a row that one of BLOCK work-items keeps in registers
 # Of longer rows, which have a work-group each: registers that a work-item has beside its elements,

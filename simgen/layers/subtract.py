@@ -13,15 +13,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from simgen.ir import Distribution, Fill, Kernel, Launch, OpCount, Pass, TensorSpec
+from simgen.ground.ir import Distribution, Fill, Kernel, Launch, OpCount, Pass, TensorSpec
+from simgen.ground.numerics import exactness
+from simgen.ground.numerics.rounding import U
 from simgen.layers import elementwise
 from simgen.layers.base import Lowering, Port, Sums
 from simgen.layers.binary import Binary
 from simgen.layers.contract import Contract
 from simgen.layers.elementwise import BLOCK, VECTOR
 from simgen.layers.written import Writes, dense, writes
-from simgen.numerics import exactness
-from simgen.numerics.rounding import U
 
 if TYPE_CHECKING:
     import numpy as np
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from simgen.layers.base import Tensors
     from simgen.layers.written import Values
 else:
-    from simgen import arrays as np
+    from simgen.ground import arrays as np
 
 GRADIENTS = ("dx0", "dx1")
 

@@ -5,15 +5,15 @@ from __future__ import annotations
 from math import ceil
 from typing import TYPE_CHECKING
 
-from simgen.dtypes import WORD, DType
-from simgen.ir import Kernel, Launch, Pass
+from simgen.ground.dtypes import WORD, DType
+from simgen.ground.ir import Kernel, Launch, Pass
 from simgen.layers import elementwise
 from simgen.layers.base import Lowering
 from simgen.layers.elementwise import BLOCK, VECTOR, ends
 from simgen.layers.written import Writes, dense, writes
 
 if TYPE_CHECKING:
-    from simgen.ir import TensorSpec
+    from simgen.ground.ir import TensorSpec
     from simgen.layers.written import Values
 
 

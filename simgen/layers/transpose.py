@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from math import prod
 from typing import TYPE_CHECKING, ClassVar
 
-from simgen.ir import Distribution, Fill, OpCount, Pass, TensorSpec
+from simgen.ground.ir import Distribution, Fill, OpCount, Pass, TensorSpec
 from simgen.layers import swap
 from simgen.layers.base import Layer, Lowering, Port, Sums
 from simgen.layers.contract import Contract
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from simgen.layers.base import Tensors
 else:
-    from simgen import arrays as np
+    from simgen.ground import arrays as np
 
 
 @dataclass(frozen=True)

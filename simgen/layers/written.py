@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    from simgen.ir import Kernel
+    from simgen.ground.ir import Kernel
 
     Values = Mapping[str, Any]  # the constants of a kernel
     Declaration = Callable[[Values, int], Iterable["Writes"]]  # of these and the work-group's size

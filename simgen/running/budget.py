@@ -26,7 +26,7 @@ from simgen.workload.pieces import representatives
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
 
-    from simgen.ir import Workload
+    from simgen.ground.ir import Workload
     from simgen.running.estimates import Estimate
     from simgen.targets import Target
     from simgen.workload.pieces import Piece, Survey

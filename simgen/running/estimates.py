@@ -19,16 +19,16 @@ from dataclasses import dataclass, replace
 from functools import cache
 from typing import TYPE_CHECKING, Annotated
 
-from simgen import resources
 from simgen.errors import UsageError, did_you_mean
-from simgen.storage.files import read_regular
-from simgen.storage.schema import Within, from_json, parse
+from simgen.ground import resources
+from simgen.ground.storage.files import read_regular
+from simgen.ground.storage.schema import Within, from_json, parse
 from simgen.workload import launch_features, pieces
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from simgen.ir import Workload
+    from simgen.ground.ir import Workload
     from simgen.targets import Target
     from simgen.workload.launch_features import Features
     from simgen.workload.pieces import Piece

@@ -22,10 +22,10 @@ from simgen.bundle import pieces as files
 from simgen.bundle import result_names, results, run_record
 from simgen.bundle import writing as bundles
 from simgen.errors import RefusedError, RunError, UsageError, one_line
+from simgen.ground.storage import locks, seal
+from simgen.ground.storage.files import PART
 from simgen.running import capacity, kept_pieces, process, run_folder, sampling, selection
 from simgen.running.kept_pieces import PieceWork
-from simgen.storage import locks, seal
-from simgen.storage.files import PART
 from simgen.targets.base import Progress
 from simgen.workload import pieces, reference
 from simgen.workload.pieces import Piece, Survey, Warm
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from simgen.bundle.results import Result
     from simgen.bundle.run_record import Run
     from simgen.bundle.writing import Bundle
-    from simgen.ir import Workload
+    from simgen.ground.ir import Workload
     from simgen.running.run_folder import Start
     from simgen.targets import Target
 

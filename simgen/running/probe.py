@@ -17,12 +17,12 @@ from simgen.ask.run import RunChoices
 from simgen.bundle import run_record
 from simgen.bundle import writing as bundles
 from simgen.bundle.planning import Plan
-from simgen.compile import cache
 from simgen.errors import SimgenError
+from simgen.ground.storage.files import read_regular, scratch_folder, write_atomic
+from simgen.ground.storage.schema import SchemaError, Within, from_json, parse
+from simgen.kernels import cache
 from simgen.running import estimates, process, runs
 from simgen.running.runs import Listener
-from simgen.storage.files import read_regular, scratch_folder, write_atomic
-from simgen.storage.schema import SchemaError, Within, from_json, parse
 
 if TYPE_CHECKING:
     from pathlib import Path

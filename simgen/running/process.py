@@ -18,7 +18,6 @@ from simgen.ask.build import BuildChoices
 from simgen.ask.run import RunChoices
 from simgen.bundle import commands, finding
 from simgen.bundle import writing as bundles
-from simgen.compile.child import until_parent_ends
 from simgen.errors import (
     DamagedError,
     MissingError,
@@ -27,8 +26,9 @@ from simgen.errors import (
     SimgenError,
     UsageError,
 )
+from simgen.ground.storage.files import PART
+from simgen.isa.child import until_parent_ends
 from simgen.running import capacity, run_folder
-from simgen.storage.files import PART
 from simgen.targets.base import log_text
 from simgen.tensors import state_file
 
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from simgen.bundle.writing import Bundle
-    from simgen.ir import Workload
+    from simgen.ground.ir import Workload
     from simgen.running.run_folder import Start
     from simgen.targets import Target
     from simgen.targets.base import Progress
@@ -117,7 +117,7 @@ def run(
 
     The folder is `result`, of a sweep's point (simgen.bundle.result_names), or the target's own.
     `start` is a folder for the run (simgen.bundle.run_record); without it, all of the workload is
-    run anew. `held` are the handles of the run's locks (simgen.storage.locks), which run.sh
+    run anew. `held` are the handles of the run's locks (simgen.ground.storage.locks), which run.sh
     otherwise takes itself.
 
     Raises:

@@ -22,7 +22,7 @@ from simgen.bundle import run_record
 from simgen.bundle import writing as bundles
 from simgen.bundle.run_record import Run
 from simgen.errors import DamagedError, MissingError, UsageError, cure_of
-from simgen.storage.files import PART
+from simgen.ground.storage.files import PART
 from simgen.tensors import state_file
 from simgen.tensors.state_file import Mark
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from simgen.ask.run import RunCommand
     from simgen.bundle.writing import Bundle
-    from simgen.ir import Workload
+    from simgen.ground.ir import Workload
     from simgen.targets import Target
     from simgen.workload.samples import Sample
 

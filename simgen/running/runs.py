@@ -20,12 +20,12 @@ from simgen.ask.run import RunChoices, RunCommand
 from simgen.bundle import finding, result_folders, result_names, results
 from simgen.bundle import writing as bundles
 from simgen.bundle.finding import find_result
-from simgen.compile import cache
-from simgen.compile.build import Builder
 from simgen.errors import DamagedError, RefusedError, RunError, UsageError, did_you_mean
+from simgen.ground.storage import locks, seal
+from simgen.ground.storage.files import PART
+from simgen.kernels import cache
+from simgen.kernels.build import Builder
 from simgen.running import pieces, process, run_folder, selection
-from simgen.storage import locks, seal
-from simgen.storage.files import PART
 from simgen.targets import TARGETS
 from simgen.workload import sharding
 
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
     from simgen.bundle.results import Result
     from simgen.bundle.writing import Bundle
-    from simgen.ir import Workload
+    from simgen.ground.ir import Workload
     from simgen.running.kept_pieces import PieceWork
     from simgen.running.run_folder import Start
     from simgen.targets import Target

@@ -15,7 +15,7 @@ from simgen.ask.run import RunChoices
 from simgen.bundle import sampled
 from simgen.errors import RefusedError
 from simgen.frontend.network import make_layer
-from simgen.ir import Role
+from simgen.ground.ir import Role
 from simgen.workload import cached, samples
 from simgen.workload.samples import Sample
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from simgen.bundle.run_record import Run
     from simgen.bundle.writing import Bundle
-    from simgen.ir import Launch, Workload
+    from simgen.ground.ir import Launch, Workload
     from simgen.targets import Target
     from simgen.workload.pieces import Piece
 

@@ -23,7 +23,7 @@ from simgen.bundle import (
 )
 from simgen.bundle import folder as bundles
 from simgen.errors import DamagedError, UsageError
-from simgen.storage import locks, seal
+from simgen.ground.storage import locks, seal
 from simgen.tensors import state_file
 
 if TYPE_CHECKING:

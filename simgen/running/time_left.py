@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from simgen.workload import costs
 
 if TYPE_CHECKING:
-    from simgen.ir import Launch, Step, Workload
+    from simgen.ground.ir import Launch, Step, Workload
     from simgen.targets.base import Progress
 
 LEAST = 0.01  # part of the work that must be done before the rest is foretold

@@ -1,8 +1,7 @@
 """One file or package per place where a bundle can run: what it lacks here, its folder, how its
 results are read. Importing this package fills `TARGETS`.
 
-May import: ask, compile, tensors, errors, frontend, ir, layers, numerics, lint, machine, workload,
-resources, storage.
+May import: ask, errors, frontend, ground, isa, kernels, layers, tensors, workload.
 """
 
 from simgen.targets import cuda as cuda

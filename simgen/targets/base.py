@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from simgen.ask.choice import spelled
 from simgen.ask.run import RunChoices
-from simgen.compile.legalise import Model, cache_policy
 from simgen.errors import UsageError, did_you_mean, printable
+from simgen.isa.legalise import Model, cache_policy
 from simgen.targets.roles import File as File
 from simgen.targets.roles import Job as Job
 from simgen.targets.roles import Lack as Lack
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
-    from simgen.ir import Kernel, Language, Workload
+    from simgen.ground.ir import Kernel, Language, Workload
 
 EVERYTHING = "all of it"
 # Patterns of options, as gem5 writes them.

@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from simgen.ask.choice import spelled
-from simgen.compile import own, render, stages
-from simgen.compile.legalise import cache_policy
 from simgen.errors import RefusedError
 from simgen.frontend import wavefronts
-from simgen.ir import CUDA_WARP, Language
-from simgen.machine import FITTED
+from simgen.ground.ir import CUDA_WARP, Language
+from simgen.ground.machine import FITTED
+from simgen.isa.legalise import cache_policy
+from simgen.kernels import own, render, stages
 from simgen.targets import launch_rows, machine_file, ncu
 from simgen.targets.base import (
     File,
@@ -34,8 +34,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from simgen.compile.build import Builder
-    from simgen.ir import Workload
+    from simgen.ground.ir import Workload
+    from simgen.kernels.build import Builder
     from simgen.targets.base import Job
 
 CUPY_WHEEL = "cupy-cuda13x"  # the extra `cuda` has its lowest version

@@ -10,16 +10,16 @@ from math import ceil
 from typing import TYPE_CHECKING
 
 from simgen.ask.build import BuildChoices
-from simgen.compile import code_object
 from simgen.errors import RefusedError
-from simgen.machine import architectures, named
+from simgen.ground.machine import architectures, named
+from simgen.isa import code_object
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from simgen.compile.code_object import KernelInfo
-    from simgen.ir import Kernel, Workload
-    from simgen.machine import Machine
+    from simgen.ground.ir import Kernel, Workload
+    from simgen.ground.machine import Machine
+    from simgen.isa.code_object import KernelInfo
     from simgen.targets.base import Target
 
 

@@ -20,17 +20,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 from simgen.ask.build import Destination
-from simgen.compile import lacking, own, render, stages, toolchain
 from simgen.errors import RefusedError
-from simgen.ir import GUARD, PAGE, Language
+from simgen.ground.ir import GUARD, PAGE, Language
+from simgen.isa import lacking, toolchain
+from simgen.kernels import own, render, stages
 from simgen.targets.base import File, Lack, Package, Reader, Requirements, Target, Watcher, setting
 from simgen.targets.launch_rows import RowsReader, RowsWatcher
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from simgen.compile.build import Builder
-    from simgen.ir import Workload
+    from simgen.ground.ir import Workload
+    from simgen.kernels.build import Builder
     from simgen.targets.base import Job
 
 CPUINFO = Path("/proc/cpuinfo")

@@ -14,16 +14,16 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from simgen.compile import code_object
-from simgen.compile.legalise import private_memory
 from simgen.errors import RefusedError
-from simgen.lint import naming, rewriting
-from simgen.lint.elf import opened
+from simgen.isa import code_object
+from simgen.isa.legalise import private_memory
+from simgen.isa.lint import naming, rewriting
+from simgen.isa.lint.elf import opened
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from simgen.ir import Kernel, Launch, Workload
+    from simgen.ground.ir import Kernel, Launch, Workload
 
 POINTER = 8
 _SCALAR_LOAD = re.compile(r"s_load_dword(?:x(\d+))?\Z")

@@ -14,14 +14,14 @@ from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING
 
 from simgen.errors import DamagedError, printable
-from simgen.storage.files import open_regular
+from simgen.ground.storage.files import open_regular
 from simgen.targets.base import Progress, Reader, RunOption, Watcher
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
 
-    from simgen.ir import Workload
+    from simgen.ground.ir import Workload
 
 FILE = "launches.csv"
 COLUMN = re.compile(r"[a-z][a-z0-9_]{0,99}")

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
 from simgen.errors import DamagedError
-from simgen.storage import schema
-from simgen.storage.files import read_regular
-from simgen.storage.schema import Sized
+from simgen.ground.storage import schema
+from simgen.ground.storage.files import read_regular
+from simgen.ground.storage.schema import Sized
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -10,15 +10,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from simgen.ask.build import BuildChoices
-from simgen.compile.legalise import as_it_says, support
 from simgen.errors import RefusedError
-from simgen.ir import DType
+from simgen.ground.ir import DType
+from simgen.ground.machine import TF32, Matrix, named
+from simgen.isa.legalise import as_it_says, support
 from simgen.layers.product import fragment
-from simgen.machine import TF32, Matrix, named
 
 if TYPE_CHECKING:
-    from simgen.ir import Kernel, Workload
-    from simgen.machine import ProductRounding
+    from simgen.ground.ir import Kernel, Workload
+    from simgen.ground.machine import ProductRounding
     from simgen.targets.base import Target
 
 LANES = 64  # of an AMD wavefront; half as many of a warp

@@ -1,4 +1,5 @@
-"""`ncu.csv`: what Nsight Compute counted of each launch, in the vocabulary of simgen.metrics.
+"""`ncu.csv`: what Nsight Compute counted of each launch, in the vocabulary of
+simgen.ground.metrics.
 
 The file is the page `raw` of `ncu --csv`: lines of the profiler's own that begin with "==", a line
 of names, one of units, and a line for each launch, in their order. Kernels have the names that the
@@ -13,7 +14,7 @@ import itertools
 from typing import IO, TYPE_CHECKING
 
 from simgen.errors import DamagedError, printable
-from simgen.storage.files import open_regular
+from simgen.ground.storage.files import open_regular
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

@@ -9,12 +9,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from simgen.compile import render
+from simgen.kernels import render
 from simgen.targets.base import File, Package, Reader, Target, Watcher
 from simgen.targets.launch_rows import RowsReader, RowsWatcher
 
 if TYPE_CHECKING:
-    from simgen.compile.build import Builder
+    from simgen.kernels.build import Builder
     from simgen.targets.base import Job
 
 

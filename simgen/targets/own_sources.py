@@ -1,7 +1,7 @@
 """Kernels that users bring, on their way to code objects, beside those of simgen.
 
 HIP and OpenCL C go through the same stages as kernels of simgen. Assembly and code objects are what
-they are: a simulator gets them rewritten (simgen.lint.rewriting), a GPU as they came.
+they are: a simulator gets them rewritten (simgen.isa.lint.rewriting), a GPU as they came.
 """
 
 from __future__ import annotations
@@ -14,24 +14,25 @@ from typing import TYPE_CHECKING, Any
 
 from simgen.ask.build import Destination
 from simgen.ask.choice import spelled
-from simgen.compile import code_object, cures, own, stages, toolchain
-from simgen.compile.cache import Key
-from simgen.compile.legalise import Legalised, facts
-from simgen.compile.legalise.assembly import readable
 from simgen.errors import RefusedError, SimgenError
-from simgen.ir import Language
-from simgen.lint import functions, linting, rewriting
-from simgen.lint.containers import Held
+from simgen.ground.ir import Language
+from simgen.isa import code_object, cures, toolchain
+from simgen.isa.legalise import Legalised, facts
+from simgen.isa.legalise.assembly import readable
+from simgen.isa.lint import functions, linting, rewriting
+from simgen.isa.lint.containers import Held
+from simgen.kernels import own, stages
+from simgen.kernels.cache import Key
 from simgen.targets import kernargs
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from simgen.compile.build import Builder
-    from simgen.compile.cache import Cache
-    from simgen.compile.legalise import Model
-    from simgen.compile.stages import Products, Stage
-    from simgen.ir import Kernel, Workload
+    from simgen.ground.ir import Kernel, Workload
+    from simgen.isa.legalise import Model
+    from simgen.kernels.build import Builder
+    from simgen.kernels.cache import Cache
+    from simgen.kernels.stages import Products, Stage
     from simgen.targets.base import Target
 
 MACHINE_CODE = (Language.ASSEMBLY, Language.OBJECT)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from simgen.ir import Workload
+    from simgen.ground.ir import Workload
     from simgen.targets.base import Target
 
 

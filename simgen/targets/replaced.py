@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from simgen.compile.legalise import Legalised
+    from simgen.isa.legalise import Legalised
 
 FILE = "kernels/replaced.json"
 

@@ -11,16 +11,16 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from simgen.compile.stages import SOURCE
 from simgen.errors import DamagedError
-from simgen.storage.files import open_regular
+from simgen.ground.storage.files import open_regular
+from simgen.kernels.stages import SOURCE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
-    from simgen.compile.build import Builder
-    from simgen.ir import Workload
+    from simgen.ground.ir import Workload
+    from simgen.kernels.build import Builder
     from simgen.workload.samples import Sample
 
 MAX_LOG = 2**26  # bytes of a log that are looked at
@@ -114,8 +114,8 @@ class Package(ABC):
 
         outputs.bin   the arena from Workload.outputs_offset to its end
         log.txt       what the run printed
-        complete      Job.digest and those of the files (simgen.storage.seal); only when the run
-                      ended well
+        complete      Job.digest and those of the files (simgen.ground.storage.seal); only when the
+                      run ended well
         and what the target's Reader reads
 
     `templates/targets/run.sh.j2` is the frame of that script.
@@ -126,7 +126,7 @@ class Package(ABC):
         """The target's folder: relative path -> file. `run.sh` is one of them."""
 
     def stages(self) -> tuple[str, ...]:
-        """What a kernel becomes on its way into the folder, in order (simgen.compile.stages)."""
+        """What a kernel becomes on its way into the folder, in order (simgen.kernels.stages)."""
         return (SOURCE,)
 
     def extension(self, options: Mapping[str, str | int]) -> str | None:
@@ -178,7 +178,7 @@ class Reader(ABC):
 
     @abstractmethod
     def metrics(self, results: Path, workload: Workload) -> list[dict[str, float]]:
-        """One dictionary for each launch, in order, by the names of simgen.metrics.
+        """One dictionary for each launch, in order, by the names of simgen.ground.metrics.
 
         Raises:
             DamagedError: the statistics do not fit the workload's launches.

@@ -18,7 +18,7 @@ from queue import SimpleQueue
 from typing import TYPE_CHECKING
 
 from simgen.errors import MissingError, UsageError, is_full
-from simgen.ir import PAGE
+from simgen.ground.ir import PAGE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from simgen.dtypes import DType, Special
-from simgen.storage import hdf5
+from simgen.ground.dtypes import DType, Special
+from simgen.ground.storage import hdf5
 
 if TYPE_CHECKING:
     import h5py

@@ -5,10 +5,10 @@ from the data file, numbers up to a are drawn such that
 
     a^2 * terms <= 2^24
 
-and no sum of them is rounded, whatever the numbers are (simgen/numerics/exactness.py). There are no
-zeros among them, so that each product counts in its sum. (Where sums are so long that the numbers
-have few bits, a kernel that rounds its inputs to a narrower type changes nothing: random values
-show that.)
+and no sum of them is rounded, whatever the numbers are (simgen/ground/numerics/exactness.py). There
+are no zeros among them, so that each product counts in its sum. (Where sums are so long that the
+numbers have few bits, a kernel that rounds its inputs to a narrower type changes nothing: random
+values show that.)
 
 In a network, sums are terms of the next sums, and grow. Weights are then -1, 0 and 1, with so many
 zeros that a sum of squares grows by g^2 from one layer to the next: of k terms, a share 2 g^2 / k
@@ -32,13 +32,13 @@ from typing import TYPE_CHECKING
 from simgen.ask.build import BuildChoices
 from simgen.errors import UsageError
 from simgen.frontend.network import make_layer
-from simgen.ir import Distribution, DType, Fill, Role
+from simgen.ground.ir import Distribution, DType, Fill, Role
 from simgen.tensors import sparse_pattern
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from simgen.ir import Buffer, Workload
+    from simgen.ground.ir import Buffer, Workload
     from simgen.layers.base import Sums
 
 WORD = "exact"  # in place of a file of --values

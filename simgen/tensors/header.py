@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from simgen.errors import DamagedError
-from simgen.ir import PAGE
-from simgen.storage.files import open_regular
+from simgen.ground.ir import PAGE
+from simgen.ground.storage.files import open_regular
 
 if TYPE_CHECKING:
     from pathlib import Path

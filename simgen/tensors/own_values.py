@@ -20,9 +20,9 @@ from typing import TYPE_CHECKING, Any
 from simgen.ask.build import BuildChoices
 from simgen.errors import UsageError, cut, did_you_mean, one_line, printable
 from simgen.frontend.network import make_layer
-from simgen.ir import DType
-from simgen.storage import hdf5
-from simgen.storage.files import open_regular
+from simgen.ground.ir import DType
+from simgen.ground.storage import hdf5
+from simgen.ground.storage.files import open_regular
 from simgen.tensors import element_types
 from simgen.tensors.data_file import CANARY_NAME
 
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from simgen.frontend.importing.draft import ModelTensor
-    from simgen.ir import Buffer, Workload
+    from simgen.ground.ir import Buffer, Workload
 
 OPTION = BuildChoices.values
 MODEL = "model"  # in place of a file: the parameters of the model that the workload is made of

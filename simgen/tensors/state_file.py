@@ -18,11 +18,11 @@ from __future__ import annotations
 from enum import IntEnum
 from typing import TYPE_CHECKING, Any
 
-from simgen import arrays
 from simgen.ask.run import RunChoices
 from simgen.errors import DamagedError
-from simgen.ir import GUARD, PAGE
-from simgen.storage.files import atomic_file, open_regular
+from simgen.ground import arrays
+from simgen.ground.ir import GUARD, PAGE
+from simgen.ground.storage.files import atomic_file, open_regular
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from simgen.ir import Workload
+    from simgen.ground.ir import Workload
 
 FILE = "state.bin"
 MAGIC = b"simgenS1"

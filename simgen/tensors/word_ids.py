@@ -14,13 +14,13 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from simgen.ir import MOST_WORDS, STEEPEST
+from simgen.ground.ir import MOST_WORDS, STEEPEST
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from simgen.ir import Fill
+    from simgen.ground.ir import Fill
 
 
 def draw(block: NDArray[np.int32], stream: np.random.Philox, fill: Fill) -> None:

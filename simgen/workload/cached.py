@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from simgen.ir import Workload
+    from simgen.ground.ir import Workload
 
 Place = tuple[int, int]  # in the arena: offset and bytes
 

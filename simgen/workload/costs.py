@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from simgen.frontend.network import make_layer
-from simgen.ir import OpCount, Pass, Role, to_json
+from simgen.ground.ir import OpCount, Pass, Role, to_json
 from simgen.layers.base import PortRole
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from simgen.ir import Step, Workload
+    from simgen.ground.ir import Step, Workload
     from simgen.layers.base import Choice
 
 WORD = 4  # bytes

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from simgen.workload import costs
 
 if TYPE_CHECKING:
-    from simgen.ir import Kernel, Workload
+    from simgen.ground.ir import Kernel, Workload
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from simgen.errors import ConfigError, UnsupportedError, UsageError
 from simgen.frontend.descent import Descent
 from simgen.frontend.inputs import Source
 from simgen.frontend.network import Placed
-from simgen.ir import (
+from simgen.ground.ir import (
     GUARD,
     PAGE,
     Buffer,
@@ -27,17 +27,17 @@ from simgen.ir import (
     TensorSpec,
     Workload,
 )
+from simgen.ground.machine import NoRoomError
 from simgen.layers import LAYERS, conversion
 from simgen.layers.base import PortRole
 from simgen.layers.optimiser import Optimiser
-from simgen.machine import NoRoomError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from simgen.frontend.network import Network
+    from simgen.ground.machine import Machine
     from simgen.layers.base import Port
-    from simgen.machine import Machine
 
 NEW = "new_"  # begins the names of ports that are written in the place of others
 PLAIN = Descent()

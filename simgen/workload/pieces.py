@@ -24,13 +24,13 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from simgen.ir import PAGE, Role
+from simgen.ground.ir import PAGE, Role
 from simgen.workload import costs
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Hashable, Iterator, Sequence
 
-    from simgen.ir import Launch, Step, Workload
+    from simgen.ground.ir import Launch, Step, Workload
 
 # Operations that take a simulator as long as a word that is moved: of VGG-16 on MGPUSim, those of
 # convolutions 20 (beside activations) to 40 (beside fc6).

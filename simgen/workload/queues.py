@@ -19,13 +19,13 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from simgen.ask.build import QUEUES
-from simgen.ir import Queued
+from simgen.ground.ir import Queued
 from simgen.workload import costs
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from simgen.ir import Buffer, Step, Workload
+    from simgen.ground.ir import Buffer, Step, Workload
 
 MOST = QUEUES
 

@@ -21,15 +21,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from simgen.frontend.network import make_layer
-from simgen.ir import Pass, Role
-from simgen.numerics import exactness, storing
+from simgen.ground.ir import Pass, Role
+from simgen.ground.numerics import exactness, storing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from numpy.typing import NDArray
 
-    from simgen.ir import Step, Workload
+    from simgen.ground.ir import Step, Workload
     from simgen.layers import Layer
     from simgen.layers.base import Tensors
 

@@ -34,7 +34,7 @@ from dataclasses import dataclass, field
 from math import ceil, prod, sqrt
 from typing import TYPE_CHECKING, Annotated
 
-from simgen.storage.schema import Within
+from simgen.ground.storage.schema import Within
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -30,7 +30,7 @@ from simgen.ask.build import BuildChoices, Destination
 from simgen.ask.choice import spelled
 from simgen.errors import RefusedError, UsageError
 from simgen.frontend.network import make_layer
-from simgen.ir import Buffer, DType, Kernel, Launch, Pass, Role, Step, TensorSpec, Workload
+from simgen.ground.ir import Buffer, DType, Kernel, Launch, Pass, Role, Step, TensorSpec, Workload
 from simgen.layers import LAYERS, conversion, elementwise
 from simgen.layers.base import Lowering
 from simgen.layers.elementwise import Operation
@@ -39,7 +39,7 @@ from simgen.workload.lowering import arena
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from simgen.ir import Node
+    from simgen.ground.ir import Node
     from simgen.layers.base import Port
 
 

@@ -22,17 +22,17 @@ from test_structured_matrix import planned as structured
 import simgen as package
 from simgen.bundle import results
 from simgen.bundle import writing as bundles
-from simgen.check.diff import diff
-from simgen.compile.build import Builder
-from simgen.compile.cache import Cache
-from simgen.ir import DType, Pass
+from simgen.ground.ir import DType, Pass
+from simgen.ground.machine import NoRoomError, find
+from simgen.kernels.build import Builder
+from simgen.kernels.cache import Cache
 from simgen.layers import LAYERS
 from simgen.layers.conv import channels_last, transform_tiles
-from simgen.machine import NoRoomError, find
 from simgen.running import process
 from simgen.targets.cuda import Cuda
 from simgen.targets.host import Host
 from simgen.tensors import data_file as data
+from simgen.verdict.diff import diff
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from simgen.ir import Buffer, Distribution, DType, Fill, Role, TensorSpec, Workload
+from simgen.ground.ir import Buffer, Distribution, DType, Fill, Role, TensorSpec, Workload
 
 ROOT = Path(__file__).resolve().parents[2]
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONDONTWRITEBYTECODE": "1"}

@@ -35,23 +35,24 @@ import onnx
 import onnx.numpy_helper
 from handmade import BOTH, build, lowered_text, run_by_hand, with_manifest
 
-from simgen import errors, resources
+from simgen import errors
 from simgen.bundle import built_here, result_digest, results, run_record, saved_result, verdict_file
 from simgen.bundle import manifest as manifests
 from simgen.bundle import writing as bundles
 from simgen.cli import main
-from simgen.storage import hdf5, seal
-from simgen.storage.schema import to_json
-from simgen.study import drawing as report_drawing
-from simgen.study import interactive, reporting, store, trace
+from simgen.ground import resources
+from simgen.ground.storage import hdf5, seal
+from simgen.ground.storage.schema import to_json
+from simgen.reports.pages import drawing as report_drawing
+from simgen.reports.pages import interactive, reporting, store, trace
+from simgen.running.workflow import jobs as workflow_jobs
+from simgen.running.workflow.jobs import JobBundle, JobPoint, Workflow
 from simgen.targets import ncu
 from simgen.targets.cuda import Cuda
 from simgen.targets.gem5.se import Gem5Se
 from simgen.targets.host import Host
 from simgen.tensors import data_file, state_file
 from simgen.tensors.state_file import Mark
-from simgen.workflow import jobs as workflow_jobs
-from simgen.workflow.jobs import JobBundle, JobPoint, Workflow
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

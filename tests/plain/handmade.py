@@ -12,11 +12,11 @@ import numpy as np
 
 from simgen.bundle import built_here, manifest
 from simgen.bundle import writing as bundles
-from simgen.compile.build import Builder
-from simgen.compile.cache import Cache
 from simgen.frontend import config, network, problem
 from simgen.frontend.network import make_layer
-from simgen.ir import DType, Pass
+from simgen.ground.ir import DType, Pass
+from simgen.kernels.build import Builder
+from simgen.kernels.cache import Cache
 from simgen.targets.cuda import Cuda
 from simgen.tensors import data_file
 from simgen.workload import lowering
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from simgen.bundle.writing import Bundle
-    from simgen.ir import Workload
+    from simgen.ground.ir import Workload
     from simgen.targets import Target
 
     Array = NDArray[Any]

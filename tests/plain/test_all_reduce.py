@@ -7,11 +7,11 @@ import pytest
 from command_line import fails
 from handmade import lowered
 
-from simgen import metrics
-from simgen.check import shares
 from simgen.errors import UsageError
 from simgen.frontend.network import make_layer
-from simgen.ir import Pass
+from simgen.ground import metrics
+from simgen.ground.ir import Pass
+from simgen.verdict import shares
 from simgen.workload import sharding
 
 

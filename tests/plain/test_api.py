@@ -22,7 +22,7 @@ from simgen.bundle import writing as bundles
 from simgen.cli.pipeline import build
 from simgen.errors import ConfigError, DamagedError, MismatchError, RefusedError, UsageError
 from simgen.frontend import descent
-from simgen.ir import Pass
+from simgen.ground.ir import Pass
 from simgen.targets.cuda import Cuda
 from simgen.targets.gem5.se import Gem5Se
 from simgen.targets.host import Host
@@ -66,8 +66,8 @@ def test_import_loads_nothing_until_a_name_is_used():
 
 def test_all_names_are_there_whatever_was_imported_before():
     code = (
-        "import simgen.cli.main, simgen.cli.comparing, simgen.study.reporting\n"
-        "import simgen.check.judging, simgen\n"
+        "import simgen.cli.main, simgen.cli.comparing, simgen.reports.pages.reporting\n"
+        "import simgen.verdict.judging, simgen\n"
         "print(*(type(getattr(simgen, name)).__name__ for name in simgen.__all__))\n"
         "print(set(simgen.__all__) <= set(dir(simgen)))"
     )

@@ -7,9 +7,9 @@ import re
 import pytest
 
 from simgen.bundle.planning import chosen_targets
-from simgen.compile.code_object import KernelInfo
-from simgen.compile.legalise import rewrite
 from simgen.errors import UsageError
+from simgen.isa.code_object import KernelInfo
+from simgen.isa.legalise import rewrite
 from simgen.targets.gem5.apu_se import ARGUMENTS, GPUS, HARDWARE, VERSIONS, check, hardware, options
 from simgen.targets.gem5.se import Gem5Se
 

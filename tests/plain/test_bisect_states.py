@@ -11,7 +11,7 @@ import pytest
 from simgen.bisect import states, telling
 from simgen.bisect.instrumented import LANES, MARK
 from simgen.bisect.states import Planes
-from simgen.compile.legalise import assembly
+from simgen.isa.legalise import assembly
 
 NAMES = Planes(
     ("mark", "point", "visits", "scc", "base_lo", "base_hi", "vcc_lo", "vcc_hi", "exec_lo",

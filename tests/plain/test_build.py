@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from simgen.compile import toolchain
-from simgen.compile.build import Builder
-from simgen.compile.cache import Cache
-from simgen.compile.legalise import Model
-from simgen.compile.stages import CODE_OBJECT, Stage, amdgcn
+from simgen.isa import toolchain
+from simgen.isa.legalise import Model
+from simgen.kernels.build import Builder
+from simgen.kernels.cache import Cache
+from simgen.kernels.stages import CODE_OBJECT, Stage, amdgcn
 
 KERNEL = '#include "prelude.h"\n\nextern "C" __global__ void {}(float *y)\n{{\n}}\n'
 

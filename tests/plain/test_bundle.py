@@ -15,8 +15,8 @@ from handmade import BOTH, build, lowered, lowered_text, run_by_hand, small, tre
 from simgen.bundle import writing as bundles
 from simgen.bundle.folder import digest_of
 from simgen.errors import DamagedError, RefusedError
-from simgen.ir import to_json
-from simgen.storage.files import PART
+from simgen.ground.ir import to_json
+from simgen.ground.storage.files import PART
 from simgen.targets.base import TARGETS, File, Package, Target, setting
 from simgen.targets.cuda import Cuda
 from simgen.targets.launch_rows import RowsReader

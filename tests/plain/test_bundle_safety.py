@@ -18,8 +18,8 @@ from simgen.bundle import finding
 from simgen.bundle import writing as bundles
 from simgen.bundle.manifest import sha256
 from simgen.errors import DamagedError, MissingError, UsageError
-from simgen.ir import PAGE
-from simgen.storage.files import PART
+from simgen.ground.ir import PAGE
+from simgen.ground.storage.files import PART
 from simgen.targets.cuda import Cuda
 from simgen.tensors import block_io, data_file
 

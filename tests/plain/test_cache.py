@@ -13,10 +13,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simgen.compile import cache as caches
-from simgen.compile.cache import Cache, CacheOutcome, Key, State, entry
 from simgen.errors import RefusedError
-from simgen.storage.files import PART
+from simgen.ground.storage.files import PART
+from simgen.kernels import cache as caches
+from simgen.kernels.cache import Cache, CacheOutcome, Key, State, entry
 
 ROOT = Path(__file__).resolve().parents[2]
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONDONTWRITEBYTECODE": "1"}
@@ -211,8 +211,8 @@ def test_notes_lie_in_the_cache_and_are_cleared(tmp_path, monkeypatch):
 KILLED = """
 import os, signal, sys
 from pathlib import Path
-from simgen.storage import files
-from simgen.compile.cache import entry
+from simgen.ground.storage import files
+from simgen.kernels.cache import entry
 files._replace = lambda stage, home: os.kill(os.getpid(), signal.SIGKILL)
 entry(Path(sys.argv[1]), sys.argv[2]).write("inputs", b"half")
 """
@@ -233,7 +233,7 @@ def test_a_writer_killed_before_it_gives_the_name_leaves_nothing_under_it(tmp_pa
 PARALLEL = """
 import sys
 from pathlib import Path
-from simgen.compile.cache import Cache, Key
+from simgen.kernels.cache import Cache, Key
 sys.stdin.read()  # all start when the last one is there
 blob = bytes(range(256)) * 4000
 for n in range(40):

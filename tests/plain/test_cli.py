@@ -23,7 +23,7 @@ from simgen import __version__
 from simgen.bundle import folder as bundles
 from simgen.bundle import results
 from simgen.cli import main, precompute
-from simgen.compile import cache as caches
+from simgen.kernels import cache as caches
 from simgen.targets.cuda import Cuda
 
 

@@ -16,10 +16,10 @@ from command_line import CUDA, Done, fails
 from handmade import build, run_by_hand, small, tree
 
 from simgen.bundle import results
-from simgen.check import judging
 from simgen.errors import UsageError
 from simgen.targets.base import Lack
 from simgen.targets.cuda import Cuda, CudaPackage, NvidiaGpu
+from simgen.verdict import judging
 
 # ------------------------------------------------------------------ build
 
@@ -90,7 +90,7 @@ def test_a_place_that_cannot_be_written_is_one_line(simgen, place, tmp_path):
 
 
 def test_a_missing_compiler_is_told_with_its_cure(simgen, monkeypatch):
-    from simgen.compile import toolchain
+    from simgen.isa import toolchain
 
     monkeypatch.setattr(toolchain.importlib.util, "find_spec", lambda name: None)
     monkeypatch.setattr(toolchain, "zig", toolchain.zig.__wrapped__)

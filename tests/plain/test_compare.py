@@ -9,7 +9,9 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
 from simgen.bundle import results
-from simgen.check.compare import (
+from simgen.ground.dtypes import F8E4M3FN, F8E4M3FNUZ, I64, U64, DType
+from simgen.ground.numerics.spread import Spread
+from simgen.verdict.compare import (
     ULP_CLASSES,
     WORST,
     Comparison,
@@ -18,9 +20,7 @@ from simgen.check.compare import (
     remarks,
     suspicions,
 )
-from simgen.check.verdict import ulp_classes
-from simgen.dtypes import F8E4M3FN, F8E4M3FNUZ, I64, U64, DType
-from simgen.numerics.spread import Spread
+from simgen.verdict.verdict import ulp_classes
 
 INF, NAN = np.inf, np.nan
 SMALLEST = np.float32(2.0**-149)

@@ -9,8 +9,8 @@ from launch_geometry import problems_of
 
 from simgen.errors import ConfigError
 from simgen.frontend import network, problem
-from simgen.ir import Pass
-from simgen.machine import find
+from simgen.ground.ir import Pass
+from simgen.ground.machine import find
 
 if TYPE_CHECKING:
     from simgen.frontend.network import Placed

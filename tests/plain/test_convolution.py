@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 
 from simgen.errors import ConfigError
 from simgen.frontend import config, network
-from simgen.ir import Pass, TensorSpec
+from simgen.ground.ir import Pass, TensorSpec
+from simgen.ground.machine import named
 from simgen.layers.conv import algorithms, direct
 from simgen.layers.conv.algorithms import Algorithm, ConvAlgo, DataAlgo, Unknown
 from simgen.layers.conv.convolution import Convolution
 from simgen.layers.conv.geometry import Geometry, to_image, to_result
-from simgen.machine import named
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from simgen.study import correlation, page
-from simgen.study.row import Row
+from simgen.reports.pages import correlation, page
+from simgen.reports.pages.row import Row
 
 
 def layers(**values):

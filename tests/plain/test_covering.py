@@ -6,7 +6,7 @@ import itertools
 
 from covering import covering
 
-from simgen.ir import Kernel
+from simgen.ground.ir import Kernel
 
 MODES, VECTORS, SIZES = ("max", "mean"), (1, 4), (5, 6, 7, 8, 300)
 FOUND = {

@@ -13,8 +13,8 @@ import pytest
 from test_queues import branches, conflicts, planned
 
 import simgen as package
-from simgen import resources
-from simgen.ir import to_json
+from simgen.ground import resources
+from simgen.ground.ir import to_json
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -14,7 +14,7 @@ import pytest
 from data_files import INPUTS, NORMAL, OUTPUT, in_subprocess, workload
 
 from simgen.errors import DamagedError
-from simgen.ir import GUARD, PAGE, Buffer, DType, Role, TensorSpec
+from simgen.ground.ir import GUARD, PAGE, Buffer, DType, Role, TensorSpec
 from simgen.tensors import digest
 from simgen.tensors.data_file import (
     CANARY_NAME,

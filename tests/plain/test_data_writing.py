@@ -17,8 +17,8 @@ import pytest
 from data_files import ENVIRONMENT, INPUTS, in_subprocess, leftovers, workload
 
 from simgen.errors import MissingError, SimgenError, UsageError
-from simgen.ir import Distribution, Fill, TensorSpec
-from simgen.storage.files import PART
+from simgen.ground.ir import Distribution, Fill, TensorSpec
+from simgen.ground.storage.files import PART
 from simgen.tensors import block_io
 from simgen.tensors.data_file import write_data, write_raw
 from simgen.tensors.random_values import BLOCK, generate

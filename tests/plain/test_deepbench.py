@@ -10,9 +10,9 @@ import pytest
 from command_line import fails
 
 import simgen as api
-from simgen import resources
 from simgen.frontend import deepbench, operation
-from simgen.ir import Pass
+from simgen.ground import resources
+from simgen.ground.ir import Pass
 
 EVERY = [each for family in operation.FAMILIES for each in deepbench.problems(family)]
 # How many problems DeepBench's lists have, at da81ba7.

@@ -10,12 +10,12 @@ from handmade import BOTH, build, lowered, lowered_text, run_by_hand, small
 
 from simgen.bundle import results
 from simgen.bundle import writing as bundles
-from simgen.check import diff as diffs
-from simgen.check import shares, verdict
 from simgen.errors import UsageError
-from simgen.ir import DType
+from simgen.ground.ir import DType
 from simgen.targets.cuda import Cuda
 from simgen.tensors import data_file
+from simgen.verdict import diff as diffs
+from simgen.verdict import shares, verdict
 
 
 def ran(made, change=lambda tensors: None, spoil=lambda words: words, name="cuda"):

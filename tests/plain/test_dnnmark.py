@@ -9,7 +9,7 @@ from handmade import BOTH, lowered, lowered_text
 
 from simgen.errors import ConfigError
 from simgen.frontend import config, network
-from simgen.ir import Pass
+from simgen.ground.ir import Pass
 from simgen.targets.untested import dnnmark
 from simgen.workload import lowering
 

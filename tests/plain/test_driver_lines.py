@@ -22,7 +22,7 @@ from simgen.errors import UsageError
 from simgen.frontend import network, operation, problem
 from simgen.frontend.drivers import table
 from simgen.frontend.drivers.defaults import DEFAULTS
-from simgen.ir import Pass
+from simgen.ground.ir import Pass
 
 SAID = Path(__file__).parents[1] / "data" / "driver_defaults.txt"
 # What has no value of its own in a source: every kind of convolution; desc_t d {0}; an empty list.

@@ -6,8 +6,8 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from simgen.dtypes import BF16, F8E4M3FN, F8E4M3FNUZ, F16, F64, DType
-from simgen.storage.schema import SchemaError, from_json, to_json
+from simgen.ground.dtypes import BF16, F8E4M3FN, F8E4M3FNUZ, F16, F64, DType
+from simgen.ground.storage.schema import SchemaError, from_json, to_json
 
 TYPES = list(DType.table.values())
 FLOATS = [dtype for dtype in TYPES if dtype.is_float]

@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 from test_gem5_defects import FRAME, rewritten
 
-from simgen.compile.legalise import Model, names, rewrite
+from simgen.isa.legalise import Model, names, rewrite
 
 SAVE = "s_and_saveexec_b64 s[0:1], vcc"
 WRITE = "ds_write_b32 v0, v1"

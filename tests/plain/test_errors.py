@@ -18,7 +18,7 @@ from handmade import build, small
 from simgen import errors
 from simgen.cli import inventory, main
 from simgen.errors import UsageError
-from simgen.storage import files, locks
+from simgen.ground.storage import files, locks
 
 ROOT = Path(__file__).resolve().parents[2]
 LONG = "x" * 100_000

@@ -10,25 +10,25 @@ from hypothesis import given
 from hypothesis import strategies as st
 from layer_variants import lowered, small_problems
 
-from simgen.check import shares
 from simgen.errors import UsageError
 from simgen.frontend import network, problem
-from simgen.ir import Distribution, Pass
+from simgen.ground.ir import Distribution, Pass
+from simgen.ground.numerics import exactness
 from simgen.layers import LAYERS
 from simgen.layers.conv.convolution import Convolution
 from simgen.layers.norm.batch_norm import BatchNorm
 from simgen.layers.product.fully_connected import FullyConnected
 from simgen.layers.product.gemm import Gemm
-from simgen.numerics import exactness
 from simgen.tensors import exact_values
 from simgen.tensors.random_values import generate
+from simgen.verdict import shares
 from simgen.workload import lowering as workloads
 from simgen.workload import reference as chain
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from simgen.ir import Workload
+    from simgen.ground.ir import Workload
 
 F = Pass.FORWARD
 CONV = Convolution(num_output=2, kernel_h=1, kernel_w=1, pad_h=0, pad_w=0, bias=True)

@@ -12,8 +12,8 @@ from handmade import build, small
 
 from simgen.bundle.results import Result
 from simgen.errors import DamagedError, UsageError
-from simgen.study import explored_page, exploring, store, trace
-from simgen.study.store import StoredPoint
+from simgen.reports.pages import explored_page, exploring, store, trace
+from simgen.reports.pages.store import StoredPoint
 
 WHEN = datetime(2026, 3, 1, tzinfo=UTC)
 TOLD = {"simgen": "0.1.0", "compiler": "ziglang 1"}

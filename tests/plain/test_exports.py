@@ -15,10 +15,10 @@ from handmade import BOTH, build, lowered, lowered_text, run_by_hand, small
 
 from simgen.bundle.results import Result
 from simgen.errors import UsageError
-from simgen.exports import EXPORTS, base
 from simgen.frontend.network import make_layer
-from simgen.ir import Pass, Queued
-from simgen.storage.files import OvertakenError
+from simgen.ground.ir import Pass, Queued
+from simgen.ground.storage.files import OvertakenError
+from simgen.reports.exports import EXPORTS, base
 
 NET = """
 [Convolution]

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from simgen.storage.files import (
+from simgen.ground.storage.files import (
     PART,
     SCRATCH,
     atomic_file,

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 import simgen
-from simgen.compile.code_object import KernelInfo
 from simgen.errors import RefusedError
+from simgen.isa.code_object import KernelInfo
 from simgen.targets import fit
 
 if TYPE_CHECKING:
-    from simgen.ir import Workload
+    from simgen.ground.ir import Workload
 
 
 def planned(machine: str) -> Workload:

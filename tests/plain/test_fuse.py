@@ -7,7 +7,7 @@ import pytest
 from simgen.errors import ConfigError, UsageError
 from simgen.frontend import config, network
 from simgen.frontend.fusion import fuse
-from simgen.ir import Pass, Workload, from_json, to_json
+from simgen.ground.ir import Pass, Workload, from_json, to_json
 from simgen.workload import costs, lowering
 
 CONV = "[Convolution]\nname=conv\nn=2\nc=3\nh=6\nw=6\nnum_output=4\nkernel_size=3\npad=1\n"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from simgen.compile.legalise import Model, rewrite
 from simgen.errors import RefusedError
+from simgen.isa.legalise import Model, rewrite
 
 FRAME = """\
 \t.type\tk,@function

@@ -20,12 +20,12 @@ from handmade import BOTH, build, lowered, lowered_text
 
 from simgen.bundle import finding, results
 from simgen.bundle import writing as bundles
-from simgen.check import diff
 from simgen.errors import DamagedError, UsageError
-from simgen.study import page, trace
+from simgen.reports.pages import page, trace
 from simgen.targets.cuda import Cuda
 from simgen.targets.gem5.se import Gem5Se
 from simgen.tensors import mmap_file
+from simgen.verdict import diff
 
 # src/gpu/DNNMark/README.md of gem5-resources for gem5 24.0, with the folders as ours lie.
 README = """

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from simgen.compile import render
+from simgen.kernels import render
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -6,8 +6,8 @@ import struct
 
 import pytest
 
-from simgen import resources
 from simgen.errors import DamagedError
+from simgen.ground import resources
 from simgen.targets.gem5 import queue_times, stats
 from simgen.targets.gem5.se import Gem5Se
 

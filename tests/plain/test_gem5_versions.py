@@ -9,7 +9,7 @@ import re
 import pytest
 from test_gem5_rules import replaced
 
-from simgen.compile.legalise import facts
+from simgen.isa.legalise import facts
 
 MASK = 0xFFFFFFFF
 EDGES = (0, 1, 0x7F, 0x80, 0xFF, 0x8000, 0x7FFFFFFF, 0x80000000, 0xFFFFFFFF, 0x12345678, 0xF0E0D0C0)
@@ -223,7 +223,7 @@ def test_addresses_of_global_memory(operands: str, address: int) -> None:
 
 def test_a_register_behind_the_last_one() -> None:
     """To 22.1, the offset beside a base is read as two registers; 23.0 reads one."""
-    from simgen.compile.legalise import gem5_rules
+    from simgen.isa.legalise import gem5_rules
 
     for version, owned in (("22.1", 41), ("23.0", 40)):
         table = facts.table("gem5", version, "gfx902")

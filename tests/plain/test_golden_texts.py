@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import golden
 
-from simgen import resources
+from simgen.ground import resources
 
 
 def test_the_texts_of_kernels_are_those_that_were_accepted_and_of_every_template() -> None:

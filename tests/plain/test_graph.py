@@ -12,7 +12,7 @@ from handmade import lowered, lowered_text
 
 from simgen.errors import ConfigError, RefusedError
 from simgen.frontend import config, network
-from simgen.ir import Pass, Role, from_json, to_json
+from simgen.ground.ir import Pass, Role, from_json, to_json
 from simgen.layers import LAYERS
 from simgen.layers.base import PortRole
 from simgen.tensors.random_values import generate
@@ -22,7 +22,7 @@ from simgen.workload.sharding import split
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from simgen.ir import Workload
+    from simgen.ground.ir import Workload
 
     Array = NDArray[np.float64]
 

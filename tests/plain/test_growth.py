@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from handmade import build, lowered, run_by_hand, small
 
-from simgen.compile import render
 from simgen.frontend import config, network
-from simgen.ir import GUARD, Buffer, Pass, Role, Workload, from_json, to_json
+from simgen.ground.ir import GUARD, Buffer, Pass, Role, Workload, from_json, to_json
+from simgen.kernels import render
 from simgen.layers.product import tile
 from simgen.running import time_left
 from simgen.targets import host, launch_rows

@@ -175,8 +175,8 @@ def test_the_package_itself_imports_its_interface_for_types_only():
 @pytest.mark.parametrize(
     ("module", "source"),
     [
-        ("storage.files", "from simgen.frontend.network import resolve"),
-        ("frontend.config", "from simgen import ir, api"),
+        ("ground.storage.files", "from simgen.frontend.network import resolve"),
+        ("frontend.config", "from simgen import errors, api"),
         ("frontend.config", "import simgen.workload.lowering"),
         ("frontend.config", "import simgen.targets.base as b"),
         ("frontend.config", "def f():\n    from simgen.cli import main"),

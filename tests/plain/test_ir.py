@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simgen.frontend import problem
-from simgen.ir import (
+from simgen.ground.ir import (
     Buffer,
     Distribution,
     DType,

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING
 
 from layer_variants import SHAPES_OF, Variant, accepts, each_pass, inputs_of
 
-from simgen import resources
-from simgen.compile import kernel_source
+from simgen.ground import resources
+from simgen.kernels import kernel_source
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from simgen.ir import Pass
+    from simgen.ground.ir import Pass
 
 SHAPES = ((2, 3, 5, 7), (2, 300, 1, 1))
 KERNELS = resources.folder("templates") / "kernels"

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from simgen import resources
-from simgen.compile import kernel_source
-from simgen.ir import Constants, Kernel
+from simgen.ground import resources
+from simgen.ground.ir import Constants, Kernel
+from simgen.kernels import kernel_source
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -10,7 +10,7 @@ from covering import covering
 from launch_geometry import misfits, problems_of
 from layer_variants import Variant, accepts, inputs_of, lowered, shapes_of, variants
 
-from simgen.ir import Kernel, Launch, Pass
+from simgen.ground.ir import Kernel, Launch, Pass
 from simgen.layers import LAYERS
 from simgen.layers.written import Places, Writes, cut, partial_sums, written
 from simgen.layers.written_elements import elements

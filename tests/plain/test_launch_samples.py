@@ -16,14 +16,14 @@ from handmade import lowered, lowered_text
 
 import simgen
 from simgen.bundle import sampled
-from simgen.check.compare import Comparison, proves_nothing
 from simgen.errors import DamagedError
-from simgen.ir import Pass
+from simgen.ground.ir import Pass
 from simgen.layers.written import Places, Writes, cut, partial_sums
 from simgen.layers.written_elements import elements, of_groups
 from simgen.running import sampling
 from simgen.targets.mgpusim import sampling as timing_samples
 from simgen.tensors import state_file
+from simgen.verdict.compare import Comparison, proves_nothing
 from simgen.workload import cached, samples
 from simgen.workload.pieces import Piece
 from simgen.workload.samples import Extrapolated, Sample

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from simgen import resources
+from simgen.ground import resources
 
 TEMPLATES = resources.folder("templates")
 TEXT = r'"((?:[^"\\]|\\.)*)"'

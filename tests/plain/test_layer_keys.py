@@ -9,7 +9,7 @@ import pytest
 from layer_variants import fields_of_floats
 
 from simgen.errors import ConfigError
-from simgen.ir import TensorSpec
+from simgen.ground.ir import TensorSpec
 from simgen.layers.base import COMMON_KEYS, LAYERS, Layer
 from simgen.layers.bypass import Bypass
 from simgen.layers.conv.convolution import Convolution

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import simgen.layers  # noqa: F401  fills LAYERS
 from simgen.frontend import config
-from simgen.ir import OpCount, Pass, TensorSpec
+from simgen.ground.ir import OpCount, Pass, TensorSpec
 from simgen.layers.base import COMMON_KEYS, LAYERS, Layer
 from simgen.layers.bypass import Bypass
 from simgen.layers.conv.convolution import ConvMode, Convolution

@@ -32,14 +32,14 @@ from layer_variants import (
 )
 from scipy import ndimage, signal, sparse, special
 
-from simgen import resources
 from simgen.frontend import network, problem
 from simgen.frontend.config import Config
-from simgen.ir import DType, Pass
+from simgen.ground import resources
+from simgen.ground.ir import DType, Pass
+from simgen.ground.machine import NoRoomError
 from simgen.layers import LAYERS
 from simgen.layers.base import field_types
 from simgen.layers.optimiser import Optimiser
-from simgen.machine import NoRoomError
 
 if TYPE_CHECKING:
     from collections.abc import Callable

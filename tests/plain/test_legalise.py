@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from simgen import resources
-from simgen.compile import legalise
-from simgen.compile.legalise import Model, NoRuleError, extract, roles
-from simgen.compile.legalise.assembly import (
+from simgen.errors import DamagedError, RefusedError, UsageError
+from simgen.ground import resources
+from simgen.isa import legalise
+from simgen.isa.legalise import Model, NoRuleError, extract, roles
+from simgen.isa.legalise.assembly import (
     CONTRACTED,
     AssemblyKernel,
     Instruction,
@@ -15,16 +16,15 @@ from simgen.compile.legalise.assembly import (
     parse,
     registers,
 )
-from simgen.compile.legalise.flow import Flow
-from simgen.compile.legalise.implemented import (
+from simgen.isa.legalise.flow import Flow
+from simgen.isa.legalise.implemented import (
     Unimplemented,
     implemented,
     instructions,
     unimplemented,
 )
-from simgen.compile.legalise.simulators import native
-from simgen.compile.legalise.table import ARCHS, RULES
-from simgen.errors import DamagedError, RefusedError, UsageError
+from simgen.isa.legalise.simulators import native
+from simgen.isa.legalise.table import ARCHS, RULES
 from simgen.targets.mgpusim.target import model
 
 EXEC = ("exec_lo", "exec_hi")

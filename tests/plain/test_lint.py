@@ -14,13 +14,13 @@ from pathlib import Path
 import pytest
 from command_line import fails
 
-from simgen import resources
 from simgen.cli import main
-from simgen.compile import code_object
-from simgen.compile.legalise import facts, machine_code
 from simgen.errors import DamagedError, MissingError, RefusedError, SimgenError, UsageError
-from simgen.lint import assembling, containers, functions, linting, metadata, rewriting
-from simgen.lint.containers import Held
+from simgen.ground import resources
+from simgen.isa import code_object
+from simgen.isa.legalise import facts, machine_code
+from simgen.isa.lint import assembling, containers, functions, linting, metadata, rewriting
+from simgen.isa.lint.containers import Held
 
 ENTRY = "hipv4-amdgcn-amd-amdhsa--gfx902"
 

@@ -20,18 +20,18 @@ from handmade import build, lowered, run_by_hand, small, tree
 import simgen
 from simgen.bundle import result_folders
 from simgen.bundle import writing as bundles
-from simgen.compile.build import Builder
-from simgen.compile.cache import Cache
 from simgen.errors import DamagedError, RefusedError
+from simgen.ground.storage import files, locks, seal
+from simgen.kernels.build import Builder
+from simgen.kernels.cache import Cache
 from simgen.running import run_folder
-from simgen.storage import files, locks, seal
 from simgen.targets.cuda import Cuda
 from simgen.tensors import state_file
 
 HOLDER = """
 import sys
 from pathlib import Path
-from simgen.storage import locks
+from simgen.ground.storage import locks
 how, bundle = sys.argv[1], Path(sys.argv[2])
 with {"run": lambda: locks.running(bundle, bundle / "results", "cuda"),
       "diff": lambda: locks.reading(bundle)}[how]():

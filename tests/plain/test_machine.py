@@ -5,9 +5,9 @@ import re
 
 import pytest
 
-from simgen import machine
 from simgen.errors import UsageError
-from simgen.storage.schema import from_json, to_json
+from simgen.ground import machine
+from simgen.ground.storage.schema import from_json, to_json
 from simgen.targets.gem5 import apu_se
 from simgen.targets.mgpusim.target import GPUS
 

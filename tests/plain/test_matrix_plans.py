@@ -11,19 +11,19 @@ import pytest
 
 import simgen
 from simgen.bundle import planning
-from simgen.compile.legalise import Model, as_it_says, support
 from simgen.errors import ConfigError, RefusedError, UsageError
-from simgen.ir import DType
+from simgen.ground.ir import DType
+from simgen.ground.machine import descriptions, find, named
+from simgen.ground.numerics.rounding import U
+from simgen.isa.legalise import Model, as_it_says, support
 from simgen.layers.product import fragment
-from simgen.machine import descriptions, find, named
-from simgen.numerics.rounding import U
 from simgen.targets import matrix
 
 if TYPE_CHECKING:
     from typing import Any
 
+    from simgen.ground.numerics.rounding import Array
     from simgen.layers.product.tile import Tile
-    from simgen.numerics.rounding import Array
 
 
 def forms(**choices: Any) -> set[str]:

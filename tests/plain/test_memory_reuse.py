@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 
 from simgen.bundle import results
 from simgen.bundle import writing as bundles
-from simgen.check.diff import diff
 from simgen.errors import UsageError
 from simgen.frontend import config, network
-from simgen.ir import GUARD, PAGE, Buffer, Pass, Role, TensorSpec, Workload
+from simgen.ground.ir import GUARD, PAGE, Buffer, Pass, Role, TensorSpec, Workload
 from simgen.tensors import data_file
+from simgen.verdict.diff import diff
 from simgen.workload import lowering
 from simgen.workload import reference as chain
 

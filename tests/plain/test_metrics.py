@@ -14,11 +14,11 @@ import h5py
 import pytest
 from handmade import build, lowered_text, small
 
-from simgen import metrics, resources
 from simgen.bundle.results import Result, save
 from simgen.cli import following, present
-from simgen.metrics import GIVEN, METRICS, PARTS, Kind, Metric
-from simgen.study import page, trace
+from simgen.ground import metrics, resources
+from simgen.ground.metrics import GIVEN, METRICS, PARTS, Kind, Metric
+from simgen.reports.pages import page, trace
 from simgen.targets.gem5 import stats
 from simgen.targets.launch_rows import ROUND_COLUMNS
 

@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from simgen.compile.stages import CODE_OBJECT, LEGALISED, Stage
 from simgen.errors import DamagedError, UsageError
-from simgen.ir import Buffer, Kernel, Launch, Pass, Role, Step, TensorSpec, Workload
-from simgen.machine import OPTIONS, WORDS
-from simgen.storage import seal
+from simgen.ground.ir import Buffer, Kernel, Launch, Pass, Role, Step, TensorSpec, Workload
+from simgen.ground.machine import OPTIONS, WORDS
+from simgen.ground.storage import seal
+from simgen.kernels.stages import CODE_OBJECT, LEGALISED, Stage
 from simgen.targets import machine_file
 from simgen.targets.base import Job
 from simgen.targets.gem5 import apu_se

@@ -7,7 +7,7 @@ import hashlib
 import pytest
 
 from simgen.errors import UsageError
-from simgen.ir import Pass
+from simgen.ground.ir import Pass
 from simgen.layers import LAYERS
 from simgen.targets.untested import miopen_17
 from simgen.targets.untested.miopen import GEMM, dispatches

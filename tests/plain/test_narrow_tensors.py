@@ -13,15 +13,15 @@ import pytest
 
 from simgen.bundle import results
 from simgen.bundle.results import Output, Result
-from simgen.dtypes import BF16, F8E4M3FN, F16, DType
 from simgen.errors import ConfigError, UnsupportedError
 from simgen.frontend import network, problem
-from simgen.ir import Distribution, Fill, Pass, TensorSpec
+from simgen.ground.dtypes import BF16, F8E4M3FN, F16, DType
+from simgen.ground.ir import Distribution, Fill, Pass, TensorSpec
+from simgen.ground.machine import find
+from simgen.ground.numerics import storing
+from simgen.ground.numerics.integers import wrapped
+from simgen.ground.numerics.spread import Spread
 from simgen.layers.requantisation import Requantisation
-from simgen.machine import find
-from simgen.numerics import storing
-from simgen.numerics.integers import wrapped
-from simgen.numerics.spread import Spread
 from simgen.tensors import data_file, exact_values, own_values, random_values
 from simgen.workload import lowering
 

@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from simgen import metrics, resources
 from simgen.errors import DamagedError
+from simgen.ground import metrics, resources
 from simgen.targets import ncu
 from simgen.targets.cuda import Cuda
 

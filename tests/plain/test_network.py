@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from simgen.errors import ConfigError
 from simgen.frontend import config, network
 from simgen.frontend.network import Network, make_layer, resolve, sample_section
+from simgen.ground.machine import fitted
 from simgen.layers import LAYERS
-from simgen.machine import fitted
 
 X = "n=2\nc=3\nh=4\nw=5\n"
 TWO = f"[Activation]\nname=a\n{X}[Softmax]\nname=s\nprevious_layer=a\n"

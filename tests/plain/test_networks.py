@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from simgen import resources
 from simgen.frontend import network, problem
-from simgen.ir import Pass
+from simgen.ground import resources
+from simgen.ground.ir import Pass
 from simgen.tensors.random_values import generate
 from simgen.workload import costs, lowering, reference
 
 if TYPE_CHECKING:
     from simgen.frontend.network import Placed
-    from simgen.ir import Workload
+    from simgen.ground.ir import Workload
 
 TRAINING = (Pass.FORWARD, Pass.BACKWARD, Pass.UPDATE)
 NETWORKS = sorted(path.stem for path in resources.folder("data").glob("*.dnnmark"))

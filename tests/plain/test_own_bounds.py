@@ -12,13 +12,13 @@ import numpy as np
 import pytest
 from command_line import ROOT, fails
 
-from simgen.check.compare import Comparison
-from simgen.check.verdict import Outcome, Verdict
 from simgen.errors import ConfigError
 from simgen.frontend import own_kernel
 from simgen.frontend.narrow_text import rounds
-from simgen.ir import Pass
+from simgen.ground.ir import Pass
 from simgen.layers.own import OwnKernel, expression, inexact
+from simgen.verdict.compare import Comparison
+from simgen.verdict.verdict import Outcome, Verdict
 
 sys.path.insert(0, str(ROOT / "benchmarks" / "own_bounds"))
 import run as benchmark

@@ -9,11 +9,12 @@ import numpy as np
 import pytest
 from command_line import ROOT, fails
 
-from simgen.compile import cures, lacking, own, triton
-from simgen.dtypes import DType
 from simgen.errors import ConfigError, MissingError
 from simgen.frontend import kernel_pieces, own_kernel, ptx_text, triton_text
-from simgen.ir import Distribution, Fill, Language, TensorSpec, from_json, to_json
+from simgen.ground.dtypes import DType
+from simgen.ground.ir import Distribution, Fill, Language, TensorSpec, from_json, to_json
+from simgen.isa import cures, lacking
+from simgen.kernels import own, triton
 from simgen.layers.own import Definition, expression, inexact, layer
 from simgen.layers.own.expression import ExpressionError
 from simgen.tensors import random_values

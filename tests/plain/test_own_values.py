@@ -14,7 +14,7 @@ import pytest
 
 from simgen.bundle import results, writing
 from simgen.errors import DamagedError, UsageError
-from simgen.ir import (
+from simgen.ground.ir import (
     Buffer,
     Distribution,
     DType,
@@ -25,7 +25,7 @@ from simgen.ir import (
     from_json,
     to_json,
 )
-from simgen.storage import hdf5 as hdf5_module
+from simgen.ground.storage import hdf5 as hdf5_module
 from simgen.tensors import data_file, own_values
 
 X = Buffer("conv1.x", TensorSpec((2, 3, 5, 7)), Role.INPUT, 0)

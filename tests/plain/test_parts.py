@@ -17,7 +17,7 @@ from simgen.ask.run import RunChoices
 from simgen.bundle import result_names, results, run_record
 from simgen.bundle import writing as bundles
 from simgen.errors import UsageError
-from simgen.ir import Pass
+from simgen.ground.ir import Pass
 from simgen.running import run_folder, selection
 from simgen.targets.cuda import Cuda, NvidiaGpu
 from simgen.tensors import state_file

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from simgen import machine, metrics
 from simgen.bundle.results import Result
-from simgen.study import peaks
+from simgen.ground import machine, metrics
+from simgen.reports.pages import peaks
 
 
 def result(target: str, facts=None, settings=None, options=None) -> Result:

@@ -10,9 +10,9 @@ import pytest
 from handmade import lowered, lowered_text
 
 import simgen
-from simgen import resources
 from simgen.errors import RefusedError, SimgenError
-from simgen.ir import Pass
+from simgen.ground import resources
+from simgen.ground.ir import Pass
 
 if TYPE_CHECKING:
     from pathlib import Path

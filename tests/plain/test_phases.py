@@ -9,7 +9,7 @@ import pytest
 from simgen.errors import ConfigError
 from simgen.frontend import config, network, problem
 from simgen.frontend.fusion import fuse
-from simgen.ir import Pass
+from simgen.ground.ir import Pass
 from simgen.layers import LAYERS
 from simgen.layers.base import Phase
 

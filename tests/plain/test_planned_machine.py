@@ -9,9 +9,9 @@ from simgen.ask.build import BuildChoices
 from simgen.bundle.planned_machine import choose
 from simgen.bundle.planning import Plan, chosen_targets
 from simgen.errors import ConfigError, UsageError
-from simgen.ir import from_json, to_json
+from simgen.ground.ir import from_json, to_json
+from simgen.ground.machine import descriptions, find, fitted, named
 from simgen.layers.product import tile
-from simgen.machine import descriptions, find, fitted, named
 from simgen.targets import TARGETS
 from simgen.workload import costs
 

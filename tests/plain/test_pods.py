@@ -35,7 +35,7 @@ def started(folder, profile, kubeconfig):
     (folder / "config.yaml").write_text(profile.replace("HERE", str(folder)) + "\nverbose: false\n")
     words = ["--directory", str(folder), "--profile", str(folder), "--executor", "kubernetes"]
     return subprocess.Popen(
-        [sys.executable, "-m", "simgen.workflow.kubernetes", *words],
+        [sys.executable, "-m", "simgen.running.workflow.kubernetes", *words],
         env={**os.environ, "KUBECONFIG": str(kubeconfig)}, cwd=folder, text=True,
         stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
     )  # fmt: skip

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from simgen.frontend import config, network
-from simgen.ir import Pass, TensorSpec
+from simgen.ground.ir import Pass, TensorSpec
 from simgen.layers.pool.pooling import Pooling, Rounding
 from simgen.layers.window import positions
 

@@ -10,10 +10,10 @@ from handmade import small
 from rich.console import Console
 
 from simgen.bundle.results import Result
-from simgen.check.compare import Comparison
-from simgen.check.losses import StepLoss
-from simgen.check.verdict import Diff, Verdict
 from simgen.cli import present
+from simgen.verdict.compare import Comparison
+from simgen.verdict.losses import StepLoss
+from simgen.verdict.verdict import Diff, Verdict
 
 ROWS = [("softmax", "1.8 MiB", "2.99e-08"), ("pool", "273.4 KiB", "-0.5")]
 

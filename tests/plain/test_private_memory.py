@@ -6,8 +6,8 @@ import re
 
 import pytest
 
-from simgen.compile.legalise import private_memory
 from simgen.errors import RefusedError
+from simgen.isa.legalise import private_memory
 
 KERNEL = """\
 \t.type\tk,@function

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from simgen.compile import ptx_modules
-from simgen.compile.legalise import ptx
-from simgen.compile.legalise.ptx_statements import statement
 from simgen.errors import RefusedError
+from simgen.isa.legalise import ptx
+from simgen.isa.legalise.ptx_statements import statement
+from simgen.kernels import ptx_modules
 
 if TYPE_CHECKING:
     from collections.abc import Callable

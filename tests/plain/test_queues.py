@@ -13,8 +13,8 @@ import simgen as package
 from simgen.bundle import stored_workload
 from simgen.errors import UsageError
 from simgen.frontend import network, problem
-from simgen.ir import Pass, Workload, to_json
-from simgen.storage.schema import SchemaError
+from simgen.ground.ir import Pass, Workload, to_json
+from simgen.ground.storage.schema import SchemaError
 from simgen.workload import lowering, queues
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from simgen.errors import UsageError
-from simgen.ir import Distribution, DType, Fill, TensorSpec
+from simgen.ground.ir import Distribution, DType, Fill, TensorSpec
 from simgen.tensors.random_values import BLOCK, block_key, fill_block, generate
 
 UNIT = Fill(Distribution.UNIFORM, 0.0, 1.0)

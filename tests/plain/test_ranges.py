@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from simgen.check.compare import Beyond, Comparison, proves_nothing
-from simgen.check.verdict import Outcome, Verdict
-from simgen.ir import Pass
+from simgen.ground.ir import Pass
+from simgen.ground.numerics import ranged
 from simgen.layers.norm.lrn import LRN
 from simgen.layers.softmax import Softmax, SoftmaxAlgo
-from simgen.numerics import ranged
+from simgen.verdict.compare import Beyond, Comparison, proves_nothing
+from simgen.verdict.verdict import Outcome, Verdict
 
 FAST = Softmax(algo=SoftmaxAlgo.FAST)
 X = {"x": np.array([[100.0, -100.0, 90.0, 0.0], [1.0, 2.0, 3.0, 4.0]]).reshape(2, 4, 1, 1)}

@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from simgen import machine, resources
 from simgen.cli import main, rating
 from simgen.errors import UsageError
 from simgen.frontend import own_kernel
-from simgen.rates import keeping, measuring, probes
-from simgen.rates.probes import PAIRS, MeasuredRate, Sizes
-from simgen.study import peaks
+from simgen.ground import machine, resources
+from simgen.reports.pages import peaks
+from simgen.reports.rates import keeping, measuring, probes
+from simgen.reports.rates.probes import PAIRS, MeasuredRate, Sizes
 
 
 def launches(sizes: Sizes) -> list[tuple[str, str]]:

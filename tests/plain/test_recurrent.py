@@ -8,25 +8,25 @@ import numpy as np
 import pytest
 from handmade import build, lowered, lowered_text, run_by_hand
 
-from simgen import machine
 from simgen.bundle import results
-from simgen.check.diff import diff
-from simgen.dtypes import DType
 from simgen.errors import SimgenError, UsageError
 from simgen.frontend import config, network
-from simgen.ir import Pass, TensorSpec
+from simgen.ground import machine
+from simgen.ground.dtypes import DType
+from simgen.ground.ir import Pass, TensorSpec
 from simgen.layers.recurrent.cells import RecurrentCell
 from simgen.layers.recurrent.recurrent import InputMode, Recurrent
 from simgen.layers.recurrent.unrolled import StepAlgo
 from simgen.targets.cuda import Cuda
 from simgen.tensors import data_file
+from simgen.verdict.diff import diff
 from simgen.workload import lowering
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from simgen.check.verdict import Diff
+    from simgen.verdict.verdict import Diff
 
 F, BX, BW = Pass.FORWARD, Pass.BACKWARD_DATA, Pass.BACKWARD_WEIGHT
 STEPS, BATCH, HIDDEN = 120, 2, 24

@@ -14,10 +14,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import simgen
-from simgen import resources
-from simgen.compile import render
 from simgen.frontend import problem
-from simgen.ir import Kernel
+from simgen.ground import resources
+from simgen.ground.ir import Kernel
+from simgen.kernels import render
 from simgen.layers.activation import ActivationMode
 from simgen.layers.softmax import SoftmaxAlgo
 

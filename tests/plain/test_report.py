@@ -16,11 +16,11 @@ from simgen.bundle.writing import Bundle
 from simgen.cli import present
 from simgen.errors import UsageError
 from simgen.frontend import config, network
-from simgen.ir import Pass
-from simgen.machine import find
-from simgen.study import drawing, interactive, series, summary
-from simgen.study import page as report_page
-from simgen.study.summary import RunFacts
+from simgen.ground.ir import Pass
+from simgen.ground.machine import find
+from simgen.reports.pages import drawing, interactive, series, summary
+from simgen.reports.pages import page as report_page
+from simgen.reports.pages.summary import RunFacts
 from simgen.workload import lowering
 
 TEXT = "[Activation]\nname=a\nn=2\nc=3\n[Softmax]\nname=<s>\nprevious_layer=a\n".replace("<s>", "s")

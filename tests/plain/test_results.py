@@ -11,8 +11,8 @@ from handmade import BOTH, build, computed, lowered_text, run_by_hand, small
 
 from simgen.bundle import results
 from simgen.errors import DamagedError, UsageError
-from simgen.ir import GUARD, PAGE, DType
-from simgen.storage import hdf5
+from simgen.ground.ir import GUARD, PAGE, DType
+from simgen.ground.storage import hdf5
 from simgen.targets.cuda import Cuda
 
 NETWORK = "[Activation]\nname=a\nn=3\nc=7\n[Softmax]\nname=s\nprevious_layer=a\n"

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from simgen import metrics
 from simgen.errors import DamagedError
+from simgen.ground import metrics
 from simgen.targets.untested import rocprof
 from simgen.targets.untested.hip import Hip
 

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import simgen as package
-from simgen import resources
 from simgen.errors import UsageError
+from simgen.ground import resources
 from simgen.tensors.samples import filling, images, making, texts
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from command_line import fails
 
 import simgen as api
 from simgen.frontend import scaling
-from simgen.ir import Pass
+from simgen.ground.ir import Pass
 
 MACHINE = "mgpusim-mi300a"
 SCALED = [  # name, pass, operations at most

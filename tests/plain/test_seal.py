@@ -17,7 +17,7 @@ from handmade import build, run_by_hand, small, tree
 from simgen.bundle import results, verdict_file
 from simgen.bundle import writing as bundles
 from simgen.errors import DamagedError, UsageError
-from simgen.storage import seal
+from simgen.ground.storage import seal
 from simgen.targets.cuda import Cuda, NvidiaGpu
 from simgen.tensors import data_file
 

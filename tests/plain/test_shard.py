@@ -11,12 +11,12 @@ import pytest
 from handmade import build, lowered, lowered_text, small, tree
 
 from simgen.bundle import writing as bundles
-from simgen.check import shares
 from simgen.errors import RefusedError, UsageError
 from simgen.frontend import config, network
 from simgen.frontend.network import make_layer
-from simgen.ir import GUARD, PAGE, Pass, Role, Workload, from_json, to_json
+from simgen.ground.ir import GUARD, PAGE, Pass, Role, Workload, from_json, to_json
 from simgen.targets.base import File
+from simgen.verdict import shares
 from simgen.workload import lowering, sharding
 from simgen.workload.sharding import Sharding, split
 

@@ -5,7 +5,7 @@ import pytest
 from command_line import fails
 
 from simgen.frontend import operation
-from simgen.ir import Distribution, DType, Fill, TensorSpec
+from simgen.ground.ir import Distribution, DType, Fill, TensorSpec
 from simgen.tensors.random_values import generate
 
 

@@ -10,11 +10,7 @@ from handmade import build, lowered, run_by_hand
 
 from simgen.bundle import results
 from simgen.bundle import writing as bundles
-from simgen.check import diff, verdict
-from simgen.check.compare import Comparison
-from simgen.layers.conv.spread_of_transforms import _equal_over_tiles
-from simgen.layers.product.matrix_product import Product
-from simgen.numerics.spread import (
+from simgen.ground.numerics.spread import (
     RISK,
     Spread,
     U,
@@ -27,8 +23,12 @@ from simgen.numerics.spread import (
     stages,
     statistic_limit,
 )
+from simgen.layers.conv.spread_of_transforms import _equal_over_tiles
+from simgen.layers.product.matrix_product import Product
 from simgen.targets.cuda import Cuda
 from simgen.tensors import data_file
+from simgen.verdict import diff, verdict
+from simgen.verdict.compare import Comparison
 
 RNG = np.random.default_rng(5)
 

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simgen.errors import DamagedError
-from simgen.ir import GUARD, PAGE, DType
+from simgen.ground.ir import GUARD, PAGE, DType
 from simgen.tensors import state_file
 from simgen.tensors.state_file import Mark
 

@@ -10,8 +10,8 @@ from command_line import CUDA, fails
 from simgen.bundle import folder as bundles
 from simgen.bundle import pieces, run_record, verdict_file
 from simgen.bundle.run_record import Run
+from simgen.ground.storage import locks, seal
 from simgen.running import status
-from simgen.storage import locks, seal
 from simgen.targets.base import Progress
 from simgen.targets.cuda import CudaWatcher
 from simgen.targets.launch_rows import RowsWatcher

@@ -10,8 +10,8 @@ from handmade import BOTH, lowered, lowered_text
 
 from simgen.bundle import stored_workload
 from simgen.frontend import fusion, network, problem
-from simgen.ir import Pass, to_json
-from simgen.storage import schema
+from simgen.ground.ir import Pass, to_json
+from simgen.ground.storage import schema
 from simgen.workload import lowering
 
 CHAIN = "[Activation]\nname=a\nn=2\nc=3\n[Softmax]\nname=s\nprevious_layer=a\n"

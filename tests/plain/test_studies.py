@@ -9,10 +9,12 @@ from dataclasses import replace
 import pytest
 from command_line import fails
 
-from simgen import metrics
 from simgen.cli import studying
 from simgen.errors import LossError, MissingError, RefusedError, UsageError
-from simgen.studies import (
+from simgen.ground import metrics
+from simgen.reports.pages import correlation
+from simgen.reports.pages.row import Row
+from simgen.reports.studies import (
     STUDIES,
     definition,
     drawing,
@@ -22,11 +24,9 @@ from simgen.studies import (
     operating_points,
     reporting,
 )
-from simgen.studies.definition import OF_PLAN, Case, Draws, Figure
-from simgen.studies.machines import PLACES
-from simgen.studies.measuring import Measured, Scope, StudyListener, StudyPoint
-from simgen.study import correlation
-from simgen.study.row import Row
+from simgen.reports.studies.definition import OF_PLAN, Case, Draws, Figure
+from simgen.reports.studies.machines import PLACES
+from simgen.reports.studies.measuring import Measured, Scope, StudyListener, StudyPoint
 
 ICPE = STUDIES["icpe18"]
 SCOPE = Scope(("mgpusim",), (1, 4), reduced=True)

@@ -18,8 +18,8 @@ from simgen.ask.run import RunCommand
 from simgen.bundle import manifest, result_names
 from simgen.bundle import writing as bundles
 from simgen.errors import RunError, UsageError
+from simgen.reports.pages import sweep_figures
 from simgen.running import process, sweep_points
-from simgen.study import sweep_figures
 from simgen.targets.cuda import Cuda, NvidiaGpu
 from simgen.targets.gem5.se import Gem5Se
 from simgen.targets.mgpusim.target import MGPUSim

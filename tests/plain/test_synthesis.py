@@ -10,9 +10,9 @@ from handmade import lowered_text
 
 from simgen.ask.build import BuildChoices
 from simgen.bundle.planning import Plan
-from simgen.ir import Pass
-from simgen.study.row import Row
-from simgen.study.score import of_machines, scores
+from simgen.ground.ir import Pass
+from simgen.reports.pages.row import Row
+from simgen.reports.pages.score import of_machines, scores
 from simgen.workload import costs, synthesis
 from simgen.workload.synthesis import Distance, Imitated, KindCost
 

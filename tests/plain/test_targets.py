@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING
 import pytest
 from handmade import small
 
-from simgen import api, metrics, resources
+from simgen import api
 from simgen.cli import doctor, inventory
-from simgen.compile import legalise
-from simgen.compile.legalise import REWRITINGS, Model, facts, simulators
 from simgen.errors import DamagedError
+from simgen.ground import metrics, resources
+from simgen.isa import legalise
+from simgen.isa.legalise import REWRITINGS, Model, facts, simulators
 from simgen.targets import TARGETS
 from simgen.targets.base import EVERYTHING, Package, Reader, Requirements, Watcher
 from simgen.targets.gem5.launcher import LAUNCHERS

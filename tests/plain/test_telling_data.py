@@ -25,7 +25,7 @@ from layer_variants import (
     variants,
 )
 
-from simgen.ir import DType, Pass
+from simgen.ground.ir import DType, Pass
 from simgen.layers import LAYERS
 from simgen.layers.base import field_types
 from simgen.layers.fused import Fused

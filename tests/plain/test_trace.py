@@ -12,7 +12,7 @@ import pytest
 from handmade import BOTH, build, lowered_text, small
 
 from simgen.bundle.results import Result
-from simgen.study import page, trace
+from simgen.reports.pages import page, trace
 
 # Two equal layers share a kernel; the third has two launches in its last pass.
 TEXT = """

@@ -9,14 +9,14 @@ import pytest
 
 from simgen.errors import UsageError
 from simgen.frontend import config, descent, losses, network
-from simgen.ir import Pass, Role
+from simgen.ground.ir import Pass, Role
 from simgen.tensors.random_values import generate
 from simgen.workload import lowering, reference
 
 if TYPE_CHECKING:
     from command_line import Simgen
 
-    from simgen.ir import Workload
+    from simgen.ground.ir import Workload
 
 TRAINING = (Pass.FORWARD, Pass.BACKWARD, Pass.UPDATE)
 FC = "[FullyConnected]\nname=fc\nn=6\nc=5\nnum_output=3\nbias=false\n"

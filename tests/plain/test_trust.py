@@ -23,9 +23,9 @@ from handmade import build, run_by_hand, small
 from simgen.ask.build import BuildChoices
 from simgen.bundle import built_here, finding, folder, own_reference, results, writing
 from simgen.bundle.planning import Plan
-from simgen.compile import cache, triton
 from simgen.errors import ConfigError, DamagedError, UsageError
-from simgen.ir import Buffer, Role, TensorSpec
+from simgen.ground.ir import Buffer, Role, TensorSpec
+from simgen.kernels import cache, triton
 from simgen.targets.cuda import Cuda
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -10,7 +10,7 @@ from handmade import lowered_text
 import simgen as package
 from simgen.errors import ConfigError
 from simgen.frontend import config, network
-from simgen.ir import Distribution, DType, Fill, Pass, TensorSpec
+from simgen.ground.ir import Distribution, DType, Fill, Pass, TensorSpec
 from simgen.tensors.random_values import generate
 from simgen.workload.lowering import lower
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from handmade import lowered, lowered_text
 
-from simgen.ir import OpCount, Pass
+from simgen.ground.ir import OpCount, Pass
 from simgen.workload import costs
 
 TRAINING = (Pass.FORWARD, Pass.BACKWARD, Pass.UPDATE)

@@ -21,10 +21,10 @@ from simgen.errors import (
     RunError,
     UsageError,
 )
+from simgen.ground.storage import locks
 from simgen.running import pieces as cuts
-from simgen.storage import locks
-from simgen.workflow import engine, executors, jobs, planning, sweep_spec, writing
-from simgen.workflow.executors import Executor
+from simgen.running.workflow import engine, executors, jobs, planning, sweep_spec, writing
+from simgen.running.workflow.executors import Executor
 
 SPEC = """
 workloads = ["lenet5", "softmax_fwd"]
@@ -121,7 +121,7 @@ def test_the_profile_leaves_to_the_users_what_that_may_say(workflow):
 
 def test_pods_share_the_folder_and_run_the_simgen_of_their_image(tmp_path):
     pods = executors.find("kubernetes", "theirs", starts=False)
-    assert pods.command == "python -m simgen.workflow.kubernetes"
+    assert pods.command == "python -m simgen.running.workflow.kubernetes"
     of_image = made(SPEC, tmp_path, "docker://you/simgen:1")
     pods, workflow = executors.in_pods(pods, of_image)
     assert (workflow.simgen, workflow.container) == ("simgen", "")

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from simgen.errors import ConfigError, UnsupportedError
 from simgen.frontend import config, descent, network, problem
-from simgen.ir import GUARD, PAGE, Fill, Kernel, Launch, Pass, Role, TensorSpec, Workload
+from simgen.ground.ir import GUARD, PAGE, Fill, Kernel, Launch, Pass, Role, TensorSpec, Workload
 from simgen.tensors.random_values import generate
 from simgen.workload import lowering
 

@@ -14,10 +14,10 @@ import numpy as np
 from legalise_rows import MASK, MASK_BITS, SCC, UNTOUCHED, VCC, VCC_BITS, Inputs, Row, clamp, first
 from legalise_semantics import ALL, Meaning, meaning
 
-from simgen.compile.legalise import roles
-from simgen.compile.legalise.assembly import integer, source_modifiers
-from simgen.compile.legalise.simulators import native
-from simgen.compile.legalise.table import RULES
+from simgen.isa.legalise import roles
+from simgen.isa.legalise.assembly import integer, source_modifiers
+from simgen.isa.legalise.simulators import native
+from simgen.isa.legalise.table import RULES
 from simgen.targets.mgpusim.target import model
 
 if TYPE_CHECKING:

@@ -22,10 +22,7 @@ import numpy as np
 from legalise_rows import MASK, MASK_BITS, SCC, UNTOUCHED, VCC, VCC_BITS, Inputs, Row
 
 from simgen.bundle.writing import workload_text
-from simgen.compile.legalise import Legalised, roles
-from simgen.compile.legalise.assembly import DYNAMIC_LDS, instruction
-from simgen.compile.stages import CODE_OBJECT, LEGALISED
-from simgen.ir import (
+from simgen.ground.ir import (
     GUARD,
     PAGE,
     Buffer,
@@ -43,6 +40,9 @@ from simgen.ir import (
     TensorSpec,
     Workload,
 )
+from simgen.isa.legalise import Legalised, roles
+from simgen.isa.legalise.assembly import DYNAMIC_LDS, instruction
+from simgen.kernels.stages import CODE_OBJECT, LEGALISED
 from simgen.targets.base import Job
 from simgen.targets.mgpusim.target import MGPUSim
 from simgen.tensors import data_file

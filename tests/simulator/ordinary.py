@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from legalise_probe import FLOATS, outputs, run
 
-from simgen.compile import legalise, render, toolchain
+from simgen.isa import legalise, toolchain
+from simgen.kernels import render
 from simgen.targets.mgpusim.target import model
 
 if TYPE_CHECKING:

@@ -11,8 +11,8 @@ from layer_bundles import plan
 
 from simgen.bundle import results
 from simgen.bundle import writing as bundles
-from simgen.ir import Pass
-from simgen.machine import named
+from simgen.ground.ir import Pass
+from simgen.ground.machine import named
 from simgen.running import process
 from simgen.targets.mgpusim.target import GPUS, MGPUSim
 
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
     from layer_bundles import Problem
 
-    from simgen.compile.build import Builder
-    from simgen.ir import Workload
+    from simgen.ground.ir import Workload
+    from simgen.kernels.build import Builder
 
 lacks = MGPUSim().needs.missing()
 pytestmark = pytest.mark.skipif(bool(lacks), reason=" | ".join(map(str, lacks)))

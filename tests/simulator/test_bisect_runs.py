@@ -10,7 +10,7 @@ import pytest
 import simgen
 from simgen.bisect import instrumented, opening, telling
 from simgen.bundle import writing as bundles
-from simgen.lint import rewriting
+from simgen.isa.lint import rewriting
 from simgen.targets.gem5.se import Gem5Se
 from simgen.targets.mgpusim.target import MGPUSim
 

@@ -9,13 +9,13 @@ import pytest
 from click.testing import CliRunner
 
 from simgen.cli import main
-from simgen.compile import toolchain
-from simgen.compile.legalise import Model
 from simgen.conform.float_mode import FLUSHING, USUAL
 from simgen.conform.judging import Found
 from simgen.conform.probe import Trial
 from simgen.errors import MismatchError
-from simgen.lint import functions, linting, naming
+from simgen.isa import toolchain
+from simgen.isa.legalise import Model
+from simgen.isa.lint import functions, linting, naming
 from simgen.targets.mgpusim.target import MGPUSim
 
 if TYPE_CHECKING:

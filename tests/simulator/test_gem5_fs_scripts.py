@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import pytest
 from swaps import write
 
-from simgen.compile.build import Builder
-from simgen.compile.cache import Cache
+from simgen.kernels.build import Builder
+from simgen.kernels.cache import Cache
 from simgen.targets.untested import gem5_fs
 from simgen.targets.untested.gem5_fs import Gem5Fs
 

@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 
 import simgen
-from simgen.compile import toolchain
 from simgen.conform import values
 from simgen.conform.float_mode import FLUSHING, USUAL
 from simgen.conform.judging import Found
 from simgen.conform.probe import Trial
-from simgen.lint import rewriting
+from simgen.isa import toolchain
+from simgen.isa.lint import rewriting
 from simgen.targets.gem5.se import Gem5Se
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 import simgen
-from simgen import metrics
-from simgen.study import page, trace
+from simgen.ground import metrics
+from simgen.reports.pages import page, trace
 from simgen.targets.gem5.se import Gem5Se
 
 lacks = Gem5Se().needs.missing()

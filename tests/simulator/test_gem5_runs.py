@@ -16,7 +16,7 @@ from layer_variants import problems_of_one_gpu
 import simgen
 from simgen.bundle import writing as bundles
 from simgen.errors import DamagedError, RunError
-from simgen.ir import (
+from simgen.ground.ir import (
     Buffer,
     Distribution,
     DType,
@@ -36,7 +36,7 @@ from simgen.tensors import data_file
 
 if TYPE_CHECKING:
     from simgen import BuiltBundle, Result
-    from simgen.compile.build import Builder
+    from simgen.kernels.build import Builder
 
 lacks = Gem5Se().needs.missing()
 pytestmark = [

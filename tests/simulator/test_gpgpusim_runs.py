@@ -16,16 +16,16 @@ from layer_variants import Variant, problems_of_one_gpu
 from simgen import api
 from simgen.bundle import results
 from simgen.bundle import writing as bundles
-from simgen.ir import DType, Pass
+from simgen.ground.ir import DType, Pass
+from simgen.ground.machine import named
 from simgen.layers import LAYERS
-from simgen.machine import named
 from simgen.running import process
 from simgen.targets.gpgpusim.simulator import GpgpuSim
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from simgen.compile.build import Builder
+    from simgen.kernels.build import Builder
 
 lacks = GpgpuSim().needs.missing()
 pytestmark = pytest.mark.skipif(bool(lacks), reason=" | ".join(map(str, lacks)))

@@ -22,12 +22,13 @@ from legalise_probe import (
 )
 from legalise_rows import BOTH, Row
 
-from simgen.compile import legalise, render, toolchain
-from simgen.compile.legalise import one_by_one
-from simgen.compile.legalise.assembly import Instruction, instruction, parse
-from simgen.compile.legalise.implemented import unimplemented
-from simgen.compile.legalise.simulators import native
-from simgen.compile.legalise.table import RULES
+from simgen.isa import legalise, toolchain
+from simgen.isa.legalise import one_by_one
+from simgen.isa.legalise.assembly import Instruction, instruction, parse
+from simgen.isa.legalise.implemented import unimplemented
+from simgen.isa.legalise.simulators import native
+from simgen.isa.legalise.table import RULES
+from simgen.kernels import render
 from simgen.targets.mgpusim.target import MGPUSim, model
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 from ordinary import built, execute, kernels, wrong
 
-from simgen.lint import rewriting
+from simgen.isa.lint import rewriting
 from simgen.targets.mgpusim.target import MGPUSim
 
 if TYPE_CHECKING:

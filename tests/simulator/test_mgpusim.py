@@ -22,11 +22,8 @@ from layer_variants import Variant, problems_of_one_gpu
 from simgen import api
 from simgen.bundle import finding, results
 from simgen.bundle import writing as bundles
-from simgen.compile import render
-from simgen.compile.build import Builder
-from simgen.compile.cache import Cache, simulators_root
 from simgen.errors import RefusedError, RunError
-from simgen.ir import (
+from simgen.ground.ir import (
     Buffer,
     Distribution,
     DType,
@@ -39,6 +36,9 @@ from simgen.ir import (
     TensorSpec,
     Workload,
 )
+from simgen.kernels import render
+from simgen.kernels.build import Builder
+from simgen.kernels.cache import Cache, simulators_root
 from simgen.layers import LAYERS
 from simgen.running import process as launch
 from simgen.targets.mgpusim.needs import runner_place

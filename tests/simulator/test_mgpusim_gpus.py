@@ -13,19 +13,19 @@ import pytest
 import simgen as package
 from simgen.bundle import results
 from simgen.bundle import writing as bundles
-from simgen.check import diff
 from simgen.frontend import config, network, problem
-from simgen.ir import DType, Kernel, Pass, Workload
+from simgen.ground.ir import DType, Kernel, Pass, Workload
 from simgen.running import process
 from simgen.targets.mgpusim.target import GPUS, MGPUSim
 from simgen.tensors import data_file
+from simgen.verdict import diff
 from simgen.workload import lowering
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from simgen.compile.build import Builder
+    from simgen.kernels.build import Builder
 
 lacks = MGPUSim().needs.missing()
 pytestmark = pytest.mark.skipif(bool(lacks), reason=" | ".join(map(str, lacks)))
@@ -194,7 +194,7 @@ def test_a_wrong_part_is_found(
     tmp_path: Path, builder: Builder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The sum is made by our kernel: with another one, exactly the gradients are wrong."""
-    from simgen.compile import render
+    from simgen.kernels import render
 
     def spoilt(item: Kernel) -> str:
         text = kernel(item)
@@ -215,7 +215,7 @@ def test_a_wrong_part_is_found(
 def test_a_store_behind_a_share_is_seen(
     tmp_path: Path, builder: Builder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from simgen.compile import render
+    from simgen.kernels import render
 
     kernel = render.kernel
 

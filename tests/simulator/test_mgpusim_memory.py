@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 import simgen
-from simgen import metrics
 from simgen.errors import SimgenError
-from simgen.study import peaks
+from simgen.ground import metrics
+from simgen.reports.pages import peaks
 from simgen.targets.mgpusim.target import MGPUSim
 
 if TYPE_CHECKING:

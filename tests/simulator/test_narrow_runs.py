@@ -9,14 +9,14 @@ import pytest
 
 from simgen.bundle import results
 from simgen.bundle import writing as bundles
-from simgen.ir import Pass
+from simgen.ground.ir import Pass
 from simgen.running import process
 from simgen.targets.mgpusim.target import MGPUSim
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from simgen.compile.build import Builder
+    from simgen.kernels.build import Builder
 
 lacks = MGPUSim().needs.missing()
 pytestmark = pytest.mark.skipif(bool(lacks), reason=" | ".join(map(str, lacks)))

@@ -6,9 +6,9 @@ import pytest
 
 import simgen
 from simgen.bundle import writing as bundles
-from simgen.rates import keeping, measuring
+from simgen.reports.pages import page
+from simgen.reports.rates import keeping, measuring
 from simgen.running.runs import Listener
-from simgen.study import page
 from simgen.targets.mgpusim.target import MGPUSim
 
 lacks = MGPUSim().needs.missing()

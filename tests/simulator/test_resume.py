@@ -15,15 +15,15 @@ from network_bundles import TRAINING, built, failures
 import simgen
 from simgen.bundle import result_names, results
 from simgen.bundle import writing as bundles
-from simgen.check import diff
-from simgen.compile import render
 from simgen.errors import RunError
+from simgen.kernels import render
 from simgen.running import process, run_folder, selection
 from simgen.targets import own_sources
 from simgen.targets.gem5 import stats
 from simgen.targets.gem5.se import Gem5Se
 from simgen.targets.mgpusim.target import MGPUSim
 from simgen.tensors import data_file
+from simgen.verdict import diff
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -8,8 +8,8 @@ import pytest
 import triton_text
 
 import simgen
-from simgen.compile import cache, triton
 from simgen.errors import MissingError
+from simgen.kernels import cache, triton
 from simgen.targets.mgpusim.target import MGPUSim
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ import base64
 from pathlib import Path
 
 import simgen
-from simgen.compile import cache, triton
+from simgen.kernels import cache, triton
 
 FOLDER = Path(__file__).resolve().parents[1] / "data" / "triton"
 MADE_BY = "3.4.0"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from types import ModuleType
 
-from simgen import resources
+from simgen.ground import resources
 
 
 def module(name: str) -> ModuleType:

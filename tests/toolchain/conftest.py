@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from simgen.ir import (
+from simgen.ground.ir import (
     GUARD,
     PAGE,
     Buffer,
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from simgen.compile.build import Builder
+    from simgen.kernels.build import Builder
 
     Array = NDArray[Any]
 

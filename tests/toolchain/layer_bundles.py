@@ -18,18 +18,18 @@ from layer_variants import inputs_of
 
 from simgen.bundle import results
 from simgen.bundle.writing import COMPLETE, RESULTS, WORKLOAD, Bundle, workload_text
-from simgen.check.diff import diff
-from simgen.check.verdict import beyond_rounding
-from simgen.compile import render
 from simgen.frontend import network
 from simgen.frontend.config import Config, Entry, Place, Section
-from simgen.ir import DType
+from simgen.ground.ir import DType
+from simgen.kernels import render
 from simgen.layers import LAYERS
 from simgen.targets import host
 from simgen.targets.base import Job
 from simgen.targets.host import Host
 from simgen.tensors import data_file
 from simgen.tensors.header import read_header
+from simgen.verdict.diff import diff
+from simgen.verdict.verdict import beyond_rounding
 from simgen.workload import lowering as workloads
 
 if TYPE_CHECKING:
@@ -39,10 +39,10 @@ if TYPE_CHECKING:
     from layer_variants import Variant
     from numpy.typing import NDArray
 
-    from simgen.check.verdict import Diff, Verdict
-    from simgen.compile.build import Builder
-    from simgen.ir import Pass, Workload
-    from simgen.machine import Machine
+    from simgen.ground.ir import Pass, Workload
+    from simgen.ground.machine import Machine
+    from simgen.kernels.build import Builder
+    from simgen.verdict.verdict import Diff, Verdict
 
 UNOPTIMISED = (*host.COMMON_FLAGS, "-O0")
 UNOPTIMISED_SANITIZER = tuple("-O0" if flag == "-O1" else flag for flag in host.SANITIZER_FLAGS)

@@ -5,14 +5,15 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from simgen.compile import code_object, legalise, render, toolchain
-from simgen.compile.legalise.implemented import unimplemented
+from simgen.isa import code_object, legalise, toolchain
+from simgen.isa.legalise.implemented import unimplemented
+from simgen.kernels import render
 from simgen.targets.mgpusim.target import model
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from simgen.ir import Kernel
+    from simgen.ground.ir import Kernel
 
 
 def together(kernels: Sequence[Kernel]) -> str:

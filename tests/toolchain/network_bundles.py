@@ -11,8 +11,8 @@ if TYPE_CHECKING:
 
     from simgen import PlannedBuild
     from simgen.bundle.writing import Bundle
-    from simgen.check.verdict import Diff
     from simgen.targets import Target
+    from simgen.verdict.verdict import Diff
 
 TRAINING = ("fwd", "bwd", "sgd")
 

@@ -9,7 +9,7 @@ from functools import cache
 from importlib import metadata
 from typing import TYPE_CHECKING
 
-from simgen import resources
+from simgen.ground import resources
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

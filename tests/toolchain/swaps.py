@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from simgen.bundle.writing import DATA
-from simgen.ir import (
+from simgen.ground.ir import (
     Buffer,
     Distribution,
     Fill,
@@ -24,7 +24,7 @@ from simgen.tensors import data_file
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from simgen.compile.build import Builder
+    from simgen.kernels.build import Builder
     from simgen.targets.base import Target
 
 SOURCE = """\

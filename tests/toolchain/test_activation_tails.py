@@ -14,8 +14,8 @@ from layer_bundles import Problem, failures, make, plan
 from layer_variants import Variant
 from scipy import special
 
-from simgen.ir import Pass
-from simgen.numerics.rounding import TINY, U
+from simgen.ground.ir import Pass
+from simgen.ground.numerics.rounding import TINY, U
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from simgen.compile.build import Builder
+    from simgen.kernels.build import Builder
 
     Array = NDArray[np.float64]
 

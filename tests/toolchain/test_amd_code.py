@@ -22,13 +22,14 @@ from elftools.elf.relocation import RelocationSection
 from layer_variants import accepts, inputs_of, lowered, shapes_of, variants
 from machine_code import metadata, mgpusim_runs, no_scratch_no_stack_no_spills, together
 
-from simgen.compile import code_object, legalise, render, toolchain
-from simgen.compile.legalise import table
+from simgen.ground.machine import find
+from simgen.isa import code_object, legalise, toolchain
+from simgen.isa.legalise import table
+from simgen.kernels import render
 from simgen.layers import LAYERS
-from simgen.machine import find
 
 if TYPE_CHECKING:
-    from simgen.ir import Kernel
+    from simgen.ground.ir import Kernel
 
 ARCHS = ("gfx803", "gfx900", "gfx902", "gfx90a", "gfx942", "gfx1100")
 # Architectures that have a set of instructions, or nearly so, and take turns with its kernels.

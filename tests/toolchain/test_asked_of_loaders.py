@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 import simgen
-from simgen.compile import code_object, toolchain
 from simgen.errors import RefusedError, SimgenError
-from simgen.lint import containers, functions, linting, rewriting
+from simgen.isa import code_object, toolchain
+from simgen.isa.lint import containers, functions, linting, rewriting
 from simgen.targets.gem5.se import Gem5Se
 from simgen.targets.mgpusim.target import MGPUSim
 

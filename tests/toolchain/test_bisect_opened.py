@@ -10,9 +10,10 @@ import simgen
 from simgen.bisect import instrumented, opening
 from simgen.bisect.instrumented import END, Launched, Moment
 from simgen.bundle import writing as bundles
-from simgen.compile import cache, code_object, render
-from simgen.compile.build import Builder
 from simgen.errors import RefusedError, SimgenError, UsageError
+from simgen.isa import code_object
+from simgen.kernels import cache, render
+from simgen.kernels.build import Builder
 from simgen.targets.gem5.se import Gem5Se
 from simgen.targets.host import Host
 from simgen.targets.mgpusim import legalised

@@ -9,14 +9,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from simgen import resources
 from simgen.bundle import writing as bundles
-from simgen.compile import code_object, render, toolchain
-from simgen.compile.build import Builder
-from simgen.compile.cache import Cache
-from simgen.compile.legalise import cache_policy
 from simgen.errors import UsageError
 from simgen.frontend import network, problem
+from simgen.ground import resources
+from simgen.isa import code_object, toolchain
+from simgen.isa.legalise import cache_policy
+from simgen.kernels import render
+from simgen.kernels.build import Builder
+from simgen.kernels.cache import Cache
 from simgen.targets.cuda import Cuda
 from simgen.targets.gem5.se import Gem5Se
 from simgen.targets.mgpusim.target import MGPUSim
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from simgen.ir import Workload
+    from simgen.ground.ir import Workload
     from simgen.targets.base import Target
 
 SMALL = {

@@ -15,11 +15,12 @@ from called import CALLED, TOML
 from elftools.elf.elffile import ELFFile
 
 import simgen
-from simgen.compile import code_object, legalise, own, toolchain
-from simgen.compile.legalise import Model
-from simgen.compile.legalise.assembly import AssemblyKernel, Instruction, parse, registers
 from simgen.errors import RefusedError
-from simgen.lint import containers, linting
+from simgen.isa import code_object, legalise, toolchain
+from simgen.isa.legalise import Model
+from simgen.isa.legalise.assembly import AssemblyKernel, Instruction, parse, registers
+from simgen.isa.lint import containers, linting
+from simgen.kernels import own
 from simgen.targets.gem5.se import Gem5Se
 from simgen.targets.host import Host
 from simgen.targets.mgpusim.target import MGPUSim
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from simgen.api import PlannedBuild
-    from simgen.compile.build import Builder
+    from simgen.kernels.build import Builder
 
 GETPC, GETPC_MASK = 0xBE801C00, 0xFF80FFFF  # SOP1, opcode 28
 ADD, ADD_MASK = 0x80000000, 0xFF800000  # SOP2, opcode 0; src1 in bits 8 to 15

@@ -12,16 +12,16 @@ from layer_bundles import Problem, failures, make, plan
 from layer_variants import Variant
 from test_mma import Mutant
 
-from simgen.compile import render
-from simgen.ir import DType, Pass
+from simgen.ground.ir import DType, Pass
+from simgen.ground.machine import find
+from simgen.kernels import render
 from simgen.layers.conv import channels_last
-from simgen.machine import find
 from simgen.targets.host import Host
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from simgen.compile.build import Builder
+    from simgen.kernels.build import Builder
 
 pytestmark = pytest.mark.skipif(
     bool(Host().needs.missing()), reason="this machine cannot run the host target"

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from simgen.compile import child, toolchain
 from simgen.errors import UsageError
+from simgen.isa import child, toolchain
 
 ENDLESS = ".rept 2000000000\ns_nop 0\n.endr\n"
 
@@ -39,7 +39,7 @@ def test_compilers_end_when_their_parent_does(tmp_path, how):
     program = (
         "import signal\n"
         "from simgen import errors\n"
-        "from simgen.compile import child, toolchain\n"
+        "from simgen.kernels import child, toolchain\n"
         "errors.end_by_signals()\n"
         "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
         "with child.pool(2) as pool:\n"
@@ -84,7 +84,7 @@ for line in started.stdout:
     print(line, end="", flush=True)
 """
 SWEEP = """
-from simgen.workflow import engine
+from simgen.running.workflow import engine
 started = engine._started(["sh", "-c", "sh -c 'echo started; sleep 600; exit 3' & wait $!"])
 for line in started.stdout:
     print(line, end="", flush=True)

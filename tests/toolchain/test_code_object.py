@@ -1,4 +1,4 @@
-"""What `simgen.compile.code_object` tells of code objects from the real compiler."""
+"""What `simgen.isa.code_object` tells of code objects from the real compiler."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ import io
 import pytest
 from elftools.elf.elffile import ELFFile
 
-from simgen.compile import code_object, render, toolchain
 from simgen.errors import DamagedError, SimgenError
+from simgen.isa import code_object, toolchain
+from simgen.kernels import render
 
 COPY = """\
 extern "C" __global__ void __launch_bounds__(64) copy(const float* x, float* y)

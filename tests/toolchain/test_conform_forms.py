@@ -7,13 +7,13 @@ import itertools
 import numpy as np
 import pytest
 
-from simgen.compile import code_object
 from simgen.conform import assembly, bundling, description
 from simgen.conform.catalogue import catalogue
 from simgen.conform.float_mode import USUAL, FloatMode
 from simgen.conform.forms import forms
 from simgen.conform.ids import ids
 from simgen.conform.scalar_memory import scalar_stores
+from simgen.isa import code_object
 
 ARCHITECTURES = ("gfx803", "gfx902", "gfx90a", "gfx942")
 

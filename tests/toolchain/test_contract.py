@@ -14,7 +14,7 @@ from covering import covering, properties
 from layer_bundles import Problem, distinct_kernels, failures, make, plan
 from layer_variants import Variant, accepts, inputs_of, lowered, shapes_of, variants
 
-from simgen.ir import Pass
+from simgen.ground.ir import Pass
 from simgen.layers import LAYERS
 from simgen.layers.fused import FusedMode
 from simgen.targets.host import Host
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from layer_bundles import Made
     from numpy.typing import NDArray
 
-    from simgen.compile.build import Builder
-    from simgen.ir import Kernel
+    from simgen.ground.ir import Kernel
+    from simgen.kernels.build import Builder
 
 pytestmark = pytest.mark.skipif(
     bool(Host().needs.missing()), reason="this machine cannot run the host target"

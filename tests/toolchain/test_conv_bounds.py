@@ -10,8 +10,8 @@ import pytest
 from layer_bundles import Problem, failures, make, plan
 from layer_variants import Variant
 
-from simgen.compile import render
-from simgen.ir import Pass
+from simgen.ground.ir import Pass
+from simgen.kernels import render
 from simgen.layers.conv import algorithms, fft, implicit_gemm
 from simgen.layers.conv.convolution import Convolution
 from simgen.layers.conv.geometry import to_image, to_result
@@ -20,7 +20,7 @@ from simgen.targets.host import Host
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from simgen.compile.build import Builder
+    from simgen.kernels.build import Builder
 
 pytestmark = pytest.mark.skipif(
     bool(Host().needs.missing()), reason="this machine cannot run the host target"

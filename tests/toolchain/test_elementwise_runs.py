@@ -8,15 +8,15 @@ import pytest
 from layer_bundles import Problem, failures, make, plan
 from layer_variants import Variant
 
-from simgen.ir import DType, Pass
+from simgen.ground.ir import DType, Pass
+from simgen.ground.machine import find
 from simgen.layers import elementwise
-from simgen.machine import find
 from simgen.targets.host import Host
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from simgen.compile.build import Builder
+    from simgen.kernels.build import Builder
 
 pytestmark = pytest.mark.skipif(
     bool(Host().needs.missing()), reason="this machine cannot run the host target"

@@ -8,8 +8,8 @@ import pytest
 from click.testing import CliRunner
 
 from simgen.cli.main import cli
-from simgen.compile import toolchain
 from simgen.errors import SimgenError, UsageError
+from simgen.isa import toolchain
 
 TOML = """
 source = "k.hip"

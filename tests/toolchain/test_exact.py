@@ -10,15 +10,15 @@ import pytest
 from layer_bundles import Problem, failures, make, plan
 from layer_variants import Variant, accepts
 
-from simgen.compile import render
-from simgen.ir import Pass
+from simgen.ground.ir import Pass
+from simgen.kernels import render
 from simgen.targets.host import Host
 from simgen.tensors import exact_values
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from simgen.compile.build import Builder
+    from simgen.kernels.build import Builder
 
 pytestmark = pytest.mark.skipif(
     bool(Host().needs.missing()), reason="this machine cannot run the host target"

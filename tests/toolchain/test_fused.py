@@ -11,7 +11,7 @@ from layer_bundles import failures, make
 
 from simgen.frontend import config, network
 from simgen.frontend.fusion import fuse
-from simgen.ir import Pass
+from simgen.ground.ir import Pass
 from simgen.targets.host import Host
 from simgen.workload import lowering
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from simgen.compile.build import Builder
+    from simgen.kernels.build import Builder
 
 pytestmark = pytest.mark.skipif(
     bool(Host().needs.missing()), reason="this machine cannot run the host target"

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 import pytest
 from swaps import workload, write
 
-from simgen.compile.legalise import Model
-from simgen.compile.stages import LEGALISED
 from simgen.errors import DamagedError, UsageError
+from simgen.isa.legalise import Model
+from simgen.kernels.stages import LEGALISED
 from simgen.targets.untested import gem5_fs
 from simgen.targets.untested.gem5_fs import GPUS, Gem5Fs
 from simgen.targets.untested.hip_program import HipPlace, Program
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from simgen.compile.build import Builder
+    from simgen.kernels.build import Builder
 
 GPUFS = "configs/example/gpufs"
 STDLIB = "configs/example/gem5_library/x86-mi300x-gpu.py"

@@ -14,13 +14,14 @@ from test_lint_tables import assembled
 
 import simgen
 from simgen.cli.main import cli
-from simgen.compile import legalise, stages, toolchain
-from simgen.compile.cache import Cache
-from simgen.compile.legalise import Model, facts, history, simulators
-from simgen.compile.render import kernels
-from simgen.lint import linting
-from simgen.lint.containers import Held
-from simgen.lint.verdicts import REFUSED
+from simgen.isa import legalise, toolchain
+from simgen.isa.legalise import Model, facts, history, simulators
+from simgen.isa.lint import linting
+from simgen.isa.lint.containers import Held
+from simgen.isa.lint.verdicts import REFUSED
+from simgen.kernels import stages
+from simgen.kernels.cache import Cache
+from simgen.kernels.render import kernels
 from simgen.targets.gem5 import apu_se
 from simgen.targets.gem5.se import Gem5Se
 

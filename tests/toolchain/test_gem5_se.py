@@ -20,11 +20,12 @@ from elftools.elf.elffile import ELFFile
 from swaps import job, workload, write
 
 from simgen.bundle import writing as bundles
-from simgen.compile import code_object, render, stages
-from simgen.compile.build import Builder
-from simgen.compile.cache import Cache
-from simgen.compile.legalise import Model
 from simgen.errors import DamagedError, RefusedError, UsageError
+from simgen.isa import code_object
+from simgen.isa.legalise import Model
+from simgen.kernels import render, stages
+from simgen.kernels.build import Builder
+from simgen.kernels.cache import Cache
 from simgen.targets import machine_file
 from simgen.targets.gem5 import apu_se, kfd
 from simgen.targets.gem5 import stats as gem5_stats

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 import golden
 import pytest
 
-from simgen.compile import toolchain
+from simgen.isa import toolchain
 
 if TYPE_CHECKING:
-    from simgen.compile.build import Builder
+    from simgen.kernels.build import Builder
 
 COMPILER, KEPT = golden.read(golden.CODE)
 

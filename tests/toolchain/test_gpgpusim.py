@@ -17,14 +17,15 @@ from layer_variants import Variant
 from swaps import workload, write
 
 from simgen import api
-from simgen.compile import render, toolchain
 from simgen.errors import DamagedError, RefusedError, UsageError
-from simgen.ir import DType, Pass
+from simgen.ground.ir import DType, Pass
+from simgen.isa import toolchain
+from simgen.kernels import render
 from simgen.targets.base import Job
 from simgen.targets.gpgpusim.simulator import GpgpuSim
 
 if TYPE_CHECKING:
-    from simgen.compile.build import Builder
+    from simgen.kernels.build import Builder
 
 BUILD = "gcc-12.2.0/cuda-11080/release"
 CONFIG = "configs/tested-cfgs/SM7_QV100"

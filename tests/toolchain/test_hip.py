@@ -21,13 +21,14 @@ import pytest
 from elftools.elf.elffile import ELFFile
 from swaps import job, workload, write
 
-from simgen.compile import render, toolchain
-from simgen.compile.build import Builder
-from simgen.compile.cache import Cache
-from simgen.compile.legalise import Model, cache_policy, code_object_version
 from simgen.errors import SimgenError, UsageError
-from simgen.ir import DType
-from simgen.machine import named
+from simgen.ground.ir import DType
+from simgen.ground.machine import named
+from simgen.isa import toolchain
+from simgen.isa.legalise import Model, cache_policy, code_object_version
+from simgen.kernels import render
+from simgen.kernels.build import Builder
+from simgen.kernels.cache import Cache
 from simgen.targets.gem5.se import Gem5Se
 from simgen.targets.untested import hip
 from simgen.targets.untested.gem5_fs import Gem5Fs

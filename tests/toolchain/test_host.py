@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from simgen.errors import DamagedError
-from simgen.ir import GUARD, DType
+from simgen.ground.ir import GUARD, DType
 from simgen.targets.host import CPUINFO, Host
 
 if TYPE_CHECKING:

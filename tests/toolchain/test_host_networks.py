@@ -6,7 +6,7 @@ import pytest
 from network_bundles import TRAINING, failures, run
 
 import simgen
-from simgen.ir import Pass
+from simgen.ground.ir import Pass
 from simgen.targets.host import Host
 from simgen.workload import reference
 

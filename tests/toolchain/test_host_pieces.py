@@ -10,9 +10,9 @@ import simgen
 from simgen.bundle import results, run_record
 from simgen.bundle import writing as bundles
 from simgen.errors import DamagedError, RunError, UsageError
+from simgen.ground.storage import seal
 from simgen.running import pieces as running
 from simgen.running import status
-from simgen.storage import seal
 from simgen.targets.host import Host
 
 pytestmark = pytest.mark.skipif(

@@ -18,13 +18,13 @@ from network_bundles import TRAINING, built
 import simgen
 from simgen.bundle import result_names, results
 from simgen.bundle import writing as bundles
-from simgen.check import diff
-from simgen.ir import Pass
+from simgen.ground.ir import Pass
 from simgen.running import process as launch
 from simgen.running import run_folder, selection
 from simgen.targets.host import Host
 from simgen.tensors import data_file as data
 from simgen.tensors import state_file
+from simgen.verdict import diff
 
 if TYPE_CHECKING:
     from pathlib import Path

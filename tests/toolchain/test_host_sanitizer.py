@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import pytest
 from test_host import SCALE, TREE, numbers
 
-from simgen.compile.build import Builder
-from simgen.compile.cache import Cache
+from simgen.kernels.build import Builder
+from simgen.kernels.cache import Cache
 from simgen.targets.host import Host
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ import pytest
 from layer_bundles import make
 
 from simgen.bundle import results
-from simgen.compile import render
+from simgen.kernels import render
 from simgen.targets.host import Host
 
 if TYPE_CHECKING:
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
     from layer_bundles import Made
 
-    from simgen.compile.build import Builder
-    from simgen.ir import Workload
+    from simgen.ground.ir import Workload
+    from simgen.kernels.build import Builder
 
 pytestmark = pytest.mark.skipif(
     bool(Host().needs.missing()), reason="this machine cannot run the host target"

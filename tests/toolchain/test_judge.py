@@ -13,12 +13,12 @@ import pytest
 from layer_bundles import Problem, make, plan
 from layer_variants import Variant
 
-from simgen.check.compare import Comparison
-from simgen.compile import render
 from simgen.frontend.network import make_layer
-from simgen.ir import Pass
+from simgen.ground.ir import Pass
+from simgen.kernels import render
 from simgen.targets.host import Host
 from simgen.tensors import data_file
+from simgen.verdict.compare import Comparison
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from simgen.compile.build import Builder
+    from simgen.kernels.build import Builder
 
     Array = NDArray[np.float64]
 

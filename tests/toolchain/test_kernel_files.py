@@ -9,8 +9,8 @@ import subprocess
 
 import pytest
 
-from simgen import resources
-from simgen.compile import toolchain
+from simgen.ground import resources
+from simgen.isa import toolchain
 
 TEMPLATES = resources.folder("templates")
 KERNELS = TEMPLATES / "kernels"

@@ -14,17 +14,17 @@ from layer_bundles import Problem, distinct_kernels, failures, make, plan
 from layer_variants import Variant, accepts, inputs_of
 from machine_code import mgpusim_runs, no_scratch_no_stack_no_spills, together
 
-from simgen.compile import toolchain
 from simgen.frontend import network
+from simgen.ground.machine import fitted
+from simgen.isa import toolchain
 from simgen.layers import LAYERS, base
-from simgen.machine import fitted
 from simgen.targets.host import Host
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from simgen.compile.build import Builder
-    from simgen.ir import Kernel, Pass
+    from simgen.ground.ir import Kernel, Pass
+    from simgen.kernels.build import Builder
 
 FORWARD, DATA, WEIGHT = PASSES = LAYERS["conv"].passes
 SHAPES = ((3, 6, 19, 150), (2, 3, 33, 64))  # rows longer than a line, and whole float4s

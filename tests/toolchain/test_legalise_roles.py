@@ -8,8 +8,8 @@ import sys
 
 import pytest
 
-from simgen.compile.legalise import roles
-from simgen.compile.legalise.table import ARCHS
+from simgen.isa.legalise import roles
+from simgen.isa.legalise.table import ARCHS
 
 # A form that neither architecture of the table has may be one of their relatives'.
 TARGETS = ("gfx942", "gfx803", "gfx900", "gfx90a")

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from simgen.cli import main
-from simgen.compile import code_object, toolchain
 from simgen.errors import RefusedError
-from simgen.lint import containers, functions, linting, metadata, rewriting
-from simgen.lint.elf import opened
+from simgen.isa import code_object, toolchain
+from simgen.isa.lint import containers, functions, linting, metadata, rewriting
+from simgen.isa.lint.elf import opened
 
 # As somebody writes it by hand: with no size of the function.
 HEAD = """\

@@ -10,16 +10,17 @@ from typing import TYPE_CHECKING
 import pytest
 from layer_variants import small_problems
 
-from simgen.compile import legalise, render, source_line, toolchain
-from simgen.compile.build import Builder
-from simgen.compile.cache import Cache
-from simgen.compile.legalise import Model, simulators
-from simgen.compile.legalise.assembly import Instruction, parse
-from simgen.compile.legalise.table import RULES
 from simgen.conform.forms import forms
 from simgen.errors import RefusedError
 from simgen.frontend import network, problem
-from simgen.ir import Buffer, Kernel, Launch, Pass, Role, Step, TensorSpec, Workload
+from simgen.ground.ir import Buffer, Kernel, Launch, Pass, Role, Step, TensorSpec, Workload
+from simgen.isa import legalise, toolchain
+from simgen.isa.legalise import Model, simulators
+from simgen.isa.legalise.assembly import Instruction, parse
+from simgen.isa.legalise.table import RULES
+from simgen.kernels import render, source_line
+from simgen.kernels.build import Builder
+from simgen.kernels.cache import Cache
 from simgen.targets import replaced
 from simgen.targets.mgpusim import legalised
 from simgen.targets.mgpusim.target import model

@@ -9,7 +9,7 @@ import pytest
 
 import simgen
 from simgen.errors import RefusedError
-from simgen.lint import linting
+from simgen.isa.lint import linting
 from simgen.targets.gem5.se import Gem5Se
 
 if TYPE_CHECKING:

@@ -10,17 +10,18 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from simgen import resources
 from simgen.cli.main import cli
-from simgen.compile import legalise, render, toolchain
-from simgen.compile.legalise import facts
-from simgen.compile.legalise.machine_code import FORMATS, Decoded
-from simgen.compile.legalise.simulators import Model
 from simgen.frontend import network, problem
-from simgen.lint import containers, disassembly, functions, linting, naming
-from simgen.lint.containers import Held
-from simgen.lint.gem5 import Gem5
-from simgen.lint.verdicts import NOTE
+from simgen.ground import resources
+from simgen.isa import legalise, toolchain
+from simgen.isa.legalise import facts
+from simgen.isa.legalise.machine_code import FORMATS, Decoded
+from simgen.isa.legalise.simulators import Model
+from simgen.isa.lint import containers, disassembly, functions, linting, naming
+from simgen.isa.lint.containers import Held
+from simgen.isa.lint.gem5 import Gem5
+from simgen.isa.lint.verdicts import NOTE
+from simgen.kernels import render
 from simgen.workload import lowering
 
 WIDE = {each.name for each in FORMATS if each.nbytes == 8}

@@ -10,14 +10,14 @@ from layer_bundles import Problem, failures, make, plan
 from layer_variants import Variant
 from scipy import special
 
-from simgen.ir import DType, Pass
+from simgen.ground.ir import DType, Pass
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from numpy.typing import NDArray
 
-    from simgen.compile.build import Builder
+    from simgen.kernels.build import Builder
 
 MASKED = (("softmax_algo", "masked"), ("softmax_axis", "-1"))
 SHAPES = {  # rows in registers, with a rest, several for a work-group, and longer than that

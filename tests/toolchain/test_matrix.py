@@ -16,10 +16,11 @@ from layer_variants import Variant
 from machine_code import metadata, no_scratch_no_stack_no_spills, together
 from test_tiles import forced
 
-from simgen.compile import render, toolchain
-from simgen.ir import DType, Pass
+from simgen.ground.ir import DType, Pass
+from simgen.ground.machine import find, named
+from simgen.isa import toolchain
+from simgen.kernels import render
 from simgen.layers.product import fragment
-from simgen.machine import find, named
 from simgen.targets.host import Host
 from simgen.tensors import data_file
 
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from simgen.compile.build import Builder
+    from simgen.kernels.build import Builder
     from simgen.layers.product.tile import Tile
 
     Array = NDArray[Any]

@@ -12,16 +12,16 @@ from awkward import KEPT, PROBLEMS
 from layer_bundles import make, plan
 
 from simgen.bundle import results
-from simgen.check.diff import diff
-from simgen.compile import render
-from simgen.ir import DType, Pass
+from simgen.ground.ir import DType, Pass
+from simgen.kernels import render
 from simgen.targets.host import Host
 from simgen.tensors import data_file
+from simgen.verdict.diff import diff
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from simgen.compile.build import Builder
+    from simgen.kernels.build import Builder
 
 pytestmark = pytest.mark.skipif(
     bool(Host().needs.missing()), reason="this machine cannot run the host target"

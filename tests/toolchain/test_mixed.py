@@ -10,10 +10,10 @@ import pytest
 from layer_bundles import make
 
 from simgen.bundle import results
-from simgen.compile import render
-from simgen.dtypes import BF16
-from simgen.ir import Pass
-from simgen.machine import find
+from simgen.ground.dtypes import BF16
+from simgen.ground.ir import Pass
+from simgen.ground.machine import find
+from simgen.kernels import render
 from simgen.targets.host import Host
 from simgen.tensors import exact_values
 
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
     from layer_bundles import Made
 
-    from simgen.compile.build import Builder
-    from simgen.ir import Workload
+    from simgen.ground.ir import Workload
+    from simgen.kernels.build import Builder
 
 pytestmark = pytest.mark.skipif(
     bool(Host().needs.missing()), reason="this machine cannot run the host target"

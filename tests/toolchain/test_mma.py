@@ -14,19 +14,19 @@ from layer_bundles import Problem, failures, make, plan
 from layer_variants import Variant
 from test_tiles import forced
 
-from simgen.compile import render
-from simgen.ir import DType, Pass
+from simgen.ground.ir import DType, Pass
+from simgen.ground.machine import find
+from simgen.kernels import render
 from simgen.layers.product import fragment
-from simgen.machine import find
 from simgen.targets.host import Host
 from simgen.tensors import data_file
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from simgen.compile.build import Builder
+    from simgen.ground.machine import Machine
+    from simgen.kernels.build import Builder
     from simgen.layers.product.tile import Tile
-    from simgen.machine import Machine
 
 pytestmark = pytest.mark.skipif(
     bool(Host().needs.missing()), reason="this machine cannot run the host target"

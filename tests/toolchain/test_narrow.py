@@ -11,9 +11,9 @@ import pytest
 from layer_bundles import make
 
 from simgen.bundle import results
-from simgen.compile import render
-from simgen.dtypes import BF16, F8E4M3FN, F8E4M3FNUZ, F8E5M2, F8E5M2FNUZ, F16, DType, Special
-from simgen.ir import Pass
+from simgen.ground.dtypes import BF16, F8E4M3FN, F8E4M3FNUZ, F8E5M2, F8E5M2FNUZ, F16, DType, Special
+from simgen.ground.ir import Pass
+from simgen.kernels import render
 from simgen.targets.host import Host
 
 if TYPE_CHECKING:
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
     from layer_bundles import Made
 
-    from simgen.compile.build import Builder
-    from simgen.ir import Workload
+    from simgen.ground.ir import Workload
+    from simgen.kernels.build import Builder
 
 pytestmark = pytest.mark.skipif(
     bool(Host().needs.missing()), reason="this machine cannot run the host target"

@@ -16,16 +16,16 @@ from covering import covering
 from layer_bundles import Problem, failures, make, plan
 from layer_variants import accepts, inputs_of, lowered, shapes_of, variants
 
-from simgen.dtypes import BF16, F16
+from simgen.ground.dtypes import BF16, F16
 from simgen.layers import LAYERS, conversion
 from simgen.targets.host import Host
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from simgen.compile.build import Builder
-    from simgen.dtypes import DType
-    from simgen.ir import Kernel, Pass
+    from simgen.ground.dtypes import DType
+    from simgen.ground.ir import Kernel, Pass
+    from simgen.kernels.build import Builder
 
 pytestmark = pytest.mark.skipif(
     bool(Host().needs.missing()), reason="this machine cannot run the host target"

@@ -17,13 +17,13 @@ from layer_bundles import Problem, make, plan
 from layer_variants import Variant, lowered, small_problems
 
 from simgen.bundle import results
-from simgen.check.diff import diff
-from simgen.check.verdict import Outcome
-from simgen.dtypes import DType
-from simgen.ir import Pass
+from simgen.ground.dtypes import DType
+from simgen.ground.ir import Pass
 from simgen.layers import LAYERS
 from simgen.targets.host import Host
 from simgen.tensors import data_file
+from simgen.verdict.diff import diff
+from simgen.verdict.verdict import Outcome
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from simgen.bundle.results import Result
-    from simgen.check.verdict import Verdict
-    from simgen.compile.build import Builder
+    from simgen.kernels.build import Builder
+    from simgen.verdict.verdict import Verdict
 
     Array = NDArray[np.float64]
     Change = Callable[[Array], Array]

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 import simgen
-from simgen import resources
+from simgen.ground import resources
 from simgen.targets.host import Host
 from simgen.targets.mgpusim.target import MGPUSim
 

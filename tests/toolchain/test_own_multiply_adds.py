@@ -17,9 +17,9 @@ from click.testing import CliRunner
 
 import simgen
 from simgen.cli.main import cli
-from simgen.compile import own
-from simgen.compile.cache import Cache
 from simgen.frontend import own_kernel
+from simgen.kernels import own
+from simgen.kernels.cache import Cache
 from simgen.targets.host import Host
 from simgen.targets.mgpusim.target import MGPUSim
 

@@ -11,9 +11,9 @@ import own_native
 import pytest
 
 import simgen
-from simgen.compile import own
 from simgen.errors import RefusedError
 from simgen.frontend import wavefronts
+from simgen.kernels import own
 
 HEADERS = ("nvidia-cuda-runtime", "nvidia-cuda-cccl")
 

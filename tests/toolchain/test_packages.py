@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING
 import pytest
 from swaps import job, workload
 
-from simgen.compile import stages
-from simgen.compile.legalise import Model
-from simgen.compile.stages import ASSEMBLY, CODE_OBJECT, LEGALISED, SOURCE
+from simgen.isa.legalise import Model
+from simgen.kernels import stages
+from simgen.kernels.stages import ASSEMBLY, CODE_OBJECT, LEGALISED, SOURCE
 from simgen.targets import TARGETS
 from simgen.targets.gem5.se import Gem5Se
 
 if TYPE_CHECKING:
-    from simgen.compile.build import Builder
+    from simgen.kernels.build import Builder
     from simgen.targets import Target
 
 ROOT = Path(__file__).resolve().parents[2]

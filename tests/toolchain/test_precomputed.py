@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from simgen.cli import precompute
-from simgen.compile import cache
-from simgen.compile.build import Builder
+from simgen.kernels import cache
+from simgen.kernels.build import Builder
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -25,8 +25,9 @@ import json, sys
 sys.modules["ziglang"] = None
 from pathlib import Path
 from simgen.cli import precompute
-from simgen.compile import cache, toolchain
-from simgen.compile.build import Builder
+from simgen.isa import toolchain
+from simgen.kernels import cache
+from simgen.kernels.build import Builder
 from simgen.errors import MissingError
 try:
     toolchain.zig()

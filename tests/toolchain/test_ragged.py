@@ -19,14 +19,15 @@ from layer_variants import lowered
 from machine_code import metadata, no_scratch_no_stack_no_spills, together
 
 import simgen
-from simgen.compile import render, toolchain
 from simgen.errors import SimgenError
+from simgen.isa import toolchain
+from simgen.kernels import render
 from simgen.layers import LAYERS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from simgen.ir import Kernel
+    from simgen.ground.ir import Kernel
 
 TYPES = (None, "f16", "bf16", "f8e4m3fn", "f8e5m2", "f8e4m3fnuz", "f8e5m2fnuz", "i8", "i32")
 # None: the default.

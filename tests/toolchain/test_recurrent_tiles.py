@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 import simgen
-from simgen import machine
-from simgen.dtypes import DType
+from simgen.ground import machine
+from simgen.ground.dtypes import DType
 from simgen.layers.recurrent.step import BLOCK, FLOAT, VECTOR, StepTile, tile_of
 
 if TYPE_CHECKING:

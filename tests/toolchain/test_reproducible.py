@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from simgen.compile import cache
+from simgen.kernels import cache
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from test_host import numbers, scale_bundle
 
-from simgen.storage import seal
+from simgen.ground.storage import seal
 from simgen.targets.host import Host
 
 if TYPE_CHECKING:

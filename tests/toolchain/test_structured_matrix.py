@@ -11,16 +11,16 @@ import pytest
 from layer_bundles import Problem, failures, make, plan
 from layer_variants import Variant
 
-from simgen.compile import render
-from simgen.ir import DType, Pass
-from simgen.machine import find
+from simgen.ground.ir import DType, Pass
+from simgen.ground.machine import find
+from simgen.kernels import render
 from simgen.targets.host import Host
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from simgen.compile.build import Builder
-    from simgen.ir import Workload
+    from simgen.ground.ir import Workload
+    from simgen.kernels.build import Builder
 
 pytestmark = pytest.mark.skipif(
     bool(Host().needs.missing()), reason="this machine cannot run the host target"

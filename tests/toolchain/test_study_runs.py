@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from simgen.errors import UsageError
-from simgen.studies import STUDIES, reporting
-from simgen.studies.definition import Case, Draws, Figure, Study
-from simgen.studies.measuring import Scope, StudyListener
+from simgen.reports.studies import STUDIES, reporting
+from simgen.reports.studies.definition import Case, Draws, Figure, Study
+from simgen.reports.studies.measuring import Scope, StudyListener
 from simgen.targets.host import Host
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from simgen.study import store
+from simgen.reports.pages import store
 from simgen.targets.host import Host
 
 pytest.importorskip("snakemake", reason="extra `cluster` is not installed")

@@ -12,19 +12,19 @@ from layer_bundles import Problem, failures, make, plan
 from layer_variants import Variant, inputs_of
 from machine_code import metadata, mgpusim_runs, no_scratch_no_stack_no_spills, together
 
-from simgen.compile import toolchain
-from simgen.ir import Pass
+from simgen.ground.ir import Pass
+from simgen.ground.machine import Machine, fitted
+from simgen.isa import toolchain
 from simgen.layers.conv import implicit_gemm, transform_tiles
 from simgen.layers.product import tile
 from simgen.layers.product.gemm import Gemm
-from simgen.machine import Machine, fitted
 from simgen.targets.host import Host
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from simgen.compile.build import Builder
-    from simgen.ir import Kernel
+    from simgen.ground.ir import Kernel
+    from simgen.kernels.build import Builder
     from simgen.layers.product.tile import Cut, Tile
 
 pytestmark = pytest.mark.skipif(

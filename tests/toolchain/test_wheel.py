@@ -91,7 +91,7 @@ def test_the_wheel_holds_templates_kernels_and_networks(wheel: Path) -> None:
 
 
 def test_the_wheel_asks_for_the_pinned_compiler(wheel: Path) -> None:
-    from simgen.compile.toolchain import PINNED
+    from simgen.isa.toolchain import PINNED
 
     with zipfile.ZipFile(wheel) as archive:
         (name,) = [n for n in archive.namelist() if n.endswith(".dist-info/METADATA")]
@@ -100,7 +100,7 @@ def test_the_wheel_asks_for_the_pinned_compiler(wheel: Path) -> None:
 
 
 def test_the_installed_package_is_the_wheel(installed: Path, tmp_path: Path) -> None:
-    ask = "import simgen.resources as r; print(r.__file__, r.folder('templates'), sep='\\n')"
+    ask = "import simgen.ground.resources as r; print(r.__file__, r.folder('templates'), sep='\\n')"
     python = str(installed / "bin" / "python")
     for path in checked(python, "-c", ask, cwd=tmp_path, env=clean()).split():
         assert Path(path).is_relative_to(installed)

@@ -16,7 +16,7 @@ from launch_geometry import of_geometry
 from layer_bundles import Problem, make, plan
 from layer_variants import accepts, inputs_of, lowered, shapes_of, variants
 
-from simgen.ir import Pass, Role
+from simgen.ground.ir import Pass, Role
 from simgen.layers import LAYERS
 from simgen.layers.written import written
 from simgen.layers.written_elements import elements
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from simgen.compile.build import Builder
-    from simgen.ir import Launch, Workload
+    from simgen.ground.ir import Launch, Workload
+    from simgen.kernels.build import Builder
 
 pytestmark = pytest.mark.skipif(
     bool(Host().needs.missing()), reason="this machine cannot run the host target"

@@ -15,11 +15,11 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from simgen import resources
 from simgen.conform.ptx.operation import OpcodeText, signed, width
 from simgen.errors import DamagedError, UsageError, did_you_mean
-from simgen.storage import schema
-from simgen.storage.files import read_regular
+from simgen.ground import resources
+from simgen.ground.storage import schema
+from simgen.ground.storage.files import read_regular
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

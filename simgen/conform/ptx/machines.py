@@ -12,12 +12,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from simgen import resources
-from simgen.compile import ptx_modules
 from simgen.conform.ptx import description
 from simgen.conform.ptx.running import LAUNCHER, MOST_LOG
 from simgen.errors import MissingError
-from simgen.storage.files import new_mode, read_regular
+from simgen.ground import resources
+from simgen.ground.storage.files import new_mode, read_regular
+from simgen.kernels import ptx_modules
 from simgen.targets import TARGETS
 from simgen.targets.gpgpusim import needs
 

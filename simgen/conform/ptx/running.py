@@ -21,12 +21,12 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
-from simgen import resources
 from simgen.conform import judging, values
 from simgen.conform.judging import Found, Seen
 from simgen.conform.ptx import kernels
 from simgen.errors import MissingError, RunError
-from simgen.storage.files import read_regular
+from simgen.ground import resources
+from simgen.ground.storage.files import read_regular
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

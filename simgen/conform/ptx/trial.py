@@ -12,7 +12,7 @@ from simgen.conform.ptx.catalogue import catalogue
 from simgen.conform.ptx.machines import DriverMachine, gpgpu_sim, nearest
 from simgen.conform.ptx.running import PtxProbe
 from simgen.errors import UsageError
-from simgen.storage.files import scratch_folder
+from simgen.ground.storage.files import scratch_folder
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -3,5 +3,5 @@
 Each module is one program: the options that say what is computed, and those that only say how it is
 measured, which are passed over. What an option says that simgen cannot do is refused by its name.
 
-May import: errors, frontend.operation, ir.
+May import: frontend.operation.
 """

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, TypeVar
 from simgen.errors import UsageError, did_you_mean, printable
 from simgen.frontend.drivers.base import MEASURING, MOST_DIGITS, Driver, GivenOptions, read_options
 from simgen.frontend.operation import ConvOperation, FilterMode, GemmOperation
-from simgen.ir import Pass
+from simgen.ground.ir import Pass
 from simgen.layers.layout import FilterLayout, Layout
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from simgen.errors import UsageError, did_you_mean, printable
 from simgen.frontend.drivers.base import MEASURING, Driver, GivenOptions, read_options
 from simgen.frontend.drivers.defaults import DEFAULTS
 from simgen.frontend.operation import ConvOperation, FilterMode, GemmOperation
-from simgen.ir import Pass
+from simgen.ground.ir import Pass
 from simgen.layers.layout import FilterLayout, Layout
 
 if TYPE_CHECKING:

@@ -25,7 +25,7 @@ from simgen.frontend.operation import (
     GemmOperation,
     RnnOperation,
 )
-from simgen.ir import Pass
+from simgen.ground.ir import Pass
 from simgen.layers.layout import FilterLayout, Layout
 from simgen.layers.recurrent.recurrent import InputMode
 

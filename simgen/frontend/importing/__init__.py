@@ -1,5 +1,5 @@
 """Models of frameworks (ONNX) as networks: the file, what its operators are given and give, and
 the layers that compute them. One file for each family of operators.
 
-May import: arrays, errors, frontend.config, storage.
+May import: frontend.config.
 """

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     Expansion = Callable[["Parts"], None]
 else:
-    from simgen import arrays as np
+    from simgen.ground import arrays as np
 
 VERSION = 23  # operator set of what is written here
 MS = "com.microsoft."

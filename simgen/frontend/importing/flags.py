@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
     Made = Callable[..., NDArray[Any]]
 else:
-    from simgen import arrays as np
+    from simgen.ground import arrays as np
 
 TABLE = "Flag"  # an operator of its own: what a table has where its input is 0 or 1
 FLOAT = 1  # TensorProto.FLOAT

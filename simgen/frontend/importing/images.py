@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from simgen.frontend.importing.draft import NodeSite
 else:
-    from simgen import arrays as np
+    from simgen.ground import arrays as np
 
 LOWEST = -3.4028234663852886e38  # float32's: padding of it is never a maximum
 TIMES = ("h", "w")

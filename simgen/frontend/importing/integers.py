@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from simgen.frontend.importing.draft import NodeSite
     from simgen.frontend.importing.values import Values
 else:
-    from simgen import arrays as np
+    from simgen.ground import arrays as np
 
 LOW, HIGH = -128, 127
 WORDS = 6  # TensorProto.INT32

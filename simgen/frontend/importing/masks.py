@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from simgen.frontend.importing.values import Values
 else:
-    from simgen import arrays as np
+    from simgen.ground import arrays as np
 
 MASK = "Mask"
 LOW = -1e4  # and less: next to it, scores of attention count as 0

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from simgen.errors import ConfigError, MissingError, cut, one_line, printable
 from simgen.frontend.importing import torch_program, wire
-from simgen.storage.files import NotRegularError, leads_out, open_regular
+from simgen.ground.storage.files import NotRegularError, leads_out, open_regular
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from simgen.frontend.importing.algebra import Atom, Polynomial
     from simgen.frontend.importing.values import Values
 else:
-    from simgen import arrays as np
+    from simgen.ground import arrays as np
 
 ANCHORS = ("Erf", "Tanh", "Sigmoid", "HardSigmoid", "Clip", "Sqrt", "Pow")  # a pattern has one
 FURTHEST = 8  # nodes between an anchor and either end of its pattern

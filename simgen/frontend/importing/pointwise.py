@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from simgen.frontend.importing.draft import NodeSite
     from simgen.frontend.importing.values import Value
 else:
-    from simgen import arrays as np
+    from simgen.ground import arrays as np
 
 MODES = {
     "Relu": "relu",

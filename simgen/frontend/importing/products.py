@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from simgen.frontend.importing.draft import DraftLayer, NodeSite
 else:
-    from simgen import arrays as np
+    from simgen.ground import arrays as np
 
 MOST_FACTOR = (1e-6, 1e6)  # of [Gemm]
 

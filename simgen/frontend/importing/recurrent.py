@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from simgen.frontend.importing.draft import NodeSite
     from simgen.frontend.importing.values import Value
 else:
-    from simgen import arrays as np
+    from simgen.ground import arrays as np
 
 GATES = {"LSTM": (0, 2, 3, 1), "GRU": (1, 0, 2), "RNN": (0,)}  # ONNX's, in the order of the layer
 ACTIVATIONS = {"LSTM": ["Sigmoid", "Tanh", "Tanh"], "GRU": ["Sigmoid", "Tanh"]}

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from simgen.frontend.importing.draft import NodeSite
     from simgen.frontend.importing.values import Operator, Values
 else:
-    from simgen import arrays as np
+    from simgen.ground import arrays as np
 
 MOVES = ("Identity", "Cast", "Reshape", "Squeeze", "Unsqueeze", "Expand", "Transpose", "Slice",
          "Split", "Concat", "Gather")  # fmt: skip

@@ -22,8 +22,12 @@ from math import prod, sqrt
 from typing import TYPE_CHECKING, Protocol
 
 from simgen.ask.build import BuildChoices
-from simgen.dtypes import DType
-from simgen.ir import Launch, TensorSpec
+from simgen.ground.dtypes import DType
+from simgen.ground.ir import Launch, TensorSpec
+from simgen.ground.machine import YES, fitted
+from simgen.ground.numerics import rounding
+from simgen.ground.numerics.rounding import U
+from simgen.ground.numerics.spread import Spread, correlated, repeats
 from simgen.layers.base import CHUNKS, Choice, Lowering
 from simgen.layers.conv import (
     channels_last,
@@ -43,21 +47,17 @@ from simgen.layers.conv import (
 from simgen.layers.conv.geometry import PHASES, Geometry, Names, Split, to_image, to_result
 from simgen.layers.product import fragment
 from simgen.layers.product.matrix_product import Channels, sum_of
-from simgen.machine import YES, fitted
-from simgen.numerics import rounding
-from simgen.numerics.rounding import U
-from simgen.numerics.spread import Spread, correlated, repeats
 
 if TYPE_CHECKING:
     import numpy as np
 
+    from simgen.ground.machine import Machine
+    from simgen.ground.numerics.rounding import Array
     from simgen.layers.conv.geometry import Gather
     from simgen.layers.conv.transform_tiles import Products
     from simgen.layers.product.tile import Tile
-    from simgen.machine import Machine
-    from simgen.numerics.rounding import Array
 else:
-    from simgen import arrays as np
+    from simgen.ground import arrays as np
 
 
 FEW_ROWS = 16  # output channels; twice as many, where there are

@@ -5,16 +5,16 @@ from __future__ import annotations
 from math import ceil, log2, prod
 from typing import TYPE_CHECKING
 
-from simgen.dtypes import DType
-from simgen.ir import Kernel, Launch, TensorSpec
+from simgen.ground.dtypes import DType
+from simgen.ground.ir import Kernel, Launch, TensorSpec
+from simgen.ground.numerics.spread import stages
 from simgen.layers.base import Lowering
 from simgen.layers.conv.geometry import Split
 from simgen.layers.product.elements import constant, name_of
 from simgen.layers.product.matrix_product import sum_of
-from simgen.numerics.spread import stages
 
 if TYPE_CHECKING:
-    from simgen.machine import Machine
+    from simgen.ground.machine import Machine
 
 BLOCK = 256  # work-items
 GROUPS_OF_UNIT = 4  # work-groups for each compute unit, that fill a GPU
@@ -70,7 +70,7 @@ def lower(
 
 
 def inside(shape: tuple[int, ...], machine: Machine) -> float:
-    """Of a channel's sum, in the terms of simgen/numerics/spread.py."""
+    """Of a channel's sum, in the terms of simgen/ground/numerics/spread.py."""
     shared, vector = split(shape, machine), _vector(shape)
     rounds = ceil(shared.chunk / (BLOCK * vector))
     return stages(2, 2 if vector == 4 else 1, 2 * rounds, *(2,) * int(log2(BLOCK)), shared.splits)

@@ -19,8 +19,8 @@ from functools import lru_cache
 from math import ceil, prod
 from typing import TYPE_CHECKING
 
-from simgen.dtypes import TOGETHER
-from simgen.ir import Kernel, Launch, TensorMap, TensorSpec, Windows
+from simgen.ground.dtypes import TOGETHER
+from simgen.ground.ir import Kernel, Launch, TensorMap, TensorSpec, Windows
 from simgen.layers.base import CHUNKS, Choice, Lowering
 from simgen.layers.conv import channels_last_copies as copies
 from simgen.layers.conv.channels_last_copies import BLOCK, RUN, WIDEST, filled, has_planes
@@ -32,7 +32,7 @@ from simgen.layers.product.elements import constant
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from simgen.ir import Constants
+    from simgen.ground.ir import Constants
     from simgen.layers.conv.geometry import Geometry, Names
 
 CORNER, OFFSET, STRIDE = 128, 256, 8  # what the tensor memory accelerator counts up to

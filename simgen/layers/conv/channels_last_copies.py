@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from math import ceil
 from typing import TYPE_CHECKING
 
-from simgen.ir import Kernel, Launch
+from simgen.ground.ir import Kernel, Launch
 from simgen.layers.base import Lowering
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from simgen.ir import Constants
+    from simgen.ground.ir import Constants
     from simgen.layers.conv.geometry import Gather, Geometry, Names
 
 BLOCK = 256  # work-items, where nothing is multiplied

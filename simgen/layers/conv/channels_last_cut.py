@@ -15,7 +15,7 @@ from simgen.layers.product import fragment, tile
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from simgen.machine import Machine
+    from simgen.ground.machine import Machine
 
 Sides = tuple[int, int, int, int]  # m, n, k, and how many such products
 

@@ -34,8 +34,12 @@ from enum import StrEnum
 from math import gcd, prod, sqrt
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from simgen.dtypes import DType
-from simgen.ir import Fill, OpCount, Pass, TensorSpec
+from simgen.ground.dtypes import DType
+from simgen.ground.ir import Fill, OpCount, Pass, TensorSpec
+from simgen.ground.numerics import exactness
+from simgen.ground.numerics.integers import wrapped
+from simgen.ground.numerics.rounding import TINY, U, accumulated
+from simgen.ground.numerics.spread import Spread, sum_spread
 from simgen.layers.base import MAX_INT, Choice, Lowering, Port, Sums, key
 from simgen.layers.contract import Contract
 from simgen.layers.conv import (
@@ -70,20 +74,16 @@ from simgen.layers.requantisation import (
     zero_key,
 )
 from simgen.layers.window import positions, spread
-from simgen.numerics import exactness
-from simgen.numerics.integers import wrapped
-from simgen.numerics.rounding import TINY, U, accumulated
-from simgen.numerics.spread import Spread, sum_spread
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     import numpy as np
 
+    from simgen.ground.numerics.rounding import Array
     from simgen.layers.base import Tensors
-    from simgen.numerics.rounding import Array
 else:
-    from simgen import arrays as np
+    from simgen.ground import arrays as np
 
 
 # Where a kernel has no tiles of a product: steps that leave extents as divisible as they are.

@@ -32,21 +32,21 @@ from dataclasses import dataclass
 from math import ceil, sqrt
 from typing import TYPE_CHECKING
 
-from simgen.ir import Kernel, Launch, TensorSpec
+from simgen.ground.ir import Kernel, Launch, TensorSpec
+from simgen.ground.numerics.rounding import SECOND_ORDER, TINY, accumulated
 from simgen.layers.base import Lowering
 from simgen.layers.conv import transform_tiles
 from simgen.layers.conv.transform_tiles import Products
 from simgen.layers.product import tile
-from simgen.numerics.rounding import SECOND_ORDER, TINY, accumulated
 
 if TYPE_CHECKING:
     import numpy as np
 
-    from simgen.ir import Constants
+    from simgen.ground.ir import Constants
+    from simgen.ground.numerics.rounding import Array
     from simgen.layers.conv.geometry import Gather, Geometry, Names
-    from simgen.numerics.rounding import Array
 else:
-    from simgen import arrays as np
+    from simgen.ground import arrays as np
 
 SIZES = {8: (16, 64), 16: (8, 32), 32: (4, 16)}  # T -> tiles of a work-group, at least and at most
 SECTOR, MANY = 8, 32  # elements of a sector; tiles of which less than a fourth is little more

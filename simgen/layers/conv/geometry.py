@@ -17,13 +17,13 @@ from dataclasses import dataclass, field, replace
 from math import ceil, gcd
 from typing import TYPE_CHECKING
 
-from simgen.dtypes import DType
+from simgen.ground.dtypes import DType
+from simgen.ground.machine import Machine, fitted
 from simgen.layers.epilogue import NOTHING, Epilogue
 from simgen.layers.product.elements import constant, name_of
-from simgen.machine import Machine, fitted
 
 if TYPE_CHECKING:
-    from simgen.ir import Constants
+    from simgen.ground.ir import Constants
 
 PHASES = 16  # sub-problems of `to_image` at most: each is a kernel of its own
 

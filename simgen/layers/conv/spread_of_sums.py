@@ -1,8 +1,8 @@
 """The spread of honest errors of convolutions that are plain sums: direct, implicit GEMM, im2col.
 
 Kernels add products in the order of `conv_reference`: input channels and then taps, or samples and
-then pixels. So what sums are at the ends of blocks is known, and simgen/numerics/spread.py takes
-the rest.
+then pixels. So what sums are at the ends of blocks is known, and simgen/ground/numerics/spread.py
+takes the rest.
 """
 
 from __future__ import annotations
@@ -11,16 +11,16 @@ from dataclasses import replace
 from math import ceil
 from typing import TYPE_CHECKING
 
+from simgen.ground.numerics.spread import Walk, order, stages
 from simgen.layers.conv import reference
-from simgen.numerics.spread import Walk, order, stages
 
 if TYPE_CHECKING:
     import numpy as np
 
+    from simgen.ground.numerics.rounding import Array
     from simgen.layers.conv.geometry import Geometry, Split
-    from simgen.numerics.rounding import Array
 else:
-    from simgen import arrays as np
+    from simgen.ground import arrays as np
 
 BLOCK = 128  # products between sums that are computed, about
 BLOCKS = 64  # of them at most

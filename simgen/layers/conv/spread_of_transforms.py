@@ -2,8 +2,8 @@
 
 Both are linear maps around a sum of products for each place of a transformed tile, so an error's
 proxy variance is the sum of those of the transformations of filters and pixels, of the sums of
-products, and of the transformation back (simgen/numerics/spread.py; first order in u). The errors
-of sums at different places are independent.
+products, and of the transformation back (simgen/ground/numerics/spread.py; first order in u). The
+errors of sums at different places are independent.
 
 Winograd. With U and V the transformed filters and pixels, and |U| and |V| what the matrices without
 signs make of absolute values, an element of U or V goes through a few additions, each of which
@@ -30,20 +30,20 @@ from __future__ import annotations
 from math import ceil
 from typing import TYPE_CHECKING
 
+from simgen.ground.numerics.spread import U, Walk, order, repeats
 from simgen.layers.conv import fft, transform_tiles
 from simgen.layers.conv import winograd as conv_winograd
-from simgen.numerics.spread import U, Walk, order, repeats
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from simgen.ground.numerics.rounding import Array
     from simgen.layers.conv.geometry import Gather, Geometry
-    from simgen.numerics.rounding import Array
 
     Spectra = NDArray[np.complex128]
 else:
-    from simgen import arrays as np
+    from simgen.ground import arrays as np
 
 CHANNELS = 32  # whose products are one block of a sum
 TILES = 128  # the same, where sums go over tiles

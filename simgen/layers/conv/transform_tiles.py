@@ -9,19 +9,19 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from simgen.ir import Kernel, Launch
+from simgen.ground.ir import Kernel, Launch
 from simgen.layers.product import tile
 from simgen.layers.product.matrix_product import UNALIGNED
 
 if TYPE_CHECKING:
     import numpy as np
 
-    from simgen.ir import Constants
+    from simgen.ground.ir import Constants
+    from simgen.ground.machine import Machine
+    from simgen.ground.numerics.rounding import Array
     from simgen.layers.conv.geometry import Gather
-    from simgen.machine import Machine
-    from simgen.numerics.rounding import Array
 else:
-    from simgen import arrays as np
+    from simgen.ground import arrays as np
 
 
 # Of complex products, whose work-items have 4 rows of real and imaginary parts. With a batch of 100

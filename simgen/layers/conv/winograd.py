@@ -29,22 +29,22 @@ from __future__ import annotations
 from math import ceil
 from typing import TYPE_CHECKING
 
-from simgen.ir import Kernel, Launch, TensorSpec
+from simgen.ground.ir import Kernel, Launch, TensorSpec
+from simgen.ground.numerics.rounding import TINY, accumulated
 from simgen.layers.base import Lowering
 from simgen.layers.conv import transform_tiles
 from simgen.layers.conv.geometry import to_result
 from simgen.layers.conv.transform_tiles import Products
 from simgen.layers.product import tile
-from simgen.numerics.rounding import TINY, accumulated
 
 if TYPE_CHECKING:
     import numpy as np
 
-    from simgen.ir import Constants
+    from simgen.ground.ir import Constants
+    from simgen.ground.numerics.rounding import Array
     from simgen.layers.conv.geometry import Gather, Geometry, Names
-    from simgen.numerics.rounding import Array
 else:
-    from simgen import arrays as np
+    from simgen.ground import arrays as np
 
 TAKES = "3 x 3, stride 1 and dilation 1"
 BLOCK = 256  # work-items of a transformation

@@ -25,7 +25,9 @@ from dataclasses import dataclass
 from math import ceil
 from typing import TYPE_CHECKING, ClassVar
 
-from simgen.ir import Distribution, DType, Fill, Kernel, Launch, OpCount, Pass, TensorSpec
+from simgen.ground.ir import Distribution, DType, Fill, Kernel, Launch, OpCount, Pass, TensorSpec
+from simgen.ground.numerics import rounding
+from simgen.ground.numerics.rounding import SECOND_ORDER, TINY, U, accumulated
 from simgen.layers import axes, elementwise
 from simgen.layers.base import Lowering, Port, key
 from simgen.layers.contract import Contract
@@ -35,8 +37,6 @@ from simgen.layers.loss.mean import ONE, Loss
 from simgen.layers.reduction import BLOCK, FINALS
 from simgen.layers.softmax import Softmax, SoftmaxAlgo
 from simgen.layers.written import Places, Writes, cut, dense, writes
-from simgen.numerics import rounding
-from simgen.numerics.rounding import SECOND_ORDER, TINY, U, accumulated
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -45,11 +45,11 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from simgen.ground.numerics.rounding import Array
     from simgen.layers.base import Tensors
     from simgen.layers.written import Values
-    from simgen.numerics.rounding import Array
 else:
-    from simgen import arrays as np
+    from simgen.ground import arrays as np
 
 KEPT = ("peak", "log_sum")  # of each row, for the backward pass
 

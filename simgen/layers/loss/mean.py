@@ -14,11 +14,11 @@ from dataclasses import dataclass, field, replace
 from math import ceil
 from typing import TYPE_CHECKING, ClassVar, Self
 
-from simgen.ir import Distribution, Fill, Kernel, Launch, OpCount, Pass, TensorSpec
+from simgen.ground.ir import Distribution, Fill, Kernel, Launch, OpCount, Pass, TensorSpec
+from simgen.ground.numerics.rounding import identifier
 from simgen.layers.base import Layer, Lowering, Port
 from simgen.layers.reduction import BLOCK, FINALS
 from simgen.layers.written import Places, Writes, cut, writes
-from simgen.numerics.rounding import identifier
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -29,7 +29,7 @@ from dataclasses import dataclass
 from math import ceil, log, prod
 from typing import TYPE_CHECKING, ClassVar
 
-from simgen.ir import (
+from simgen.ground.ir import (
     MOST_WORDS,
     STEEPEST,
     Distribution,
@@ -41,6 +41,8 @@ from simgen.ir import (
     Pass,
     TensorSpec,
 )
+from simgen.ground.numerics import rounding
+from simgen.ground.numerics.rounding import SECOND_ORDER, TINY, U, accumulated, float32
 from simgen.layers.base import Lowering, Port, key
 from simgen.layers.contract import Contract
 from simgen.layers.elementwise import BLOCK
@@ -49,8 +51,6 @@ from simgen.layers.loss import mean
 from simgen.layers.loss.mean import ONE, Loss
 from simgen.layers.softmax import Softmax, SoftmaxAlgo
 from simgen.layers.written import Writes, dense, writes
-from simgen.numerics import rounding
-from simgen.numerics.rounding import SECOND_ORDER, TINY, U, accumulated, float32
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -59,11 +59,11 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from simgen.ground.numerics.rounding import Array
     from simgen.layers.base import Tensors
     from simgen.layers.written import Values
-    from simgen.numerics.rounding import Array
 else:
-    from simgen import arrays as np
+    from simgen.ground import arrays as np
 
 SCORES, LOSSES, SHARES, INPUTS, TABLE = range(5)  # parts of the template
 HIT = -30000.0  # score of a sample that is the label: no float32 exponential is above 0 there

@@ -19,7 +19,8 @@ from dataclasses import dataclass
 from math import ceil
 from typing import TYPE_CHECKING, ClassVar
 
-from simgen.ir import Distribution, Fill, Kernel, Launch, OpCount, Pass, TensorSpec
+from simgen.ground.ir import Distribution, Fill, Kernel, Launch, OpCount, Pass, TensorSpec
+from simgen.ground.numerics.rounding import SECOND_ORDER, TINY, U, accumulated, float32
 from simgen.layers import elementwise
 from simgen.layers.base import Lowering, Port
 from simgen.layers.contract import Contract
@@ -27,7 +28,6 @@ from simgen.layers.loss import mean
 from simgen.layers.loss.mean import ONE, Loss
 from simgen.layers.reduction import BLOCK, FINALS
 from simgen.layers.written import Places, Writes, cut, dense, writes
-from simgen.numerics.rounding import SECOND_ORDER, TINY, U, accumulated, float32
 
 if TYPE_CHECKING:
     import numpy as np
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from simgen.layers.base import Tensors
     from simgen.layers.written import Values
 else:
-    from simgen import arrays as np
+    from simgen.ground import arrays as np
 
 
 def _each(n: int) -> int:

@@ -33,26 +33,26 @@ from enum import StrEnum
 from math import prod, sqrt
 from typing import TYPE_CHECKING, ClassVar
 
-from simgen.ir import Distribution, Fill, OpCount, Pass, TensorSpec
+from simgen.ground.ir import Distribution, Fill, OpCount, Pass, TensorSpec
+from simgen.ground.numerics import exactness
+from simgen.ground.numerics.rounding import SECOND_ORDER, TINY, U, float32
+from simgen.ground.numerics.spread import Spread
 from simgen.layers.base import Choice, Layer, Lowering, Phase, Port, key
 from simgen.layers.contract import Contract
 from simgen.layers.norm.batch_norm_errors import BatchNormErrors, inverse_root, product
 from simgen.layers.norm.batch_norm_kernels import Stages, unbiased
 from simgen.layers.norm.batch_norm_spread import Spreads
 from simgen.layers.reduction import View
-from simgen.numerics import exactness
-from simgen.numerics.rounding import SECOND_ORDER, TINY, U, float32
-from simgen.numerics.spread import Spread
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     import numpy as np
 
+    from simgen.ground.numerics.rounding import Array
     from simgen.layers.base import Tensors
-    from simgen.numerics.rounding import Array
 else:
-    from simgen import arrays as np
+    from simgen.ground import arrays as np
 
 # Of the data file's x. Where statistics are of the batch, variances are small: epsilon shows.
 X_MEAN, X_STD = 1 / 32, 1 / 8

@@ -8,17 +8,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from simgen.ground.numerics.rounding import RCP, SQRT, U
 from simgen.layers import reduction
-from simgen.numerics.rounding import RCP, SQRT, U
 
 if TYPE_CHECKING:
     import numpy as np
 
+    from simgen.ground.numerics.rounding import Array
     from simgen.layers.base import Tensors
     from simgen.layers.reduction import Tiling
-    from simgen.numerics.rounding import Array
 else:
-    from simgen import arrays as np
+    from simgen.ground import arrays as np
 
 
 @dataclass(frozen=True)

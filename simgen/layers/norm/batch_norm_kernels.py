@@ -14,16 +14,16 @@ from dataclasses import dataclass
 from math import ceil
 from typing import TYPE_CHECKING
 
-from simgen.ir import Kernel, Launch, Pass
+from simgen.ground.ir import Kernel, Launch, Pass
+from simgen.ground.numerics.rounding import float32, identifier
 from simgen.layers import elementwise, reduction
 from simgen.layers.base import Lowering
 from simgen.layers.norm import written as written
 from simgen.layers.reduction import BLOCK, FINALS, View
-from simgen.numerics.rounding import float32, identifier
 
 if TYPE_CHECKING:
-    from simgen.dtypes import DType
-    from simgen.ir import Constants
+    from simgen.ground.dtypes import DType
+    from simgen.ground.ir import Constants
 
     Ports = tuple[str, ...]
     Made = tuple[Kernel, Launch]

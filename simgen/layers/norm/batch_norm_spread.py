@@ -10,18 +10,18 @@ from dataclasses import dataclass
 from math import frexp, sqrt
 from typing import TYPE_CHECKING
 
+from simgen.ground.numerics.rounding import U, float32
+from simgen.ground.numerics.spread import repeats, stages
 from simgen.layers import reduction
 from simgen.layers.norm.batch_norm_errors import BatchNormErrors
-from simgen.numerics.rounding import U, float32
-from simgen.numerics.spread import repeats, stages
 
 if TYPE_CHECKING:
     import numpy as np
 
+    from simgen.ground.numerics.rounding import Array
     from simgen.layers.reduction import Tiling
-    from simgen.numerics.rounding import Array
 else:
-    from simgen import arrays as np
+    from simgen.ground import arrays as np
 
 
 @dataclass(frozen=True)

@@ -26,26 +26,26 @@ from dataclasses import dataclass
 from math import ceil, sqrt
 from typing import TYPE_CHECKING, ClassVar
 
-from simgen.ir import Distribution, Fill, Kernel, Launch, OpCount, Pass, TensorSpec
+from simgen.ground.ir import Distribution, Fill, Kernel, Launch, OpCount, Pass, TensorSpec
+from simgen.ground.numerics.powers import power_of_two
+from simgen.ground.numerics.rounding import SECOND_ORDER, TINY, float32, identifier
+from simgen.ground.numerics.spread import Spread
 from simgen.layers import axes, elementwise
 from simgen.layers.base import Layer, Lowering, Port, key
 from simgen.layers.contract import Contract
 from simgen.layers.norm.layer_norm_errors import LayerNormErrors
 from simgen.layers.reduction import BLOCK, EACH, FINALS, HELD, WARP, Tiling, rows_over_items
-from simgen.numerics.powers import power_of_two
-from simgen.numerics.rounding import SECOND_ORDER, TINY, float32, identifier
-from simgen.numerics.spread import Spread
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     import numpy as np
 
-    from simgen.ir import Constants
+    from simgen.ground.ir import Constants
+    from simgen.ground.numerics.rounding import Array
     from simgen.layers.base import Tensors
-    from simgen.numerics.rounding import Array
 else:
-    from simgen import arrays as np
+    from simgen.ground import arrays as np
 
 F, BX, BW = Pass.FORWARD, Pass.BACKWARD_DATA, Pass.BACKWARD_WEIGHT
 # Of the data file's x: variances are small, so that epsilon shows.

@@ -8,19 +8,19 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from simgen.ground.numerics.rounding import U
+from simgen.ground.numerics.spread import stages, sum_spread
 from simgen.layers import reduction
 from simgen.layers.norm.batch_norm_errors import inverse_root, product
-from simgen.numerics.rounding import U
-from simgen.numerics.spread import stages, sum_spread
 
 if TYPE_CHECKING:
     import numpy as np
 
+    from simgen.ground.numerics.rounding import Array
     from simgen.layers.base import Tensors
     from simgen.layers.reduction import Tiling
-    from simgen.numerics.rounding import Array
 else:
-    from simgen import arrays as np
+    from simgen.ground import arrays as np
 
 
 @dataclass(frozen=True)

@@ -29,23 +29,32 @@ from functools import reduce
 from math import ceil, sqrt
 from typing import TYPE_CHECKING, ClassVar
 
-from simgen.ir import Distribution, Fill, Kernel, Launch, OpCount, Pass, TensorSpec
+from simgen.ground.ir import Distribution, Fill, Kernel, Launch, OpCount, Pass, TensorSpec
+from simgen.ground.numerics.rounding import (
+    EXP2,
+    RCP,
+    SECOND_ORDER,
+    TINY,
+    U,
+    float32,
+    identifier,
+    log2,
+)
 from simgen.layers import elementwise
 from simgen.layers.base import Layer, Lowering, Port, key
 from simgen.layers.contract import Contract
 from simgen.layers.norm import written as written
-from simgen.numerics.rounding import EXP2, RCP, SECOND_ORDER, TINY, U, float32, identifier, log2
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     import numpy as np
 
-    from simgen.ir import Constants
+    from simgen.ground.ir import Constants
+    from simgen.ground.numerics.rounding import Array
     from simgen.layers.base import Tensors
-    from simgen.numerics.rounding import Array
 else:
-    from simgen import arrays as np
+    from simgen.ground import arrays as np
 
 BLOCK = 256  # work-items
 WIDE = {

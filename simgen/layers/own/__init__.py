@@ -2,7 +2,7 @@
 
 The layer is in no config, so `LAYERS` does not have it; `simgen.frontend.network.make_layer` does.
 
-May import: layers.base, layers.elementwise, storage.
+May import: layers.base, layers.elementwise.
 """
 
 from simgen.layers.own.definition import Definition as Definition

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from simgen.ir import Fill, Kernel, Launch, TensorSpec  # noqa: TC001  read as a schema
+from simgen.ground.ir import Fill, Kernel, Launch, TensorSpec  # noqa: TC001  read as a schema
 
 EXPECTED = "expected_"  # begins the ports of values that the user's own program has computed
 BEFORE = "_before"  # ends those of what an output holds before the kernels

@@ -12,9 +12,9 @@ results may be rounded to 16 bits on the way where a kernel does so (`Arithmetic
 overflows on the way has an infinite bound.
 
 Evaluated with `Arithmetic.likely`, the same rules give the proxy standard deviation of the error
-(simgen/numerics/spread.py). Roundings in sums count as independent, and so do errors of terms, but
-for what terms have in `common`: an operand that was broadcast, say. Within an element, all errors
-add up.
+(simgen/ground/numerics/spread.py). Roundings in sums count as independent, and so do errors of
+terms, but for what terms have in `common`: an operand that was broadcast, say. Within an element,
+all errors add up.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from simgen.dtypes import DType
-from simgen.numerics.spread import correlated, repeats
+from simgen.ground.dtypes import DType
+from simgen.ground.numerics.spread import correlated, repeats
 
 if TYPE_CHECKING:
     from collections.abc import Callable

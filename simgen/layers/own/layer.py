@@ -9,26 +9,26 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
-from simgen.dtypes import DType
 from simgen.errors import ConfigError, one_line
-from simgen.ir import Fill, Kernel, Launch, OpCount, Pass, TensorSpec, from_json
+from simgen.ground.dtypes import DType
+from simgen.ground.ir import Fill, Kernel, Launch, OpCount, Pass, TensorSpec, from_json
+from simgen.ground.machine import fitted
+from simgen.ground.numerics.spread import Spread, peak_limit
+from simgen.ground.storage.schema import SchemaError
 from simgen.layers.base import Layer, Lowering, Port
 from simgen.layers.elementwise import Operation, lower, words
 from simgen.layers.own import expression, inexact
 from simgen.layers.own.definition import EXPECTED, Definition, OwnTensor
 from simgen.layers.own.inexact import Decision, Inexact
-from simgen.machine import fitted
-from simgen.numerics.spread import Spread, peak_limit
-from simgen.storage.schema import SchemaError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
     from numpy.typing import NDArray
 
+    from simgen.ground.machine import Machine
     from simgen.layers.base import Tensors
     from simgen.layers.own.inexact import Arithmetic
-    from simgen.machine import Machine
 
 KEY = "definition"
 DOUBLE = DType.table["f64"]

@@ -16,11 +16,11 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from simgen.numerics.rounding import Array
+    from simgen.ground.numerics.rounding import Array
 
     Ints = NDArray[np.int64]
 else:
-    from simgen import arrays as np
+    from simgen.ground import arrays as np
 
 
 @dataclass(frozen=True)

@@ -37,29 +37,29 @@ from enum import StrEnum
 from math import ceil, gcd, prod, sqrt
 from typing import TYPE_CHECKING, ClassVar
 
-from simgen.ir import Distribution, DType, Fill, Kernel, Launch, OpCount, Pass, TensorSpec
+from simgen.ground.ir import Distribution, DType, Fill, Kernel, Launch, OpCount, Pass, TensorSpec
+from simgen.ground.numerics import exactness, ranged
+from simgen.ground.numerics.powers import power_of_two
+from simgen.ground.numerics.rounding import RCP, SECOND_ORDER, TINY, U, float32
+from simgen.ground.numerics.spread import Spread, repeats, stages
 from simgen.layers import elementwise
 from simgen.layers.base import Layer, Lowering, Port, Sums, key
 from simgen.layers.contract import Contract
 from simgen.layers.pool import along_axis, gradient_tile
 from simgen.layers.pool import written as written
 from simgen.layers.requantisation import check_zero_point, zero_key
-from simgen.numerics import exactness, ranged
-from simgen.numerics.powers import power_of_two
-from simgen.numerics.rounding import RCP, SECOND_ORDER, TINY, U, float32
-from simgen.numerics.spread import Spread, repeats, stages
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     import numpy as np
 
-    from simgen.ir import Constants
+    from simgen.ground.ir import Constants
+    from simgen.ground.numerics.rounding import Array
     from simgen.layers.base import Tensors
     from simgen.layers.pool.along_axis import Ints, PooledAxis
-    from simgen.numerics.rounding import Array
 else:
-    from simgen import arrays as np
+    from simgen.ground import arrays as np
 
 BLOCK = 256  # work-items
 LEVELS = 32  # of x on either side of 0, so that many windows have more than one maximum

@@ -25,26 +25,26 @@ from enum import StrEnum
 from math import ceil, sqrt
 from typing import TYPE_CHECKING, ClassVar
 
-from simgen.ir import Fill, Kernel, Launch, OpCount, Pass, TensorSpec
+from simgen.ground.ir import Fill, Kernel, Launch, OpCount, Pass, TensorSpec
+from simgen.ground.machine import NO
+from simgen.ground.numerics.rounding import SECOND_ORDER, TINY, U, accumulated
+from simgen.ground.numerics.spread import Spread
 from simgen.layers.base import Choice, Layer, Lowering, Port, key
 from simgen.layers.contract import Contract
 from simgen.layers.product.matrix_product import FACTORS, Product
 from simgen.layers.product.tile import SPLITS
 from simgen.layers.written import Places, Writes, cut, writes
-from simgen.machine import NO
-from simgen.numerics.rounding import SECOND_ORDER, TINY, U, accumulated
-from simgen.numerics.spread import Spread
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     import numpy as np
 
+    from simgen.ground.numerics.rounding import Array
     from simgen.layers.base import Tensors
     from simgen.layers.written import Values
-    from simgen.numerics.rounding import Array
 else:
-    from simgen import arrays as np
+    from simgen.ground import arrays as np
 
 BLOCK = 64  # work-items, each with a block in its registers
 SIZES = (2, 4, 8, 16, 32, 64)  # of blocks

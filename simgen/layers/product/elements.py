@@ -10,10 +10,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from simgen.dtypes import DType
+from simgen.ground.dtypes import DType
 
 if TYPE_CHECKING:
-    from simgen.ir import Constants
+    from simgen.ground.ir import Constants
 
 
 @dataclass(frozen=True)

@@ -50,19 +50,19 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from simgen.ask.build import BuildChoices
-from simgen.dtypes import FLUSHED, DType
+from simgen.ground.dtypes import FLUSHED, DType
+from simgen.ground.machine import AUTO, MODELS, NO, TF32, YES, NoRoomError
+from simgen.ground.numerics.rounding import U
 from simgen.layers.base import Choice
 from simgen.layers.product.tile import WARPGROUP_ROWS, Tile
-from simgen.machine import AUTO, MODELS, NO, TF32, YES, NoRoomError
-from simgen.numerics.rounding import U
 
 if TYPE_CHECKING:
     import numpy as np
 
-    from simgen.machine import Machine, Matrix, ProductRounding
-    from simgen.numerics.rounding import Array
+    from simgen.ground.machine import Machine, Matrix, ProductRounding
+    from simgen.ground.numerics.rounding import Array
 else:
-    from simgen import arrays as np
+    from simgen.ground import arrays as np
 
 LANES = 64  # of an AMD wavefront
 RUN_NBYTES = 16  # of a factor, that a lane reads at once

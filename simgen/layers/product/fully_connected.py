@@ -29,8 +29,12 @@ from enum import StrEnum
 from math import sqrt
 from typing import TYPE_CHECKING, ClassVar
 
-from simgen.dtypes import DType
-from simgen.ir import Fill, Launch, OpCount, Pass, TensorSpec
+from simgen.ground.dtypes import DType
+from simgen.ground.ir import Fill, Launch, OpCount, Pass, TensorSpec
+from simgen.ground.numerics import exactness
+from simgen.ground.numerics.integers import wrapped
+from simgen.ground.numerics.rounding import SECOND_ORDER, TINY, U
+from simgen.ground.numerics.spread import Spread, order, sum_spread
 from simgen.layers import axes
 from simgen.layers.base import EXTENTS, Choice, Layer, Lowering, Port, Sums, key
 from simgen.layers.epilogue import NOTHING, Epilogue
@@ -46,20 +50,16 @@ from simgen.layers.requantisation import (
     scale_key,
     zero_key,
 )
-from simgen.numerics import exactness
-from simgen.numerics.integers import wrapped
-from simgen.numerics.rounding import SECOND_ORDER, TINY, U
-from simgen.numerics.spread import Spread, order, sum_spread
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     import numpy as np
 
+    from simgen.ground.numerics.rounding import Array
     from simgen.layers.base import Tensors
-    from simgen.numerics.rounding import Array
 else:
-    from simgen import arrays as np
+    from simgen.ground import arrays as np
 
 LAYOUT = {  # whether the left and the right side of a pass's product lie transposed
     Pass.FORWARD: (False, True),

@@ -38,8 +38,12 @@ from enum import StrEnum
 from math import frexp, prod
 from typing import TYPE_CHECKING, ClassVar
 
-from simgen.dtypes import DType
-from simgen.ir import Distribution, Fill, Kernel, Launch, OpCount, Pass, TensorSpec
+from simgen.ground.dtypes import DType
+from simgen.ground.ir import Distribution, Fill, Kernel, Launch, OpCount, Pass, TensorSpec
+from simgen.ground.numerics import exactness
+from simgen.ground.numerics.integers import wrapped
+from simgen.ground.numerics.rounding import TINY, U
+from simgen.ground.numerics.spread import Spread
 from simgen.layers.base import Choice, Layer, Lowering, Port, Sums, key
 from simgen.layers.epilogue import NOTHING, Epilogue
 from simgen.layers.product import fragment, packed
@@ -53,20 +57,16 @@ from simgen.layers.requantisation import (
     scale_key,
     zero_key,
 )
-from simgen.numerics import exactness
-from simgen.numerics.integers import wrapped
-from simgen.numerics.rounding import TINY, U
-from simgen.numerics.spread import Spread
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     import numpy as np
 
+    from simgen.ground.numerics.rounding import Array
     from simgen.layers.base import Tensors
-    from simgen.numerics.rounding import Array
 else:
-    from simgen import arrays as np
+    from simgen.ground import arrays as np
 
 Shape = tuple[int, ...]
 B_SCALES = "b_scales"

@@ -21,24 +21,24 @@ from dataclasses import dataclass, field, replace
 from math import ceil, prod, sqrt
 from typing import TYPE_CHECKING
 
-from simgen.dtypes import TOGETHER, DType
-from simgen.ir import Kernel, Launch, Pass, TensorMap, TensorSpec
+from simgen.ground.dtypes import TOGETHER, DType
+from simgen.ground.ir import Kernel, Launch, Pass, TensorMap, TensorSpec
+from simgen.ground.machine import Machine, fitted
+from simgen.ground.numerics.rounding import SECOND_ORDER, TINY, U, identifier
+from simgen.ground.numerics.spread import Walk, correlated, order, repeats, stages
 from simgen.layers.base import CHUNKS, Choice
 from simgen.layers.epilogue import NOTHING, Epilogue
 from simgen.layers.product import fragment, tile
 from simgen.layers.product import written as written
 from simgen.layers.product.elements import Elements, constant, name_of
-from simgen.machine import Machine, fitted
-from simgen.numerics.rounding import SECOND_ORDER, TINY, U, identifier
-from simgen.numerics.spread import Walk, correlated, order, repeats, stages
 
 if TYPE_CHECKING:
     import numpy as np
 
-    from simgen.ir import Constants
-    from simgen.numerics.rounding import Array
+    from simgen.ground.ir import Constants
+    from simgen.ground.numerics.rounding import Array
 else:
-    from simgen import arrays as np
+    from simgen.ground import arrays as np
 
 FACTORS = {  # what a pass writes, and the tensors that it multiplies
     Pass.FORWARD: ("y", "x", "w"),
@@ -351,7 +351,7 @@ class Product:
 
     @property
     def _inside(self) -> float:
-        """Of a block, in the terms of simgen/numerics/spread.py."""
+        """Of a block, in the terms of simgen/ground/numerics/spread.py."""
         chunk, _ = self.chunks
         if not (self.short and self._along_k):
             return order(min(self._block, chunk))

@@ -16,11 +16,11 @@ from math import ceil, gcd
 from typing import TYPE_CHECKING
 
 from simgen.ask.build import BuildChoices
+from simgen.ground.machine import NoRoomError
 from simgen.layers.base import CHUNKS, Choice
-from simgen.machine import NoRoomError
 
 if TYPE_CHECKING:
-    from simgen.machine import Machine, Matrix
+    from simgen.ground.machine import Machine, Matrix
 
 SPLITS = 32  # chunks of k at most
 MANY = 4  # rounds of work-groups from which on their number need not be a whole one

@@ -1,8 +1,9 @@
 """What a cell makes of its sums at one time step, and the gradients of that, element by element.
 
-Formulas take and give numbers that carry a bound of their own error (simgen/numerics/running.py),
-in the order of operations of templates/kernels/recurrent_step.hip and recurrent_back.hip.
-Arrays of sums and of gates are (..., gates, units), all others (..., units).
+Formulas take and give numbers that carry a bound of their own error
+(simgen/ground/numerics/running.py), in the order of operations of
+templates/kernels/recurrent_step.hip and recurrent_back.hip. Arrays of sums and of gates are (...,
+gates, units), all others (..., units).
 """
 
 from __future__ import annotations
@@ -10,19 +11,19 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from simgen.ir import Pass
+from simgen.ground.ir import Pass
+from simgen.ground.numerics.rounding import SECOND_ORDER
+from simgen.ground.numerics.running import Bounded, fused
 from simgen.layers.activation import Activation, ActivationMode
-from simgen.numerics.rounding import SECOND_ORDER
-from simgen.numerics.running import Bounded, fused
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     import numpy as np
 
-    from simgen.numerics.rounding import Array
+    from simgen.ground.numerics.rounding import Array
 else:
-    from simgen import arrays as np
+    from simgen.ground import arrays as np
 
 SIGMOID, TANH, RELU = ActivationMode.SIGMOID, ActivationMode.TANH, ActivationMode.RELU
 # Of each function: the largest slope, and the largest slope of the slope.

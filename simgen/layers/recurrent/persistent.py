@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from simgen.ground.numerics.powers import power_of_two
 from simgen.layers.recurrent.step import (
     BLOCK,
     LANES,
@@ -20,13 +21,12 @@ from simgen.layers.recurrent.step import (
     StepTile,
     by_matrix,
 )
-from simgen.numerics.powers import power_of_two
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from simgen.dtypes import DType
-    from simgen.machine import Machine
+    from simgen.ground.dtypes import DType
+    from simgen.ground.machine import Machine
 
 UNITS = (64, 32, 16, 8, 4)  # of a work-group, where scalars multiply
 MOST_COLUMNS = 12  # instructions that a warp has side by side

@@ -49,8 +49,9 @@ from enum import StrEnum
 from math import prod, sqrt
 from typing import TYPE_CHECKING, ClassVar
 
-from simgen.dtypes import DType
-from simgen.ir import Distribution, Fill, OpCount, Pass, TensorSpec
+from simgen.ground.dtypes import DType
+from simgen.ground.ir import Distribution, Fill, OpCount, Pass, TensorSpec
+from simgen.ground.numerics.spread import Spread
 from simgen.layers.base import MAX_INT, Choice, Layer, Lowering, Port, key
 from simgen.layers.contract import Contract
 from simgen.layers.product.matrix_product import LARGEST
@@ -58,18 +59,17 @@ from simgen.layers.recurrent import lowering, values
 from simgen.layers.recurrent.cells import RecurrentCell
 from simgen.layers.recurrent.step import DEPTH
 from simgen.layers.recurrent.unrolled import StepAlgo, Unrolled, state_of
-from simgen.numerics.spread import Spread
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     import numpy as np
 
+    from simgen.ground.numerics.rounding import Array
+    from simgen.ground.numerics.running import Bounded
     from simgen.layers.base import Tensors
-    from simgen.numerics.rounding import Array
-    from simgen.numerics.running import Bounded
 else:
-    from simgen import arrays as np
+    from simgen.ground import arrays as np
 
 F, BX, BW = Pass.FORWARD, Pass.BACKWARD_DATA, Pass.BACKWARD_WEIGHT
 STEP_BY_MATRIX = (

@@ -23,28 +23,28 @@ from dataclasses import dataclass, replace
 from math import ceil, prod
 from typing import TYPE_CHECKING
 
-from simgen.ir import Kernel
+from simgen.ground.ir import Kernel
+from simgen.ground.machine import NO
+from simgen.ground.numerics.powers import power_of_two
+from simgen.ground.numerics.rounding import TINY, U, accumulated
+from simgen.ground.numerics.running import Bounded
+from simgen.ground.numerics.spread import correlated, repeats, stages
 from simgen.layers.product import fragment
 from simgen.layers.product.elements import constant, name_of
 from simgen.layers.product.tile import width
 from simgen.layers.recurrent.cells import RecurrentCell
 from simgen.layers.written import Places, Writes, cut, writes
-from simgen.machine import NO
-from simgen.numerics.powers import power_of_two
-from simgen.numerics.rounding import TINY, U, accumulated
-from simgen.numerics.running import Bounded
-from simgen.numerics.spread import correlated, repeats, stages
 
 if TYPE_CHECKING:
     import numpy as np
 
-    from simgen.dtypes import DType
-    from simgen.ir import Constants
+    from simgen.ground.dtypes import DType
+    from simgen.ground.ir import Constants
+    from simgen.ground.machine import Machine
+    from simgen.ground.numerics.rounding import Array
     from simgen.layers.written import Values
-    from simgen.machine import Machine
-    from simgen.numerics.rounding import Array
 else:
-    from simgen import arrays as np
+    from simgen.ground import arrays as np
 
 BLOCK = 256  # work-items
 DEPTH = 64  # of k, in local memory

@@ -7,19 +7,19 @@ from enum import StrEnum
 from math import prod
 from typing import TYPE_CHECKING
 
-from simgen.dtypes import WORD, DType
-from simgen.ir import Pass, TensorSpec
+from simgen.ground.dtypes import WORD, DType
+from simgen.ground.ir import Pass, TensorSpec
+from simgen.ground.machine import NoRoomError
+from simgen.ground.numerics import storing
 from simgen.layers.product.elements import Elements
 from simgen.layers.product.matrix_product import Product
 from simgen.layers.recurrent import persistent
 from simgen.layers.recurrent.cells import RecurrentCell
 from simgen.layers.recurrent.step import MatrixTile, StepKernels, StepTile, by_matrix, tile_of
-from simgen.machine import NoRoomError
-from simgen.numerics import storing
 
 if TYPE_CHECKING:
-    from simgen.machine import Machine
-    from simgen.numerics.rounding import Array
+    from simgen.ground.machine import Machine
+    from simgen.ground.numerics.rounding import Array
 
 F, BX, BW = Pass.FORWARD, Pass.BACKWARD_DATA, Pass.BACKWARD_WEIGHT
 

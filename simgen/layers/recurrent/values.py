@@ -1,31 +1,31 @@
 """What a recurrent layer's passes give in float64, and what float32 arithmetic loses of it.
 
 `proxy` says of all of them what is followed beside the values: a bound on the error, or where it is
-true a proxy standard deviation (simgen/numerics/spread.py); None: nothing.
+true a proxy standard deviation (simgen/ground/numerics/spread.py); None: nothing.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from simgen.ir import Pass
+from simgen.ground.ir import Pass
+from simgen.ground.numerics.rounding import SECOND_ORDER, TINY, U
+from simgen.ground.numerics.running import Bounded
+from simgen.ground.numerics.spread import order, sum_spread
 from simgen.layers.recurrent import cells
 from simgen.layers.recurrent.cells import RecurrentCell
-from simgen.numerics.rounding import SECOND_ORDER, TINY, U
-from simgen.numerics.running import Bounded
-from simgen.numerics.spread import order, sum_spread
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     import numpy as np
 
+    from simgen.ground.numerics.rounding import Array
     from simgen.layers.base import Tensors
     from simgen.layers.product.matrix_product import Product
     from simgen.layers.recurrent.unrolled import Unrolled
-    from simgen.numerics.rounding import Array
 else:
-    from simgen import arrays as np
+    from simgen.ground import arrays as np
 
 F, BX, BW = Pass.FORWARD, Pass.BACKWARD_DATA, Pass.BACKWARD_WEIGHT
 

@@ -11,14 +11,14 @@ from functools import cached_property
 from math import ceil, isqrt, log2
 from typing import TYPE_CHECKING, ClassVar
 
-from simgen.dtypes import TOGETHER, DType
-from simgen.ir import OpCount, TensorSpec
+from simgen.ground.dtypes import TOGETHER, DType
+from simgen.ground.ir import OpCount, TensorSpec
+from simgen.ground.numerics import exactness
+from simgen.ground.numerics.powers import power_of_two
+from simgen.ground.numerics.rounding import SECOND_ORDER, TINY, U
+from simgen.ground.numerics.spread import Spread, correlated, order, repeats
 from simgen.layers.base import Choice, Layer
 from simgen.layers.contract import Contract
-from simgen.numerics import exactness
-from simgen.numerics.powers import power_of_two
-from simgen.numerics.rounding import SECOND_ORDER, TINY, U
-from simgen.numerics.spread import Spread, correlated, order, repeats
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -26,13 +26,13 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from simgen.ir import Pass
+    from simgen.ground.ir import Pass
+    from simgen.ground.numerics.rounding import Array
     from simgen.layers.base import Tensors
-    from simgen.numerics.rounding import Array
 
     Indices = NDArray[np.int64]
 else:
-    from simgen import arrays as np
+    from simgen.ground import arrays as np
 
 BLOCK_OF_SHARED, BLOCK = 256, 64  # work-items; else a wavefront, so that a row is uniform
 TERMS = 4  # of a work-item that shares a sum, on average: so many loads wait for each other
@@ -253,8 +253,9 @@ def product(a: Compressed, values: Array, b: Array) -> Array:
 def sums_on_the_way(
     a: Compressed, b: Array, plan: RowPlan, part: slice
 ) -> tuple[Array, Array, Array]:
-    """Of some rows, in the terms of simgen/numerics/spread.py: the root of the sum of the squares
-    of all sums on the way, the products' among them; the sums of squares and of absolute values.
+    """Of some rows, in the terms of simgen/ground/numerics/spread.py: the root of the sum of the
+    squares of all sums on the way, the products' among them; the sums of squares and of absolute
+    values.
 
     In order, sums are known where blocks of columns begin. Shared, those of a work-item's terms are
     in order, and those of pairs are each of twice as many terms: the root of that is their norm.

@@ -27,8 +27,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from simgen.dtypes import DType
-from simgen.ir import Distribution, Fill, Kernel, Launch, Pass, TensorSpec
+from simgen.ground.dtypes import DType
+from simgen.ground.ir import Distribution, Fill, Kernel, Launch, Pass, TensorSpec
 from simgen.layers.base import Lowering, Port, Sums, key
 from simgen.layers.product.elements import constant, name_of
 from simgen.layers.sparse.rows import LARGEST, Compressed, RowPlan, SparseProduct
@@ -41,12 +41,12 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from simgen.ground.numerics.rounding import Array
     from simgen.layers.base import Tensors
     from simgen.layers.sparse.rows import Indices
     from simgen.layers.written import Values
-    from simgen.numerics.rounding import Array
 else:
-    from simgen import arrays as np
+    from simgen.ground import arrays as np
 
 FEW = 8  # columns of b, at most, for work-items that share sums: each needs a float of LDS for each
 MOST_SIDE = 16  # of a block: a work-item has a sum for each of its rows, times 4 columns

@@ -22,8 +22,8 @@ from dataclasses import dataclass
 from math import ceil
 from typing import TYPE_CHECKING, ClassVar
 
-from simgen.dtypes import DType
-from simgen.ir import Distribution, Fill, Kernel, Launch, Pass, TensorSpec
+from simgen.ground.dtypes import DType
+from simgen.ground.ir import Distribution, Fill, Kernel, Launch, Pass, TensorSpec
 from simgen.layers.base import Choice, Lowering, Port, Sums, key
 from simgen.layers.product.elements import constant, name_of
 from simgen.layers.sparse import structured_matrix
@@ -37,13 +37,13 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from simgen.ground.numerics.rounding import Array
     from simgen.layers.base import Tensors
     from simgen.layers.sparse.rows import Indices
     from simgen.layers.sparse.structured_matrix import StructuredTile
     from simgen.layers.written import Values
-    from simgen.numerics.rounding import Array
 else:
-    from simgen import arrays as np
+    from simgen.ground import arrays as np
 
 GROUP = 4  # neighbours
 GROUPS = 8  # in a word of positions

@@ -17,16 +17,16 @@ from math import ceil
 from typing import TYPE_CHECKING
 
 from simgen.ask.build import BuildChoices
-from simgen.ir import Kernel
+from simgen.ground.ir import Kernel
+from simgen.ground.machine import NO
 from simgen.layers.product import fragment
 from simgen.layers.product.elements import constant, name_of
 from simgen.layers.written import Places, Writes, cut, writes
-from simgen.machine import NO
 
 if TYPE_CHECKING:
-    from simgen.dtypes import DType
+    from simgen.ground.dtypes import DType
+    from simgen.ground.machine import Machine
     from simgen.layers.written import Values
-    from simgen.machine import Machine
 
 OF_WORD = 32  # columns of a whose positions a word has
 RUN = 8  # elements that are moved at once

@@ -19,15 +19,15 @@ from math import ceil
 from typing import TYPE_CHECKING
 
 from simgen.ask.choice import spelled
-from simgen.compile.legalise import versions
 from simgen.errors import UsageError
-from simgen.machine import Gem5Model, descriptions
+from simgen.ground.machine import Gem5Model, descriptions
+from simgen.isa.legalise import versions
 from simgen.targets.base import CLOCK, SIZE, RunOption
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from simgen.compile.code_object import KernelInfo
+    from simgen.isa.code_object import KernelInfo
 
 
 @dataclass(frozen=True)

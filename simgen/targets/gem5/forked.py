@@ -12,14 +12,14 @@ import json
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from simgen.compile import render
+from simgen.kernels import render
 from simgen.targets.base import File
 from simgen.targets.gem5.kfd import Kfd, memory_nbytes
 from simgen.targets.gem5.launcher import Command, memory_text
 
 if TYPE_CHECKING:
-    from simgen.compile.build import Builder
-    from simgen.ir import Workload
+    from simgen.ground.ir import Workload
+    from simgen.kernels.build import Builder
     from simgen.targets.base import Job
     from simgen.targets.gem5.launcher import Built, Simulated
 

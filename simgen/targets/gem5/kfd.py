@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar
 
-from simgen.compile import code_object, render, stages
-from simgen.ir import GUARD, PAGE
-from simgen.machine import architectures
+from simgen.ground.ir import GUARD, PAGE
+from simgen.ground.machine import architectures
+from simgen.isa import code_object
+from simgen.kernels import render, stages
 from simgen.targets import kernargs, replaced
 from simgen.targets.base import File
 from simgen.targets.gem5.launcher import (
@@ -27,10 +28,10 @@ from simgen.workload import costs
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from simgen.compile.build import Builder
-    from simgen.compile.legalise import Legalised
-    from simgen.compile.stages import Products
-    from simgen.ir import Workload
+    from simgen.ground.ir import Workload
+    from simgen.isa.legalise import Legalised
+    from simgen.kernels.build import Builder
+    from simgen.kernels.stages import Products
     from simgen.targets.base import Job
 
 # Page tables, the stack, the program: gem5 gives a page of simulated memory to each page touched.

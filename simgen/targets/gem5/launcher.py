@@ -7,10 +7,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar
 
 from simgen.ask.choice import spelled
-from simgen.compile import code_object, stages
-from simgen.compile.legalise import Model, cache_policy
 from simgen.errors import RefusedError, SimgenError
-from simgen.numerics.powers import power_of_two
+from simgen.ground.numerics.powers import power_of_two
+from simgen.isa import code_object
+from simgen.isa.legalise import Model, cache_policy
+from simgen.kernels import stages
 from simgen.targets import fit, own_sources
 from simgen.targets.gem5 import apu_se
 
@@ -18,10 +19,10 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from simgen.compile.build import Builder
-    from simgen.compile.stages import Products, Stage
-    from simgen.ir import Workload
-    from simgen.machine import Gem5Model
+    from simgen.ground.ir import Workload
+    from simgen.ground.machine import Gem5Model
+    from simgen.kernels.build import Builder
+    from simgen.kernels.stages import Products, Stage
     from simgen.targets.base import File, Job, Lack
 
 NAME = "gem5-se"  # of the target

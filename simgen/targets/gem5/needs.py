@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from simgen.targets.base import Lack, Requirements
 
 if TYPE_CHECKING:
-    from simgen.ir import Workload
+    from simgen.ground.ir import Workload
     from simgen.targets.gem5.launcher import Launcher, Simulated
 
 APU_SE = "configs/example/apu_se.py"

@@ -12,7 +12,7 @@ import struct
 from typing import TYPE_CHECKING
 
 from simgen.errors import DamagedError
-from simgen.storage.files import open_regular
+from simgen.ground.storage.files import open_regular
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from simgen.ir import Workload
+    from simgen.ground.ir import Workload
     from simgen.targets.gem5.launcher import Launcher, Simulated
 
 

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from simgen.ask.choice import option, spelled
 from simgen.ask.run import RunChoices
-from simgen.compile import render
-from simgen.compile.legalise import history
 from simgen.errors import UsageError
-from simgen.ir import FOR_AMD, Language
+from simgen.ground.ir import FOR_AMD, Language
+from simgen.isa.legalise import history
+from simgen.kernels import render
 from simgen.targets import replaced
 from simgen.targets.base import (
     File,
@@ -42,9 +42,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from simgen.compile.build import Builder
-    from simgen.compile.legalise import Model
-    from simgen.ir import Workload
+    from simgen.ground.ir import Workload
+    from simgen.isa.legalise import Model
+    from simgen.kernels.build import Builder
     from simgen.targets.base import Job
     from simgen.targets.gem5.launcher import Launcher
 

@@ -11,7 +11,7 @@ from simgen.ask.choice import spelled
 from simgen.targets.base import Lack, Requirements
 
 if TYPE_CHECKING:
-    from simgen.ir import Workload
+    from simgen.ground.ir import Workload
 
 ROOT, BUILD = "GPGPUSIM_ROOT", "GPGPUSIM_CONFIG"  # as its setup_environment exports them
 LIBRARY = "libcudart.so"

@@ -2,7 +2,7 @@
 
 Its user builds it (simgen has nothing of it); the program in the bundle is linked to the
 libcudart.so that this makes, and run.sh finds it by GPGPUSIM_ROOT. clang makes the PTX;
-simgen.compile.legalise.ptx replaces what GPGPU-Sim does not read or executes wrongly.
+simgen.isa.legalise.ptx replaces what GPGPU-Sim does not read or executes wrongly.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from simgen import machine
 from simgen.ask.build import BuildChoices
-from simgen.compile import ptx_modules, render, stages
 from simgen.errors import RefusedError
-from simgen.ir import GUARD
+from simgen.ground import machine
+from simgen.ground.ir import GUARD
+from simgen.kernels import ptx_modules, render, stages
 from simgen.targets import machine_file, replaced
 from simgen.targets.base import (
     File,
@@ -34,10 +34,10 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from simgen.compile.build import Builder
-    from simgen.compile.legalise import Legalised
-    from simgen.ir import Workload
-    from simgen.machine import Machine
+    from simgen.ground.ir import Workload
+    from simgen.ground.machine import Machine
+    from simgen.isa.legalise import Legalised
+    from simgen.kernels.build import Builder
     from simgen.targets.base import Job
 
 NAME = "gpgpusim"

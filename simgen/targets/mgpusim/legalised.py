@@ -7,18 +7,19 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from simgen.ask.choice import spelled
-from simgen.compile import legalise, render, source_line, stages
-from simgen.compile.legalise import cache_policy
 from simgen.errors import RefusedError
+from simgen.isa import legalise
+from simgen.isa.legalise import cache_policy
+from simgen.kernels import render, source_line, stages
 from simgen.targets import fit, own_sources
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from simgen.compile.build import Builder
-    from simgen.compile.legalise import Model
-    from simgen.ir import Workload
+    from simgen.ground.ir import Workload
+    from simgen.isa.legalise import Model
+    from simgen.kernels.build import Builder
 
 _NUMBERED = re.compile(r"kernel (\w+) .*?(instruction (\d+), \w+)")  # what a launcher says
 

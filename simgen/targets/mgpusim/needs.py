@@ -10,9 +10,9 @@ import shutil
 from functools import cache
 from pathlib import Path
 
-from simgen import resources
-from simgen.compile.cache import simulators_root
 from simgen.errors import DamagedError
+from simgen.ground import resources
+from simgen.kernels.cache import simulators_root
 from simgen.targets.base import Lack, Requirements
 
 NAME = "mgpusim"  # of the target

@@ -11,9 +11,9 @@ from math import ceil, sqrt
 from typing import TYPE_CHECKING
 
 from simgen.ask.run import RunChoices
-from simgen.compile import code_object
 from simgen.errors import DamagedError, UsageError
-from simgen.ir import PAGE
+from simgen.ground.ir import PAGE
+from simgen.isa import code_object
 from simgen.targets import launch_rows, machine_file
 from simgen.workload import samples as sampling
 from simgen.workload.samples import Extrapolated
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-    from simgen.ir import Kernel, Workload
-    from simgen.machine import Machine
+    from simgen.ground.ir import Kernel, Workload
+    from simgen.ground.machine import Machine
     from simgen.workload.samples import Sample
 
     Row = dict[str, float]

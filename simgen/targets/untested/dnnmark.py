@@ -26,16 +26,16 @@ from simgen.ask.build import BuildChoices
 from simgen.ask.choice import spelled
 from simgen.errors import ConfigError
 from simgen.frontend.network import make_layer
-from simgen.ir import PAGE, Pass, TensorSpec
+from simgen.ground.ir import PAGE, Pass, TensorSpec
 from simgen.layers.norm.batch_norm import BatchNorm
 from simgen.targets.untested import miopen
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from simgen.ir import Node, Workload
+    from simgen.ground.ir import Node, Workload
+    from simgen.ground.machine import Machine
     from simgen.layers import Layer
-    from simgen.machine import Machine
     from simgen.targets.untested.miopen_key import Dims, Dispatch
 
     _Dispatches = Callable[[Layer, Pass, Dims, Dims], tuple[Dispatch, ...]]

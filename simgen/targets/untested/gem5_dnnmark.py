@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING, ClassVar
 
 from simgen.ask.build import BuildChoices
 from simgen.ask.choice import spelled
-from simgen.compile import render
-from simgen.compile.legalise import cache_policy
 from simgen.errors import DamagedError, UsageError
+from simgen.isa.legalise import cache_policy
+from simgen.kernels import render
 from simgen.targets.base import File, Lack
 from simgen.targets.gem5.launcher import (
     LEAST_MEMORY,
@@ -35,8 +35,8 @@ from simgen.targets.untested import dnnmark, miopen, miopen_17
 from simgen.tensors import mmap_file
 
 if TYPE_CHECKING:
-    from simgen.compile.build import Builder
-    from simgen.ir import Workload
+    from simgen.ground.ir import Workload
+    from simgen.kernels.build import Builder
     from simgen.targets.base import Job
 
 CONFIG = "config.dnnmark"

@@ -19,9 +19,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 from simgen.ask.choice import spelled
-from simgen.compile import render
-from simgen.compile.legalise import Model
 from simgen.errors import DamagedError, UsageError
+from simgen.isa.legalise import Model
+from simgen.kernels import render
 from simgen.targets.base import (
     EVERYTHING,
     File,
@@ -43,8 +43,8 @@ from simgen.targets.untested.hip_program import HipPlace, Program
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from simgen.compile.build import Builder
-    from simgen.ir import Workload
+    from simgen.ground.ir import Workload
+    from simgen.kernels.build import Builder
     from simgen.targets.base import Job
 
 KVM = Path("/dev/kvm")

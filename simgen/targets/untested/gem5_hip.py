@@ -27,8 +27,8 @@ from simgen.targets.gem5.launcher import (
 from simgen.targets.untested.hip_program import HipPlace, Program
 
 if TYPE_CHECKING:
-    from simgen.compile.build import Builder
-    from simgen.ir import Workload
+    from simgen.ground.ir import Workload
+    from simgen.kernels.build import Builder
     from simgen.targets.base import Job
 
 RUNTIME_NBYTES = 448 * MIB  # libraries, threads' stacks, and what the runtime allocates

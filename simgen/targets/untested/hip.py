@@ -13,10 +13,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
-from simgen import machine
-from simgen.compile import render, toolchain
-from simgen.compile.legalise import Model
-from simgen.ir import FOR_AMD, Language
+from simgen.ground import machine
+from simgen.ground.ir import FOR_AMD, Language
+from simgen.isa import toolchain
+from simgen.isa.legalise import Model
+from simgen.kernels import render
 from simgen.targets import launch_rows
 from simgen.targets.base import (
     EVERYTHING,
@@ -38,8 +39,8 @@ from simgen.targets.untested.hip_program import LIBRARY_NAMES, HipPlace, Program
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from simgen.compile.build import Builder
-    from simgen.ir import Workload
+    from simgen.ground.ir import Workload
+    from simgen.kernels.build import Builder
     from simgen.targets.base import Job
 
 DRIVER = Path("/dev/kfd")

@@ -10,17 +10,17 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from simgen.compile import render, stages
-from simgen.compile.legalise import Model, cache_policy
-from simgen.ir import GUARD, PAGE
+from simgen.ground.ir import GUARD, PAGE
+from simgen.isa.legalise import Model, cache_policy
+from simgen.kernels import render, stages
 from simgen.targets import fit, kernargs, own_sources
 from simgen.targets.base import File
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from simgen.compile.build import Builder
-    from simgen.compile.stages import Stage
+    from simgen.kernels.build import Builder
+    from simgen.kernels.stages import Stage
     from simgen.targets.base import Job
 
 SOURCE = "hip.c"

@@ -12,8 +12,8 @@ from __future__ import annotations
 from math import ceil, prod
 from typing import TYPE_CHECKING
 
-from simgen.ir import Pass
-from simgen.numerics.powers import power_of_two
+from simgen.ground.ir import Pass
+from simgen.ground.numerics.powers import power_of_two
 from simgen.targets.untested import miopen_norm
 from simgen.targets.untested.miopen_key import (
     FLOAT,

@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from simgen.errors import UsageError
-from simgen.ir import Pass
+from simgen.ground.ir import Pass
 from simgen.targets.untested import miopen, miopen_norm
 from simgen.targets.untested.miopen import MAX_POOLING, MEAN_POOLING
 from simgen.targets.untested.miopen_key import FLOAT_LAST, Dispatch, arguments

@@ -24,9 +24,9 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
-from simgen import resources
 from simgen.errors import DamagedError, MissingError, RunError, UsageError, one_line, printable
-from simgen.storage.files import open_regular, write_atomic
+from simgen.ground import resources
+from simgen.ground.storage.files import open_regular, write_atomic
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

@@ -8,7 +8,7 @@ from __future__ import annotations
 from math import ceil
 from typing import TYPE_CHECKING
 
-from simgen.ir import Pass
+from simgen.ground.ir import Pass
 from simgen.targets.untested.miopen_key import FLOAT_LAST, FLOAT_MIXED, Dispatch, arguments, vector
 
 if TYPE_CHECKING:

@@ -1,4 +1,5 @@
-"""`rocprof-N.csv`: what rocprofv3 counted of each launch, in the vocabulary of simgen.metrics.
+"""`rocprof-N.csv`: what rocprofv3 counted of each launch, in the vocabulary of
+simgen.ground.metrics.
 
 Each file is the counter_collection.csv of a pass of its own over all launches, because the counters
 of GROUPS do not fit into one: a line for each launch and counter, with the kernel's name, the
@@ -15,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import IO, TYPE_CHECKING
 
 from simgen.errors import DamagedError, printable
-from simgen.storage.files import open_regular
+from simgen.ground.storage.files import open_regular
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

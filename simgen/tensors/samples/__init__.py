@@ -1,5 +1,5 @@
 """Files of samples to train with: images with labels, texts, pairs of sentences; read, made, and
 given to the inputs of a workload.
 
-May import: arrays, errors, frontend, ir, layers, resources, storage, tensors.own_values.
+May import: tensors.own_values.
 """

@@ -17,10 +17,10 @@ from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from simgen import resources
 from simgen.ask.build import BuildChoices
 from simgen.frontend.network import make_layer
-from simgen.ir import Pass, Role
+from simgen.ground import resources
+from simgen.ground.ir import Pass, Role
 from simgen.layers.base import PortRole
 from simgen.tensors import own_values
 from simgen.tensors.samples import images, questions, texts
@@ -34,12 +34,12 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from simgen.ir import Buffer, Node, Workload
+    from simgen.ground.ir import Buffer, Node, Workload
 
     Samples = Images | Text | Pairs | Questions
     _Given = Iterator[tuple[Buffer, NDArray[Any]]]
 else:
-    from simgen import arrays as np
+    from simgen.ground import arrays as np
 
 SET = BuildChoices.set
 COARSE = 20  # classes of CIFAR-100, where the network tells so many apart

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 
 from simgen.ask.build import BuildChoices
 from simgen.errors import UsageError, one_line
-from simgen.storage.files import open_regular
+from simgen.ground.storage.files import open_regular
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 else:
-    from simgen import arrays as np
+    from simgen.ground import arrays as np
 
 OPTION = BuildChoices.data
 GZIP = b"\x1f\x8b"

@@ -16,7 +16,7 @@ import struct
 from typing import TYPE_CHECKING, Any
 
 from simgen.errors import UsageError
-from simgen.storage.files import atomic_file
+from simgen.ground.storage.files import atomic_file
 from simgen.tensors.samples.images import COLOURS, SIDE, labels_of
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 else:
-    from simgen import arrays as np
+    from simgen.ground import arrays as np
 
 CLASSES = 10
 DIGIT = 28  # pixels of a side

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 else:
-    from simgen import arrays as np
+    from simgen.ground import arrays as np
 
 _FIRST = re.compile(r"\s*1 \S")
 _LINE = re.compile(r"(\d+)\s+(.*)")

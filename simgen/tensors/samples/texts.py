@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 else:
-    from simgen import arrays as np
+    from simgen.ground import arrays as np
 
 PAD, END = "<pad>", "<eos>"
 PAD_ID, END_ID = 0, 1  # in pairs

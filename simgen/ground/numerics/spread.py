@@ -1,0 +1,201 @@
+"""How far honest roundings carry a whole tensor: the judge beside the hard bound of each element.
+
+A hard bound lets every rounding go the same way, n u for a sum of n terms; real ones cancel. Taken
+as independent and of mean zero, errors |d_j| <= u |s_j| in the sums s_j on the way add up to a
+sub-Gaussian variable whose proxy variance is sigma^2 = u^2 sum s_j^2 (Hoeffding's lemma): Higham
+and Mary, "A New Approach to Probabilistic Rounding Error Analysis", SIAM J. Sci. Comput. 41(5),
+2019, theorem 2.4; of mean zero whatever came before is enough (Connolly, Higham and Mary,
+"Stochastic rounding and its probabilistic backward error analysis", SIAM J. Sci. Comput. 43(1),
+2021, theorem 4.4). Layers give sigma for each element; z = error / sigma. Judged are, for m
+elements, with a risk of RISK in all that a right tensor fails:
+
+    peak       max |z|  <=  sqrt(2 ln(2 m / p)),  p = RISK / 2: a tail of each element, and their
+               union, whatever they have in common
+    statistic  mean z^2  <=  1 + 2 sqrt(t / M) + 2 t / M,  t = ln(1 / p): Hsu, Kakade and Zhang,
+               "A tail inequality for quadratic forms of subgaussian random vectors", Electron.
+               Commun. Probab. 17(52), 2012, theorem 2.1, with tr(S) = m, |S| <= m / M and
+               tr(S^2) <= m |S|, where M = m / shared and `shared` is how many elements one
+               rounding may reach
+
+The statistic holds of every part of a tensor: it is asked of the whole and, with their number in
+place of 1 in t = ln(parts / p), of its samples, channels and columns. So one row that is another's
+is seen among thousands.
+
+Where results are stored in a narrower type, |e| - h is no more than the error before that, h being
+what storing loses at most: it is divided by sigma without h, and has the same limits.
+
+What is no sum of roundings (an approximated exponential, a flush to zero) is added to sigma as its
+bound b: |x + c| <= k (sigma + b) where |x| <= k sigma and |c| <= b for all k >= 1, and by convexity
+((x + c) / (sigma + b))^2 is no more than a mean of (x / sigma)^2 and 1.
+
+Partial sums. |s_j| of a sum in order is exact where prefixes are known: at the ends of blocks of n
+terms t. Inside, s_j = s_b + r_j, and the norm of the operator from t to its partial sums r is
+1 / (2 sin(pi / (4 n + 2))) (`order`), so that no order of the terms matters:
+
+    sqrt(sum s_j^2) <= sqrt(n sum s_b^2) + order(n) sqrt(Q)       Q = sum t^2
+
+and in stages (work-items, then what they leave) their squares add up (`stages`). Products round
+too where multiply-adds are not fused (MGPUSim): u sqrt(Q) more.
+
+Roundings that are not independent. (1) Equal terms round equally: a constant added to a sum of one
+binade always loses the same. With r equal terms in a sum, r roundings go one way at most: sigma
+grows by sqrt(r) (Cauchy and Schwarz), up to the hard bound where all are equal. (2) Rounding a term
+t to a grid of step h is off by -h^2 / 24 f(0+) on average where the density f of the terms jumps at
+zero (Euler and Maclaurin's second term), as that of terms of one sign does; h <= 2 u |s_j|, in sum
+no more than f sigma^2 / 6. f is DENSITY times k^2 Q / (sum |t|)^3, which is 1 to 3 times
+1 / mean |t| for sums of k products of normal, rectified or squared normal numbers, and large where
+most terms are far smaller than the largest. Both are in `correlated`, which takes no more than the
+hard bound; so for constant or degenerate data the second judge is the first.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import log, pi, sin, sqrt
+from typing import TYPE_CHECKING, Any
+
+from simgen.ground.dtypes import DType
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Array = NDArray[np.float64]
+else:
+    from simgen.ground import arrays as np
+
+U = DType.F32.roundoff  # of the type that kernels compute in
+RISK = 1e-9  # that a tensor of a right result is judged wrong
+DENSITY = 4.0  # of terms at zero, times what their moments say
+SAMPLE = 2**20  # elements that equal ones are counted among
+
+
+@dataclass(frozen=True)
+class Spread:
+    """Proxy standard deviation of the error of each element of a tensor.
+
+    Attributes:
+        sigma: with what storing loses.
+        shared: elements that one rounding may reach.
+        stored: a bound on what storing in a narrower type loses, which `sigma` counts whole.
+    """
+
+    sigma: Array
+    shared: int = 1
+    stored: Array | None = None
+
+    def part(self, elements: Any) -> Spread:
+        """That of some elements of the flattened tensor."""
+        stored = None if self.stored is None else self.stored.reshape(-1)[elements]
+        return Spread(self.sigma.reshape(-1)[elements], self.shared, stored)
+
+
+def both(a: Spread, b: Spread) -> Spread:
+    """Of the difference of two results, whose roundings are their own."""
+    stored = None if a.stored is None or b.stored is None else a.stored + b.stored
+    return Spread(a.sigma + b.sigma, max(a.shared, b.shared), stored)
+
+
+def peak_limit(elements: int) -> float:
+    """What the largest |z| of so many does not exceed."""
+    return sqrt(2 * log(4 * max(elements, 1) / RISK))
+
+
+def statistic_limit(elements: Array | int, shared: int, parts: int = 1) -> Any:
+    """What the root of the mean of z^2 over so many elements does not exceed, in any of `parts`."""
+    each = log(2 * parts / RISK) / np.maximum(1.0, np.asarray(elements) / shared)
+    return np.sqrt(1 + 2 * np.sqrt(each) + 2 * each)
+
+
+def order(terms: int) -> float:
+    """Root of the sum of the squares of all partial sums of `terms` terms, by that of the terms.
+
+    The largest singular value of the lower triangular matrix of ones.
+    """
+    return 1 / (2 * sin(pi / (4 * terms + 2)))
+
+
+def stages(*lengths: int) -> float:
+    """The same of a sum in stages: of so many terms, then of so many of those sums, and so on."""
+    total, terms = 0.0, 1
+    for length in lengths:
+        if length > 1:
+            total += order(length) ** 2 * terms
+        terms *= length
+    return sqrt(total)
+
+
+class Walk:
+    """What sums are on their way: filled block by block, in the order of the kernel.
+
+    Of complex sums, the squares are those of both parts.
+    """
+
+    def __init__(self, shape: tuple[int, ...], dtype: Any = float) -> None:
+        self.total: NDArray[Any] = np.zeros(shape, dtype)
+        self._current: NDArray[Any] = np.zeros(shape, dtype)  # of this chunk
+        self._starts: Array = np.zeros(shape)  # sum of n s_b^2
+        self._parts: Array = np.zeros(shape)  # sum of the squares of whole chunks
+        self._chunks = 0
+
+    def add(self, terms: int, block: NDArray[Any]) -> None:
+        """The next `terms` terms, whose sum is `block`; 0 where they do not go on from here."""
+        if terms and self._current.any():
+            self._starts += terms * np.square(np.abs(self._current))
+        self._current += block
+
+    def end(self) -> None:
+        """A chunk ends: its sum is a term of the sum of chunks."""
+        self.total += self._current
+        self._parts += np.square(np.abs(self._current))
+        self._current = np.zeros_like(self._current)
+        self._chunks += 1
+
+    def root(self, inside: float, squares: Array) -> Array:
+        """Root of the sum of all s_j^2, the products' among them.
+
+        `inside` is `order` or `stages` of a block, `squares` the sum of the squares of all terms.
+        """
+        found: Array = np.sqrt(self._starts) + (inside + 1) * np.sqrt(squares)
+        if self._chunks > 1:
+            found += order(self._chunks) * np.sqrt(self._parts)
+        return found
+
+
+def correlated(
+    sigma: Array, hard: Array, terms: int | Array, squares: Array, magnitude: Array, repeats: float
+) -> Array:
+    """`sigma` with what roundings have in common, and no more than the hard bound.
+
+    Of sums of `terms` terms, the sums of their squares and of their absolute values.
+    """
+    with np.errstate(all="ignore"):  # sums of no terms
+        density = DENSITY * terms**2 * squares / magnitude**3
+        found = sqrt(repeats) * sigma + np.where(magnitude > 0, density * sigma**2 / 6, 0.0)
+    made: Array = np.fmin(found, hard)
+    return made
+
+
+def sum_spread(rows: Array, inside: float, hard: Array) -> Array:
+    """Sigma of the sum of each row, in an order or in stages whose norm is `inside`."""
+    squares, magnitude = np.square(rows).sum(axis=-1), np.abs(rows).sum(axis=-1)
+    sigma = U * inside * np.sqrt(squares)
+    return correlated(sigma, hard, rows.shape[-1], squares, magnitude, repeats(rows))
+
+
+def repeats(rows: Array) -> float:
+    """Elements of a row that are equal to one of them, itself among them: the mean over all.
+
+    Zeros do not count: adding them does not round. Of long tensors a sample of rows is taken.
+    """
+    length = max(1, rows.shape[-1])
+    rows = rows.reshape(-1, length)
+    rows = rows[:: max(1, rows.size // SAMPLE)] if len(rows) > 1 else rows
+    values = np.sort(np.abs(rows[: max(1, SAMPLE // length)]), axis=-1).reshape(-1)
+    begins = np.empty(values.shape, bool)
+    begins[1:] = values[1:] != values[:-1]
+    begins[::length] = True
+    places = np.flatnonzero(begins)  # of the first of equal elements of a row
+    counts = np.diff(places, append=values.size)[values[places] != 0]
+    total, equal = int(counts.sum()), float(np.square(counts.astype(np.float64)).sum())
+    return equal / total if total else 1.0

@@ -1,0 +1,262 @@
+"""Linked AMDGPU code objects: what a launcher needs of them when there is no runtime to load them.
+
+A code object is an ELF shared object. Kernel NAME has two symbols: NAME is its first instruction,
+NAME.kd its 64-byte descriptor, which an AQL packet points to. Nothing in it has to be relocated
+when kernels keep to the rules (no globals, no constant tables), so that a copy of its memory image
+at any 4 KiB boundary runs.
+
+Source: https://llvm.org/docs/AMDGPUUsage.html, sections "Code Object" and "Kernel Descriptor".
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import struct
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from simgen.errors import DamagedError, RefusedError, SimgenError
+from simgen.ground import machine as machines
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from elftools.elf.elffile import ELFFile
+
+DESCRIPTOR_NBYTES = 64
+DESCRIPTOR = struct.Struct("<IIIxxxxq20xIIIHHxxxx")
+RSRC1 = 48  # where compute_pgm_rsrc1 lies in a descriptor; in it:
+VGPRS_MASK = 63  # granules of vector registers, less 1
+MOST_NBYTES = 1 << 26  # of a memory image; a kernel is a thousandth of it
+PF_X = 1  # flag of an executable segment
+DYNAMIC_STACK = 1 << 11  # bits of kernel_code_properties
+WAVEFRONT_SIZE_32 = 1 << 10
+PRELOADED = 127  # of kernarg_preload, the words; behind them, where they begin
+
+# The low byte of e_flags (EF_AMDGPU_MACH) -> processor, vector registers in an allocation granule.
+MACHINES = {
+    arch.elf_machine: (arch.name, arch.register_granule)
+    for arch in machines.architectures().values()
+    if arch.elf_machine is not None
+}
+
+# A wavefront's fetch unit runs ahead of s_endpgm: two cache lines on gem5, which decodes them too
+# and dies of an invalid opcode or of an unmapped page. So instructions follow every kernel.
+FETCH_AHEAD = 256  # bytes
+S_NOP = struct.pack("<I", 0xBF800000)
+# Their kernels find the ids of a work-item in v0, 10 bits each; others in v0, v1 and v2.
+PACKED_IDS = ("gfx90a", "gfx940", "gfx941", "gfx942", "gfx950")
+
+# Clang puts a one-byte object of this name into every HIP module; no instruction refers to it.
+MODULE_ID = "__hip_cuid_"
+
+
+@dataclass(frozen=True)
+class Demand:
+    """What a kernel asks of a loader that nobody here gives it."""
+
+    directive: str  # as its descriptor has it in assembly
+    fact: str
+    cure: str
+
+
+def demand(descriptor: Sequence[int]) -> Demand | None:
+    """The first thing in a descriptor (the fields of DESCRIPTOR) that no simulator here, and no
+    launcher for one, gives a kernel: what lint, legalise and builds refuse alike."""
+    _, scratch, _, _, _, _, _, properties, preload = descriptor
+    if properties & DYNAMIC_STACK:
+        return Demand(
+            ".amdhsa_uses_dynamic_stack 1",
+            "needs a stack that grows while it runs",
+            "kernels must not recurse, call functions by address, or have arrays of variable size",
+        )
+    if scratch:
+        return Demand(
+            f".amdhsa_private_segment_fixed_size {scratch}",
+            f"needs {scratch} bytes of scratch memory",
+            "kernels must not spill registers, index local arrays or call functions",
+        )
+    if properties & WAVEFRONT_SIZE_32:
+        return Demand(
+            ".amdhsa_wavefront_size32 1",
+            "needs wavefronts of 32 work-items",
+            "compile with -mwavefrontsize64",
+        )
+    if preload:
+        words = preload & PRELOADED
+        return Demand(
+            f".amdhsa_user_sgpr_kernarg_preload_length {words}",
+            f"needs {words} words of its arguments in registers before it begins",
+            "compile with -mllvm -amdgpu-kernarg-preload-count=0",
+        )
+    return None
+
+
+@dataclass(frozen=True)
+class KernelInfo:
+    """Resources of one kernel, from its descriptor."""
+
+    descriptor_offset: int  # bytes from the start of the memory image; a multiple of 64
+    lds_nbytes: int  # per work-group
+    scratch_nbytes: int  # per work-item
+    kernarg_nbytes: int
+    sgprs: int  # allocated for one wavefront
+    vgprs: int  # allocated for one work-item
+
+
+def machine(elf: bytes) -> str:
+    """The processor a code object is for: "gfx902".
+
+    Raises:
+        DamagedError: `elf` is not a linked code object of a known processor.
+    """
+    with _opened(elf) as opened:
+        return _machine(opened)[0]
+
+
+def memory_image(elf: bytes) -> bytes:
+    """The bytes to place at a 4 KiB boundary: segments at their virtual addresses, zeros between.
+
+    Ends `FETCH_AHEAD` bytes after the last instruction. What lies behind the instructions in the
+    file (the dynamic linker's tables) is left out.
+
+    Raises:
+        DamagedError: `elf` is not a linked code object of a known processor.
+        SimgenError: the code object needs a loader: it has relocations or global objects.
+    """
+    with _opened(elf) as opened:
+        _machine(opened)
+        _refuse_loader(opened)
+        segments = list(opened.iter_segments("PT_LOAD"))
+        ends = [s["p_vaddr"] + s["p_memsz"] for s in segments if s["p_flags"] & PF_X]
+        if not ends or max(ends) > MOST_NBYTES:
+            raise DamagedError("code object: no code, or too much of it; build it again")
+        size = max(ends)
+        image = bytearray(size)
+        for segment in segments:
+            start, data = segment["p_vaddr"], segment.data()
+            if start + len(data) <= size:
+                image[start : start + len(data)] = data
+    image += bytes(-size % len(S_NOP))
+    return bytes(image) + S_NOP * (FETCH_AHEAD // len(S_NOP))
+
+
+def kernels(elf: bytes) -> dict[str, KernelInfo]:
+    """Resources of each kernel by name.
+
+    Raises:
+        DamagedError: `elf` is not a linked code object of a known processor.
+        SimgenError: a kernel needs scratch memory or a stack, which no launcher of ours sets up.
+    """
+    image = memory_image(elf)
+    with _opened(elf) as opened:
+        processor, granule = _machine(opened)
+        found = {
+            symbol.name.removesuffix(".kd"): _info(image, symbol, processor, granule)
+            for symbol in _symbols(opened)
+            if symbol.name.endswith(".kd")
+        }
+    if not found:
+        raise DamagedError("code object: it holds no kernel; build it again")
+    return found
+
+
+def instructions(elf: bytes, kernel: str) -> bytes:
+    """The machine code of a kernel.
+
+    Raises:
+        DamagedError: `elf` is not a linked code object, or does not hold the kernel.
+    """
+    with _opened(elf) as opened:
+        for symbol in _symbols(opened):
+            if symbol.name == kernel:
+                start, nbytes = symbol["st_value"], symbol["st_size"]
+                for segment in opened.iter_segments("PT_LOAD"):
+                    at = start - segment["p_vaddr"]
+                    if at >= 0 and at + nbytes <= segment["p_filesz"]:
+                        return bytes(segment.data()[at : at + nbytes])
+    raise DamagedError(f"code object: it does not hold kernel {kernel}; build it again")
+
+
+def for_granule(image: bytes, info: KernelInfo, granule: int) -> bytes:
+    """A memory image with the kernel's vector registers counted in another granule: that of the
+    GPU that a simulator is told, where that is not the one that the code is for.
+
+    Raises:
+        RefusedError: such a GPU has not so many registers.
+    """
+    encoded = -(-info.vgprs // granule) - 1
+    if encoded > VGPRS_MASK:
+        most = (VGPRS_MASK + 1) * granule
+        raise RefusedError(
+            f"code object: a kernel takes {info.vgprs} vector registers, and the simulated GPU has "
+            f"{most}; take an --arch that has no matrix instructions, or plan for another machine"
+        )
+    at = info.descriptor_offset + RSRC1
+    (word,) = struct.unpack_from("<I", image, at)
+    changed = struct.pack("<I", word & ~VGPRS_MASK | encoded)
+    return image[:at] + changed + image[at + len(changed) :]
+
+
+@contextlib.contextmanager
+def _opened(elf: bytes) -> Iterator[ELFFile]:
+    """The parsed file; whatever the parser trips over is a damaged file."""
+    from elftools.common.exceptions import ELFError
+    from elftools.elf.elffile import ELFFile
+
+    try:
+        opened = ELFFile(io.BytesIO(elf))
+        if opened["e_machine"] != "EM_AMDGPU" or opened["e_type"] != "ET_DYN":
+            raise DamagedError("code object: not a linked AMDGPU code object; build it again")
+        yield opened
+    except (ELFError, ValueError, LookupError, AttributeError, OverflowError) as error:
+        raise DamagedError(f"code object: not a whole ELF file ({error}); build it again") from None
+
+
+def _machine(elf: ELFFile) -> tuple[str, int]:
+    number = elf["e_flags"] & 0xFF
+    if number not in MACHINES:
+        known = ", ".join(name for name, _ in MACHINES.values())
+        raise DamagedError(f"code object: unknown processor {number:#x}; known: {known}")
+    return MACHINES[number]
+
+
+def _symbols(elf: ELFFile) -> Iterator[Any]:
+    from elftools.elf.sections import SymbolTableSection
+
+    table = elf.get_section_by_name(".dynsym")
+    if isinstance(table, SymbolTableSection):
+        yield from table.iter_symbols()
+
+
+def _refuse_loader(elf: ELFFile) -> None:
+    from elftools.elf.relocation import RelocationSection
+
+    for section in elf.iter_sections():
+        if isinstance(section, RelocationSection) and section.num_relocations():
+            raise SimgenError(
+                f"code object: {section.name} has {section.num_relocations()} relocations; "
+                "kernels must not refer to global objects or functions"
+            )
+    for symbol in _symbols(elf):
+        is_object = symbol["st_info"]["type"] == "STT_OBJECT"
+        if is_object and not symbol.name.startswith(MODULE_ID) and not symbol.name.endswith(".kd"):
+            raise SimgenError(
+                f"code object: {symbol.name!r} is a global object; kernels must not have any"
+            )
+
+
+def _info(image: bytes, symbol: Any, processor: str, granule: int) -> KernelInfo:
+    at = symbol["st_value"]
+    if at % DESCRIPTOR_NBYTES or at + DESCRIPTOR_NBYTES > len(image):
+        raise DamagedError(f"code object: {symbol.name} lies at {at:#x}; build it again")
+    lds, scratch, kernarg, entry, _, rsrc1, *_ = found = DESCRIPTOR.unpack_from(image, at)
+    if not 0 <= at + entry < len(image) - FETCH_AHEAD:
+        raise DamagedError(f"code object: {symbol.name} starts outside its code; build it again")
+    if asked := demand(found):
+        raise SimgenError(f"code object: kernel {symbol.name[:-3]} {asked.fact}; {asked.cure}")
+    encoded = rsrc1 >> 6 & 15
+    sgprs = (encoded // 2 + 1) * 16 if processor.startswith("gfx9") else (encoded + 1) * 8
+    vgprs = ((rsrc1 & VGPRS_MASK) + 1) * granule
+    return KernelInfo(at, lds, scratch, kernarg, sgprs, vgprs)

@@ -1,0 +1,115 @@
+"""Rules for pairs of 16-bit floats in a register, and their fused multiply-adds.
+
+MGPUSim has none of these. Each half is computed in 32 bits, as single ones are. There, a product is
+exact, and a sum of it and a third number is rounded to odd: its last place tells that something was
+left out, so that rounding to 16 bits is right (Boldo and Melquiond, "Emulation of a FMA and
+correctly rounded sums: proved algorithms using rounding to odd", 2008).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from simgen.isa.legalise import half, vector_float
+from simgen.isa.legalise.assembly import registers
+from simgen.isa.legalise.table import GFX942, rule
+
+if TYPE_CHECKING:
+    from simgen.isa.legalise.site import Site
+
+
+@rule("v_pk_add_f16 v_pk_mul_f16 v_pk_max_f16 v_pk_min_f16 v_pk_fma_f16", GFX942)
+def packed(site: Site) -> None:
+    result, *sources = site.item.operands
+    name = site.item.mnemonic.split("_")[2]
+    halves = []
+    for chosen, default, negated in (("op_sel", "0", "neg_lo"), ("op_sel_hi", "1", "neg_hi")):
+        uppers, signs = _digits(site, chosen, default), _digits(site, negated, "0")
+        widened = [_source(site, *each) for each in zip(sources, uppers, signs, strict=True)]
+        halves.append(_computed(site, name, widened))
+    low, high = halves
+    site.put("v_lshlrev_b32_e32", high, "16", high)
+    site.put("v_or_b32_e32", result, low, high)
+
+
+@rule("v_fma_f16")
+def fused(site: Site) -> None:
+    result, *sources = site.item.operands
+    widened = [half.as_float(site, source) for source in sources]
+    site.put("v_mov_b32_e32", result, _computed(site, "fma", widened))
+
+
+@rule("v_pack_b32_f16", GFX942)
+def pack(site: Site) -> None:
+    """Bits as they are, but for signs."""
+    result, a, b = site.item.operands
+    low, high = site.vgpr(), site.vgpr()
+    for to, source in ((low, a), (high, b)):
+        half.as_half(site, to, half.as_float(site, source))
+    site.put("v_lshlrev_b32_e32", high, "16", high)
+    site.put("v_or_b32_e32", result, low, high)
+
+
+def _digits(site: Site, modifier: str, default: str) -> list[bool]:
+    """What op_sel:[0,1] and the like say of each source."""
+    count = len(site.item.operands) - 1
+    said = site.item.modifier(modifier)
+    return [each == "1" for each in (said.strip("[]").split(",") if said else [default] * count)]
+
+
+def _source(site: Site, operand: str, upper: bool, negated: bool) -> str:
+    """A half of a source as a 32-bit float. Constants have a lower half alone."""
+    if upper and registers(operand):
+        held = site.vgpr()
+        site.put("v_lshrrev_b32_e32", held, "16", site.in_vgpr(operand))
+        operand = held
+    elif upper:
+        raise site.refusal(
+            "the upper half of a constant has no replacement", "write the kernel without it"
+        )
+    return half.as_float(site, f"-{operand}" if negated else operand)
+
+
+def _computed(site: Site, name: str, sources: list[str]) -> str:
+    """A register with the half that an operation makes of 32-bit floats; above it, zeros."""
+    held, made = site.vgpr(), site.vgpr()
+    if name == "fma":
+        _sum_to_odd(site, held, *sources)
+    elif name == "max":
+        vector_float.larger(site, held, *sources)
+    elif name == "min":
+        a, b = sources
+        vector_float.larger(site, held, f"-{a}", f"-{b}")
+        site.put("v_xor_b32_e32", held, "0x80000000", held)
+    else:
+        site.put(f"v_{name}_f32_e32", held, *sources)
+    half.as_half(site, made, held)
+    return made
+
+
+def _sum_to_odd(site: Site, total: str, a: str, b: str, c: str) -> None:
+    """a b + c: what the sum leaves out is known (Knuth's TwoSum); where that is something and the
+    last place even, the neighbour on its side is odd."""
+    product, part, rest, error = (site.vgpr() for _ in range(4))
+    some, even = site.sgpr_pair()[0], site.sgpr_pair()[0]
+    site.put("v_mul_f32_e32", product, a, b)
+    site.put("v_add_f32_e32", total, product, c)
+    site.put("v_sub_f32_e32", part, total, product)
+    site.put("v_sub_f32_e32", rest, total, part)
+    site.put("v_sub_f32_e32", part, c, part)
+    site.put("v_sub_f32_e32", rest, product, rest)
+    site.put("v_add_f32_e32", error, rest, part)
+    site.put("v_xor_b32_e32", part, error, total)
+    site.put("v_ashrrev_i32_e32", part, "31", part)
+    site.put("v_or_b32_e32", part, "1", part)  # 1 where it is farther from 0, else -1
+    site.put("v_and_b32_e32", error, "0x7fffffff", error)
+    site.put("v_mov_b32_e32", rest, "-1")
+    site.add(error, error, rest)
+    site.put("v_mov_b32_e32", rest, "0x7f800000")
+    site.put("v_cmp_lt_u32_e64", some, error, rest)  # neither 0 nor NaN
+    site.put("v_and_b32_e32", rest, "1", total)
+    site.put("v_cmp_eq_u32_e64", even, "0", rest)
+    site.put("v_mov_b32_e32", rest, "0")
+    site.select(part, rest, part, some)
+    site.select(part, rest, part, even)
+    site.add(total, total, part)

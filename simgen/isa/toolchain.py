@@ -1,0 +1,469 @@
+"""The compiler: clang and LLD as the `ziglang` wheel carries them.
+
+One wheel holds clang for AMD GPUs and x86-64 and the linker; no ROCm, no root. `zig clang` and
+`zig ld.lld` are those programs themselves, not Zig's wrapper `zig cc`, so no C library is built.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import json
+import os
+import re
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from simgen.errors import MissingError, SimgenError, UsageError, one_line
+from simgen.ground import machine
+from simgen.ground.storage.files import scratch_folder
+from simgen.isa import child, lacking
+
+if TYPE_CHECKING:
+    import subprocess
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+PINNED = "0.17.0"  # of ziglang: clang 22.1.8. pyproject.toml pins the same
+CURE = f"install it: python -m pip install ziglang=={PINNED}"
+
+AMD_TARGET = "amdgcn-amd-amdhsa"
+AMD_ARCHS = tuple(machine.architectures())
+
+# Why each flag of the device compiler is there:
+# No fused multiply-add takes 16-bit operands and 32-bit ones: simulators lack v_fma_mix_f32. They
+# are of gfx8 and gfx9; LLVM 22 drops all kernels of a gfx11 that is told to lack them.
+HALF_FLAGS = ("-Xclang", "-target-feature", "-Xclang", "-fma-mix-insts")
+DEVICE_FLAGS = (
+    "--target=x86_64-unknown-linux-gnu",  # of the host side of HIP: the same on every machine
+    "--offload-device-only",
+    "-nogpulib",  # no ROCm device library and no headers: the prelude has what kernels need
+    "-nogpuinc",
+    "-nostdinc",
+    "-std=c++20",
+    "-O3",
+    "-fno-vectorize",  # work-items are the vectors; its narrow integer vectors cost v_perm_b32
+    "-ffp-contract=off",  # fused multiply-adds only where the kernel says so: same bits everywhere
+    "-fno-ident",
+    "-mcode-object-version=5",  # clang's default, 6, is unknown to the simulators
+    # gem5 and MGPUSim lack most sub-dword (SDWA) and data-parallel (DPP) forms:
+    "-mllvm",
+    "-amdgpu-sdwa-peephole=0",
+    "-mllvm",
+    "-amdgpu-dpp-combine=0",
+    "-mllvm",
+    "-amdgpu-kernarg-preload-count=0",  # simulators load no kernel arguments into registers
+    # It divides in 16 bits where it knows a number to be small. Such instructions clear the upper
+    # half of the register, which kernels then rely on; gem5 leaves it as it was.
+    "-mllvm",
+    "-opt-disable=correlated-propagation",
+    "-Wall",
+    "-Wno-unused-function",  # of the prelude
+    "-Wno-unused-const-variable",
+    "-Werror",
+)
+ASSEMBLER_FLAGS = ("-mcode-object-version=5",)
+HOST_FLAGS = (
+    "--target=x86_64-unknown-linux-gnu",
+    "-ffreestanding",
+    "-nostdinc",
+    "-fno-stack-protector",
+    "-fno-pic",
+    "-fno-asynchronous-unwind-tables",
+    "-ffp-contract=off",
+    "-fno-ident",
+    "-Wall",
+    "-Wno-unused-function",  # of the prelude
+    "-Wno-unused-const-variable",
+    "-Werror",
+)
+
+
+class RejectedError(SimgenError):
+    """A compiler does not accept what simgen has made, or a user, whose source is in it."""
+
+    def __init__(self, said: str, message: str) -> None:
+        super().__init__(message)
+        self.said = said
+
+
+@cache
+def zig() -> Path:
+    """The program.
+
+    Raises:
+        MissingError: ziglang is not installed.
+    """
+    spec = importlib.util.find_spec("ziglang")
+    if spec is None or not spec.submodule_search_locations:
+        raise MissingError(f"compiler: the Python package ziglang is not installed; {CURE}")
+    program = Path(spec.submodule_search_locations[0]) / "zig"
+    if not program.exists():
+        raise MissingError(f"compiler: {program} is missing; {CURE}")
+    return program
+
+
+@cache
+def identity() -> str:
+    """What cache keys hold of the compiler; the pinned version where none is installed.
+
+    The version of the wheel, not a digest of the program: programs for different machines give
+    the same code, so that one set of precomputed kernels serves all of them.
+    """
+    try:
+        package = zig().parent
+    except MissingError:
+        return f"ziglang {PINNED}"
+    found = sorted(package.parent.glob("ziglang-*.dist-info"))
+    if len(found) != 1:
+        raise MissingError(f"compiler: cannot tell the version of {package}; {CURE}")
+    return f"ziglang {found[0].name.removeprefix('ziglang-').removesuffix('.dist-info')}"
+
+
+def assembly(
+    source: str, arch: str, *, lines: bool = False, flags: Sequence[str] | None = None
+) -> str:
+    """AMDGPU assembly text of self-contained HIP text, with others than `device_flags`, if given.
+
+    `lines` adds which line of the source each instruction comes from; instructions stay the same.
+    """
+    tables = ("-gline-tables-only",) if lines else ()
+    flags = device_flags(source, arch) if flags is None else flags
+    with _folder({"kernel.hip": source.encode()}) as folder:
+        _run(
+            folder, "clang", "-x", "hip", f"--offload-arch={arch}", *flags,
+            *tables, "-S", "kernel.hip", "-o", "kernel.s",
+        )  # fmt: skip
+        return (folder / "kernel.s").read_text()
+
+
+# What a kernel may have written is loaded by vectors: another cache keeps what was there before.
+VECTOR_LOADS = ("-mllvm", "-amdgpu-scalarize-global-loads=0")
+
+
+def device_flags(source: str, arch: str, *, keeps_scalars: bool = False) -> tuple[str, ...]:
+    """What a kernel is compiled with: DEVICE_FLAGS, and what kernels of 16-bit floats need, and
+    those for a simulator that keeps its cache of scalars between kernels."""
+    simulated = arch.startswith(("gfx8", "gfx9"))
+    halves = HALF_FLAGS if simulated and "_Float16" in source else ()
+    return (*DEVICE_FLAGS, *halves, *(VECTOR_LOADS if keeps_scalars else ()))
+
+
+# What makes PTX of the same kernels. Why each flag that DEVICE_FLAGS has not is there:
+PTX_FLAGS = (
+    "--target=x86_64-unknown-linux-gnu",
+    "--cuda-device-only",
+    "-Wno-unknown-cuda-version",  # of a toolkit that lies on this machine, and takes no part
+    "-nocudalib",  # no CUDA toolkit: templates/prelude/clang_cuda.h has what kernels need
+    "-nocudainc",
+    "-nostdinc",
+    "-std=c++20",
+    "-O3",
+    "-fno-vectorize",
+    "-fno-jump-tables",  # simulators have no indirect branches
+    "-ffp-contract=off",
+    "-fno-ident",
+    "-Wall",
+    "-Wno-unused-function",
+    "-Wno-unused-const-variable",
+    "-Wno-pass-failed",  # loops that are unrolled elsewhere, and too long here
+    "-Werror",
+)
+# The oldest version of PTX that has the architecture; without one, clang asks for a CUDA toolkit.
+PTX_VERSIONS = {"sm_70": 60, "sm_75": 63, "sm_86": 71}
+
+
+def ptx_flags(arch: str) -> tuple[str, ...]:
+    """What a kernel is compiled to PTX with."""
+    return (
+        "-x", "cuda", f"--cuda-gpu-arch={arch}", f"--cuda-feature=+ptx{PTX_VERSIONS[arch]}",
+        *PTX_FLAGS,
+    )  # fmt: skip
+
+
+def ptx(source: str, arch: str) -> str:
+    """PTX of self-contained CUDA text; `arch` is one of PTX_VERSIONS."""
+    with _folder({"kernel.cu": source.encode()}) as folder:
+        _run(folder, "clang", *ptx_flags(arch), "-S", "kernel.cu", "-o", "kernel.ptx")
+        return (folder / "kernel.ptx").read_text()
+
+
+def assemble(text: str, arch: str) -> bytes:
+    """A linked AMDGPU code object from assembly text."""
+    with _folder({"kernel.s": text.encode()}) as folder:
+        _run(
+            folder, "clang", f"--target={AMD_TARGET}", f"-mcpu={arch}", *ASSEMBLER_FLAGS,
+            "-c", "kernel.s", "-o", "kernel.o",
+        )  # fmt: skip
+        _run(folder, "ld.lld", "-shared", "--no-undefined", "kernel.o", "-o", "kernel.co")
+        return (folder / "kernel.co").read_bytes()
+
+
+# Of what may lie anywhere, byte by byte.
+ALIGNED_FLAGS = ("-Xclang", "-target-feature", "-Xclang", "-unaligned-access-mode")
+
+
+# Private memory by scratch_load and scratch_store, not by buffers (legalise/private_memory).
+SCRATCH_FLAGS = ("-Xclang", "-target-feature", "-Xclang", "+enable-flat-scratch")
+
+
+# A local variable that is read before it is set has one value on all targets: NaN, or bytes 0xAA.
+# The optimiser removes these stores where it sees that all is set first.
+UNSET_FLAG = "-ftrivial-auto-var-init=pattern"
+
+
+def own_flags(suffix: str, arch: str, *, gem5: bool = False) -> tuple[str, ...]:
+    """What a user's source in HIP ("hip") or OpenCL C ("cl") is compiled with; `gem5`: so that no
+    load or store is wider than what it moves is known to be aligned, and with SCRATCH_FLAGS."""
+    if gem5:
+        private = SCRATCH_FLAGS if arch.startswith("gfx9") else ()
+        return (*own_flags(suffix, arch), *ALIGNED_FLAGS, *private)
+    mixing = HALF_FLAGS if arch.startswith(("gfx8", "gfx9")) else ()
+    if suffix == "cl":
+        left_out = ("--offload-device-only", "-std=c++20", "-Wall", "-Werror")
+        common = [f for f in DEVICE_FLAGS[1:] if f not in left_out and not f.startswith("-W")]
+        language = ("-x", "cl", "-cl-std=CL2.0", "-cl-no-stdinc", f"-mcpu={arch}")
+        return (f"--target={AMD_TARGET}", *language, *common, *mixing, UNSET_FLAG, "-w")
+    common = [flag for flag in DEVICE_FLAGS if not flag.startswith("-W")]
+    return ("-x", "hip", f"--offload-arch={arch}", *common, *mixing, UNSET_FLAG, "-w")
+
+
+def llvm_flags(arch: str) -> tuple[str, ...]:
+    """What text in LLVM's language that another compiler has optimised is compiled with.
+
+    Triton allows fused multiply-adds everywhere.
+    """
+    at = DEVICE_FLAGS.index("-fno-ident")
+    common = [flag for flag in DEVICE_FLAGS[at:] if not flag.startswith("-W")]
+    whole = ("-Xclang", "-disable-llvm-passes", "-ffp-contract=fast", "-nogpulib")
+    target = ("-x", "ir", f"--target={AMD_TARGET}", f"-mcpu={arch}", *HALF_FLAGS)
+    return (*target, "-O3", *whole, *common, "-w")
+
+
+# The compiler of a user's text sees the files that simgen gives to it, and no others. Otherwise
+# `#include "/etc/passwd"`, `#embed` or a name in a macro would put a file into a bundle, and no key
+# would hold it.
+ENCLOSED = ("-ivfsoverlay", "files.yaml")
+
+
+def _enclose(folder: Path, names: Iterable[str]) -> None:
+    """Write what ENCLOSED names for a folder with the files `names`."""
+    root = os.path.realpath(folder)
+    files = [{"name": n, "type": "file", "external-contents": f"{root}/{n}"} for n in names]
+    told = {
+        "version": 0, "case-sensitive": True, "use-external-names": False,
+        "redirecting-with": "redirect-only",
+        "roots": [{"name": root, "type": "directory", "contents": files}],
+    }  # fmt: skip
+    (folder / ENCLOSED[1]).write_text(json.dumps(told))
+
+
+# The assembler has no such limits: it is not given text that may make it read a file. A macro may
+# put the name of a directive together from its arguments.
+_READS = re.compile(r"\.(?:include|incbin)\b", re.I)
+_MADE_DIRECTIVE = re.compile(r"^[ \t]*(?:[\w.$]+:[ \t]*)?(\.i?\w*)?\\", re.I | re.M)
+_PIECE = re.compile(
+    r"(?<![\w.$])\.(?:i|in|inc|incb|incbi|incl|inclu|includ)?(?![\w.$]|[ \t]*[-+*/)])", re.I
+)
+
+
+def check_reads_nothing(text: str, place: str) -> None:
+    """Refuse assembly text that reads other files, or may do so.
+
+    Raises:
+        UsageError: it has such a directive.
+    """
+    found = _READS.search(text)
+    pieces = _PIECE.search(text)
+    for made in _MADE_DIRECTIVE.finditer(text):
+        if not found and (pieces or made[1] in (".", ".i", ".in", ".inc")):
+            found = made
+    if found:
+        line = text.count("\n", 0, found.end()) + 1
+        said = one_line(text.split("\n")[line - 1].strip())[:80]
+        fact = f"line {line} of its assembly may read another file ({said})"
+        raise UsageError(f"{place}: {fact}; put the text itself there")
+
+
+def own_assembly(
+    source: str | bytes, flags: Sequence[str], file: str, place: str,
+    edits: Sequence[tuple[str, str]] = (),
+) -> str:  # fmt: skip
+    """AMDGPU assembly text of a user's source; `file` is what its lines say they are of; `edits`
+    are patterns of LLVM's language, ahead of all passes, and what stands in their place.
+
+    Raises:
+        UsageError: the compiler does not accept it; with the first line that it says.
+    """
+    text = source if isinstance(source, str) else ""
+    flags = (*flags, *ENCLOSED)
+    with _folder({file: source.encode() if isinstance(source, str) else source}) as folder:
+        _enclose(folder, [file])
+        if edits:
+            ahead = ("-emit-llvm", "-Xclang", "-disable-llvm-passes")
+            words = (*flags, *ahead, "-S", file, "-o", "kernel.ll")
+            done = _started(folder, "clang", *words, place=place)
+            if not done.returncode:
+                made = folder / "kernel.ll"
+                ahead_of_passes = made.read_text()
+                for pattern, instead in edits:
+                    ahead_of_passes = re.sub(pattern, instead, ahead_of_passes)
+                made.write_text(ahead_of_passes)
+                (arch,) = [f.partition("=")[2] for f in flags if f.startswith(_ARCHES)]
+                words = (*_text_flags(arch), "-S", "kernel.ll", "-o", "kernel.s")
+                done = _started(folder, "clang", *words, place=place)
+        else:
+            done = _started(folder, "clang", *flags, "-S", file, "-o", "kernel.s", place=place)
+        if done.returncode:
+            raise UsageError(_own_error(done, file, place, text))
+        made_text = (folder / "kernel.s").read_text()
+    check_reads_nothing(made_text, place)
+    return made_text
+
+
+# clang keeps what is volatile behind generic addresses, where LDS and memory are one; relaxed
+# atomic accesses, of the types that they may have, happen each time too, and it finds out what they
+# access.
+VOLATILE = (
+    r"\b(load|store) volatile ((?:i8|i16|i32|i64|half|float|double|ptr)\b[^\n]*?)"
+    r", align (1|2|4|8)\b",
+    r'\1 atomic \2 syncscope("agent") monotonic, align \3',
+)
+# Multiply-adds of these types stay two instructions: MGPUSim has no fused ones.
+_UNFUSED = r"(?:<\d+ x )?(?:double|half)\b>?"
+_OPERAND = r"(<[^>]*>|splat \([^)]*\)|[^\s,()]+)"
+SEPARATE = (
+    (rf"\bcontract ({_UNFUSED})", r"\1"),
+    (
+        rf"%(\S+) = call ({_UNFUSED}) @llvm\.fmuladd\.\w+\({_UNFUSED} {_OPERAND}, "
+        rf"{_UNFUSED} {_OPERAND}, {_UNFUSED} {_OPERAND}\)[^\n]*",
+        r"%product.\1 = fmul \2 \3, \4\n  %\1 = fadd \2 %product.\1, \5",
+    ),
+)
+_ARCHES = ("--offload-arch=", "-mcpu=")
+
+
+def _text_flags(arch: str) -> tuple[str, ...]:
+    """What a user's source that clang has put into LLVM's language is compiled with."""
+    at = DEVICE_FLAGS.index("-O3")
+    common = [flag for flag in DEVICE_FLAGS[at:] if not flag.startswith("-W")]
+    return ("-x", "ir", f"--target={AMD_TARGET}", f"-mcpu={arch}", "-nogpulib", *common, "-w")
+
+
+def assemble_foreign(text: str, arch: str, place: str) -> bytes:
+    """A linked AMDGPU code object of assembly text that a user has, with line tables.
+
+    Raises:
+        UsageError: the assembler does not accept it; with the first line that it says.
+    """
+    check_reads_nothing(text, place)
+    lines = () if re.search(r"^\s*\.(file|loc)\b", text, re.M) else ("-g",)
+    with _folder({"input.s": text.encode()}) as folder:
+        done = _started(
+            folder, "clang", f"--target={AMD_TARGET}", f"-mcpu={arch}", *lines, "-c", "input.s",
+            "-o", "input.o", place=place,
+        )  # fmt: skip
+        if done.returncode:
+            raise UsageError(_first_error(done, "input.s", place))
+        linked = _started(folder, "ld.lld", "-shared", "input.o", "-o", "input.co", place=place)
+        if linked.returncode:
+            raise UsageError(_first_error(linked, "input.o", place))
+        return (folder / "input.co").read_bytes()
+
+
+def _own_error(done: subprocess.CompletedProcess[str], file: str, place: str, source: str) -> str:
+    """The first error in a user's source, whose lines may be of several files."""
+    found = re.search(r"^([^\s:][^:\n]*):(\d+):\d+: (?:fatal )?error: (.*)$", done.stderr, re.M)
+    if not found:
+        return _first_error(done, file, place)
+    said = lacking.message(found[3], source)
+    return f"{place if found[1] == file else found[1]}:{found[2]}: {said}"
+
+
+def _first_error(done: subprocess.CompletedProcess[str], name: str, place: str) -> str:
+    """What a compiler said first about a file of a user, as a message."""
+    found = re.search(rf"^{re.escape(name)}:(\d+):\d+: (?:fatal )?error: (.*)$", done.stderr, re.M)
+    if found:
+        return f"{place}:{found[1]}: {found[2]}; correct it"
+    first = next(iter(done.stderr.strip().splitlines()), "it said nothing")
+    return f"{place}: the compiler does not accept it ({first}); correct it"
+
+
+def compile_device(source: str, arch: str) -> bytes:
+    """A linked AMDGPU code object from self-contained HIP text, with nothing in between."""
+    return assemble(assembly(source, arch), arch)
+
+
+def compile_host(files: Mapping[str, bytes], main: str, flags: Sequence[str]) -> bytes:
+    """A static x86-64 Linux program from `main`, one of `files`, without a C library.
+
+    With ENCLOSED among the flags, a user's text is in it.
+    """
+    with _folder(files) as folder:
+        if set(ENCLOSED) <= set(flags):
+            _enclose(folder, files)
+            # With its own assembler it would read what inline assembly names at once.
+            text = ("-fno-integrated-as", "-S", main, "-o", "main.s")
+            _run(folder, "clang", *HOST_FLAGS, *flags, *text)
+            check_reads_nothing((folder / "main.s").read_text(), "host")
+            _run(folder, "clang", HOST_FLAGS[0], "-c", "main.s", "-o", "main.o")
+        else:
+            _run(folder, "clang", *HOST_FLAGS, *flags, "-c", main, "-o", "main.o")
+        _run(
+            folder, "ld.lld", "-static", "-z", "noexecstack", "--gc-sections",
+            "-z", "noseparate-code", "main.o", "-o", "main",
+        )  # fmt: skip
+        return (folder / "main").read_bytes()
+
+
+def compile_dynamic(
+    files: Mapping[str, bytes],
+    main: str,
+    flags: Sequence[str],
+    libraries: Mapping[str, Sequence[str]],
+) -> bytes:
+    """A dynamically linked x86-64 Linux program from `main`, one of `files`.
+
+    `libraries` holds the functions that it calls by the library's name (SONAME). It is linked to
+    empty libraries of these names: none needs to be here, and with no version of a function
+    asked for, any version of the library will do.
+    """
+    with _folder(files) as folder:
+        _run(folder, "clang", *HOST_FLAGS, *flags, "-c", main, "-o", "main.o")
+        for name, functions in libraries.items():
+            stub = "".join(f"void {function}(void) {{}}\n" for function in functions)
+            (folder / "stub.c").write_text(stub)
+            _run(folder, "clang", *HOST_FLAGS, "-fpic", "-c", "stub.c", "-o", "stub.o")
+            _run(folder, "ld.lld", "-shared", f"-soname={name}", "stub.o", "-o", name)
+        _run(
+            folder, "ld.lld", "-dynamic-linker", "/lib64/ld-linux-x86-64.so.2", "-z", "noexecstack",
+            "--gc-sections", "-z", "noseparate-code", "main.o", *libraries, "-o", "main",
+        )  # fmt: skip
+        return (folder / "main").read_bytes()
+
+
+@contextlib.contextmanager
+def _folder(files: Mapping[str, bytes]) -> Iterator[Path]:
+    """A temporary folder with `files` in it. Compilers run inside, so no path gets into outputs."""
+    with scratch_folder("compile") as made:
+        for name, content in files.items():
+            (made / name).write_bytes(content)
+        yield made
+
+
+def _started(
+    folder: Path, *command: str, place: str = "compiler"
+) -> subprocess.CompletedProcess[str]:
+    # Nothing of the caller's environment: CPATH and the like would change the output unseen.
+    environment = {"PATH": os.defpath, "LC_ALL": "C", "TMPDIR": str(folder)}
+    return child.run([str(zig()), *command], place, cwd=folder, env=environment)
+
+
+def _run(folder: Path, *command: str) -> None:
+    done = _started(folder, *command)
+    if done.returncode:
+        raise RejectedError(
+            done.stderr,
+            f"compiler: rejected {command[-3]} (a bug in simgen): zig {' '.join(command)}\n"
+            f"{done.stdout}{done.stderr}".rstrip(),
+        )

@@ -1,0 +1,345 @@
+"""Kernels of users: from sources to assembly text in which each is called as the workload says.
+
+HIP and OpenCL C are compiled with a header of ours in place of ROCm's (templates/own), which has no
+device library; what that would have had to give is refused by the compiler, in the user's line.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from simgen.errors import RefusedError, UsageError, did_you_mean, printable
+from simgen.ground import resources
+from simgen.ground.ir import (
+    CUDA_MACROS,
+    CUDA_WARP,
+    HIP_MACROS,
+    NVIDIA_HIP_MACROS,
+    VARIABLE_TYPE,
+    Language,
+)
+from simgen.isa import toolchain
+from simgen.isa.legalise.assembly import CONTRACTED, DYNAMIC_LDS, readable
+from simgen.kernels import triton
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from simgen.ground.ir import Kernel, OwnSource
+    from simgen.kernels.cache import Cache
+
+FOLDER = "own"
+PRELUDE_TYPES = ("float2", "float4", "int2", "int4")  # of templates/prelude/host.h
+_LOCAL_INCLUDE = re.compile(r'^#include "(\w+\.h)"\n', re.M)
+_NESTED = re.compile(r"_ZN((?:\d+\w+?)+)E")
+_DYNAMIC_LDS = re.compile(
+    r"extern\s+__shared__\s+((?:__align__\s*\(\s*\d+\s*\)\s+)?)([\w:<> ]+?)\s+(\w+)\s*\[\s*\]\s*;"
+)
+_TYPE_FIRST = re.compile(r"extern\s+([\w:<> ]+?)\s+__shared__\s+(\w+)\s*\[\s*\]\s*;")
+_DEFINED = re.compile(r"^[ \t]*#[ \t]*(?:define|undef)[ \t]+(\w+)", re.M)
+_OPENCL_CASTS = "".join(
+    f"#define as_{t}{n}(x) __builtin_astype((x), {t}{n})\n#define convert_{t}{n}(x) "
+    + (f"__builtin_convertvector((x), {t}{n})\n" if n else f"(({t})(x))\n")
+    for t in ("char", "uchar", "short", "ushort", "int", "uint", "long", "ulong", "float", "double")
+    for n in ("", 2, 3, 4, 8, 16)
+)
+# What NVRTC takes of CUDA's headers, where it finds them.
+_OF_TOOLKIT = re.compile(
+    r"(?:cuda_(?:fp|bf)\d+|mma|cooperative_groups|cuda_pipeline(?:_primitives)?|cuComplex"
+    r"|cuda_awbarrier(?:_primitives)?|curand_kernel)\.h|(?:cooperative_groups|cuda|cub)/[\w./]+"
+)
+_GROUPS = tuple(f"cooperative_groups/{name}.h" for name in ("reduce", "scan"))
+# Of CUDA, which HIP has with operators.
+_VECTORS = (
+    "float", "double", "int", "uint", "char", "uchar", "short", "ushort", "long", "ulong",
+    "longlong", "ulonglong",
+)  # fmt: skip
+_OF_CLANG = ("__AMDGCN__", "__AMDGPU__", "__AMD__")  # that nvcc has not
+_C_LINKAGE = re.compile(r'extern\s+"C"\s*(\{?)')
+# On the first directive of a function, which says who sees it (`.protected`, `.hidden`, ...), or of
+# one that nobody else sees how it lies.
+_BEGIN = re.compile(r"^\t\.\w+\t\S+ +; -- Begin function (\S+)\n", re.M)
+# What lanes of a warp leave each other without a barrier: LDS that is volatile, for the first warp.
+_OF_A_WARP = re.compile(r"<=?\s*(?:31|32|63|64|warpSize|WARP_?SIZE|warp_?size)\b")
+_OBJECT = re.compile(r"^([\w.$]+):\n(?:\t\.(?:quad|long|short|byte|zero)\t[^\n]*\n)+", re.M)
+_QUAD = re.compile(r"\t\.quad\t([\w.$]+(?:\+\d+)?)", re.M)
+_TAIL = "\t.section\t.AMDGPU.gpr_maximums"
+# Where code is not what a launcher copies: data of the file, and functions that were not inlined.
+_ELSEWHERE = re.compile(r"^\s+\S.*\s([\w.$]+)@(gotpcrel32|rel32)@lo", re.M)
+
+
+def header(name: str) -> str:
+    """A header of templates/own with what it includes of these."""
+    text = (resources.folder("templates") / FOLDER / name).read_text()
+    return _LOCAL_INCLUDE.sub(lambda match: header(match[1]), text)
+
+
+def assembly(
+    kernel: Kernel, arch: str, cache: Cache, *, matrix: bool = True, gem5: bool = False,
+    rounded: bool = False, keeps: bool = False,
+) -> str:  # fmt: skip
+    """Assembly text of a user's kernel, under the workload's name for it; `matrix`: whether what is
+    to run it has instructions for matrices; `gem5` as `toolchain.own_flags`; `rounded`: its fused
+    multiply-adds round the product, too; `keeps`: it keeps its cache of scalars between kernels.
+
+    Raises:
+        UsageError: the source does not compile, or has no such kernel.
+        RefusedError: it is for another processor.
+        MissingError: it is of Triton, which is not here.
+    """
+    own = kernel.source
+    assert own is not None
+    if own.arch and own.arch != arch:
+        raise RefusedError(
+            f"kernel {kernel.name}: it is for {own.arch}, not for {arch}; "
+            f"build with --arch {own.arch}"
+        )
+    if own.language is Language.TRITON:
+        place = f"kernel {kernel.name}"
+        text = triton.assembly(own, arch, place, cache, matrix=matrix, keeps=keeps)
+    else:
+        text = (
+            own.text
+            if own.language is Language.ASSEMBLY
+            else _compiled(kernel, own, arch, cache, gem5=gem5, rounded=rounded, keeps=keeps)
+        )
+    made = renamed(text, own.entry, kernel.name)
+    if rounded and own.contract not in ("", "off"):
+        made += f"\t.set {kernel.name}.{CONTRACTED}, 1\n"
+    if kernel.lds_nbytes:
+        made += f"\t.set {kernel.name}.{DYNAMIC_LDS}, {kernel.lds_nbytes}\n"
+    return made
+
+
+def _compiled(
+    kernel: Kernel, own: OwnSource, arch: str, cache: Cache, *, gem5: bool, rounded: bool,
+    keeps: bool,
+) -> str:  # fmt: skip
+    from simgen.kernels.cache import Key
+
+    suffix = {Language.HIP: "hip", Language.OPENCL: "cl"}[own.language]
+    name = f"{kernel.name}.{suffix}"
+    whole = device_text(own, flat=not kernel.group, rounded=rounded)
+    flags = toolchain.own_flags(suffix, arch, gem5=gem5)
+    flags = (*flags, *(toolchain.VECTOR_LOADS if keeps else ()))
+    edits = (toolchain.VOLATILE, *(toolchain.SEPARATE if rounded else ()))
+    key = Key("own assembly")
+    key.add("label", f"own assembly {arch} {kernel.name}")
+    key.add("compiler", toolchain.identity())
+    key.add("flags", "\n".join(flags))
+    key.add("edits", "\n".join(map(" -> ".join, edits)))
+    key.add("arch", arch)
+    key.add("source", whole)
+    made = cache.get_or_build(
+        key, lambda: toolchain.own_assembly(whole, flags, f"source.{suffix}", name, edits).encode()
+    )
+    return _alone(made.decode(), own.entry)
+
+
+def device_text(own: OwnSource, *, flat: bool = False, rounded: bool = False) -> str:
+    """Source that needs no other file; `flat`: its work-groups have one dimension; `rounded`: what
+    the source demands to be fused is made of other instructions."""
+    ahead = f"#define SIMGEN_CONTRACT {own.contract or 'off'}\n"
+    ahead += f"#define SIMGEN_ROUNDED {int(rounded)}\n"
+    if own.language is Language.OPENCL:
+        return (
+            f"{ahead}{header('opencl.h')}{_OPENCL_CASTS}{_macros(own.defines)}{_contracting(own)}"
+            f'#line 1 "source.cl"\n{own.text}\n'
+        )
+    return (
+        f"#define SIMGEN_WARP {own.warp}\n#define SIMGEN_FLAT {int(flat)}\n{ahead}{header('hip.h')}"
+        f"{_dialect(own)}{_variables(own)}{_contracting(own)}"
+        f'#line 1 "source.hip"\n{own.text}\n{_instance(own.entry)}'
+    )
+
+
+def host_header(contract: str) -> str:
+    """What `host_text` needs ahead of it, for sources of this contract."""
+    return f"#define SIMGEN_CONTRACT {contract or 'off'}\n{header('hip.h')}"
+
+
+def _contracting(own: OwnSource) -> str:
+    """What lets the compiler fuse the text behind it; flags are those of all kernels."""
+    return f"#pragma clang fp contract({own.contract or 'off'})\n"
+
+
+def nvidia_text(own: OwnSource) -> str:
+    """The same for NVRTC, which is told the instance of a template. HIP's vectors have constructors
+    and operators there, so its names stand for types of ours."""
+    is_cuda = own.warp == CUDA_WARP
+    renamed_types = "typedef uint3 simgen_uint3_of_cuda;\n" + "".join(
+        f"#define {prefix}{name} simgen_{prefix}{name}\n"
+        for name in (f"{kind}{n}" for kind in _VECTORS for n in range(1, 5))
+        for prefix in ("", "make_")
+        if not is_cuda
+    )
+    wanted = [each for each in own.headers if _OF_TOOLKIT.fullmatch(each)]
+    if wanted:  # all of which may name these types
+        wanted = ["cuda_fp16.h", "cuda_bf16.h", *wanted]
+    if "cooperative_groups.h" in wanted:
+        wanted += _GROUPS
+    included = "".join(f"#if __has_include(<{h}>)\n#include <{h}>\n#endif\n" for h in wanted)
+    ahead = f"{included}#define SIMGEN_CUDA {int(is_cuda)}\n{renamed_types}"
+    macros = "" if is_cuda else _macros(NVIDIA_HIP_MACROS)
+    if own.variables:
+        macros += f'extern "C" {{ __constant__ void *simgen_variables[{len(own.variables)}]; }}\n'
+        macros += "#define simgen_variable(at) simgen_variables[at]\n"
+    return f'{ahead}{header("hip.h")}{macros}{_variables(own)}#line 1 "source.cu"\n{own.text}\n'
+
+
+def host_text(own: OwnSource, name: str) -> str:
+    """The same for this CPU, where each kernel has a name space of its own.
+
+    Raises:
+        RefusedError: lanes of a warp go together in it.
+    """
+    if "__shared__" in own.text and "volatile" in own.text and _OF_A_WARP.search(own.text):
+        raise RefusedError(
+            f"host: kernel {name}: lanes of a warp seem to read volatile LDS without a barrier and "
+            "go one after the other on this CPU; build with --target mgpusim or gem5-se, or write "
+            "__syncthreads() there"
+        )
+    text = _C_LINKAGE.sub(lambda match: "inline namespace simgen_c {" if match[1] else "", own.text)
+    text = _TYPE_FIRST.sub(r"extern __shared__ \1 \2[];", text)
+    text = _DYNAMIC_LDS.sub(r"SIMGEN_DYNAMIC_LDS(\2, \3);", text)
+    # The prelude has some of the vector types, as kernels of simgen use them.
+    renamed_types = "".join(f"#define {t} simgen_{t}\n" for t in PRELUDE_TYPES)
+    ahead = f"{renamed_types}#define warpSize {own.warp}\n{_dialect(own)}{_variables(own)}"
+    ahead += _contracting(own)
+    # The next kernel's text is the same, with the same guards.
+    macros = dict.fromkeys(_DEFINED.findall(ahead + text))
+    before = "".join(f'#pragma push_macro("{each}")\n' for each in macros)
+    back = "".join(f'#pragma pop_macro("{each}")\n' for each in macros)
+    behind = "#pragma clang fp contract(off)\n"
+    return f'{before}{ahead}#line 1 "{name}.hip"\n{text}\n{back}{behind}'
+
+
+def _dialect(own: OwnSource) -> str:
+    """What sources ask to know for which compiler they are."""
+    known = HIP_MACROS
+    left_out = [name for name, _ in CUDA_MACROS]
+    if own.warp == CUDA_WARP:
+        known = CUDA_MACROS
+        left_out = [*(name for name, _ in HIP_MACROS), *_OF_CLANG]
+    given = {name for name, _ in own.defines}
+    made = _macros(each for each in known if each[0] not in given)
+    undone = [*(name for name, _ in known), *left_out]
+    return "".join(f"#undef {name}\n" for name in undone) + made
+
+
+def _variables(own: OwnSource) -> str:
+    """What its build defines, and what makes names of variables stand for what the launcher gives
+    with each launch."""
+    return _macros(own.defines) + "".join(
+        f"#define {name} (*static_cast<{VARIABLE_TYPE}{name} *>(simgen_variable({at})))\n"
+        for at, name in enumerate(own.variables)
+    )
+
+
+def _macros(given: Iterable[tuple[str, str]]) -> str:
+    return "".join(f"#define {name} {value}\n" for name, value in given)
+
+
+def _instance(entry: str) -> str:
+    """What makes the compiler emit an instance of a template."""
+    return f"template __global__ decltype({entry}) {entry};\n" if "<" in entry else ""
+
+
+def renamed(text: str, entry: str, name: str) -> str:
+    """Assembly text in which the kernel that the source calls `entry` is called `name`.
+
+    Raises:
+        UsageError: it has no such kernel, or several.
+    """
+    symbols = re.findall(r"^\s*\.amdhsa_kernel\s+(\S+)", text, re.M)
+    symbols = symbols or re.findall(r"^\s*\.globl\s+(\S+)\.kd$", text, re.M)
+    found = [symbol for symbol in symbols if symbol == entry] or [
+        symbol for symbol in symbols if _is_called(symbol, entry)
+    ]
+    if len(found) != 1:
+        if found:
+            cure = f"write which: {', '.join(found)}"
+            raise UsageError(f"kernel {printable(entry)}: several kernels are called so; {cure}")
+        cure = did_you_mean(entry, map(readable, symbols))
+        if not symbols and "<" not in entry:
+            cure = f"of a template, name an instance, such as {entry}<float>"
+        raise UsageError(f"kernel {printable(entry)}: no such kernel in its source; {cure}")
+    (symbol,) = found
+    if symbol == name:
+        return text
+    if name in symbols:
+        raise UsageError(f"kernel {name}: another one is called so too; name it {symbol}")
+    return re.sub(rf"(?<![\w$]){re.escape(symbol)}(?![\w$])", name, text)
+
+
+def _alone(text: str, entry: str) -> str:
+    """Clang's text without other kernels, and without functions that are inlined where they are
+    used: what these ask of a machine is nothing that the kernel does."""
+    parts = _BEGIN.split(text)  # what is before, then name and text of each function
+    if len(parts) == 1:
+        return text
+    last, tail, rest = parts[-1].partition(_TAIL)
+    functions = dict(zip(parts[1::2], (*parts[2::2][:-1], last), strict=True))
+    kernels = [n for n in functions if re.search(rf"\.amdhsa_kernel {re.escape(n)}$", text, re.M)]
+    wanted = [n for n in kernels if n == entry] or [n for n in kernels if _is_called(n, entry)]
+    if not tail or len(wanted) != 1:
+        return text
+    kept, todo = dict.fromkeys(wanted), list(wanted)
+    while todo:
+        body = functions[todo.pop()]
+        todo += (new := [n for n in functions if n not in kept and f"{n}@" in body])
+        kept |= dict.fromkeys(new)
+    rest = _without_tables(rest, functions, [functions[n] for n in kept], entry)
+    begins = dict(zip(parts[1::2], _BEGIN.finditer(text), strict=True))
+    # Of what is before a function, which names its section, there may be nothing left.
+    code = "\t.text\n".join(begins[n][0] + functions[n] for n in kept)
+    return parts[0] + code + tail + rest
+
+
+def _without_tables(rest: str, functions: Iterable[str], kept: Sequence[str], entry: str) -> str:
+    """Data of a module without addresses of functions in objects that nothing kept reads.
+
+    Raises:
+        RefusedError: the kernel reads such an object.
+    """
+
+    def plain(table: re.Match[str]) -> str:
+        if {each.partition("+")[0] for each in _QUAD.findall(table[0])}.isdisjoint(functions):
+            return table[0]
+        if any(re.search(rf"(?<![\w.$]){re.escape(table[1])}@", body) for body in kept):
+            raise RefusedError(
+                f"kernel {entry}: it calls functions by {readable(table[1])}, addresses "
+                "in memory, which nobody relocates in a simulator; call them by their names, as in "
+                "a switch"
+            )
+        return _QUAD.sub("\t.quad\t0", table[0])
+
+    return _OBJECT.sub(plain, rest)
+
+
+def _is_called(symbol: str, entry: str) -> bool:
+    """Whether a C++ symbol is of a function `entry`, or of an instance of a template."""
+    *spaces, plain = re.sub(r"<.*", "", entry).split("::")
+    tagged = f"{len(plain)}{plain}"
+    around = "(?:12_GLOBAL__N_1)?".join(f"{len(each)}{each}" for each in (*spaces, plain))
+    named = re.search(around, symbol)
+    at = named.end() - len(tagged) if named else -1
+    if not symbol.startswith("_Z") or at < 0:
+        return False
+    behind = symbol[at + len(tagged) :]
+    return ("<" in entry) == behind.startswith("I")
+
+
+def check_image(text: str, kernel: str, whole: bool) -> None:
+    """Refuse text that needs a loader; `whole`: data beside the code is there when it runs.
+
+    Raises:
+        RefusedError: it needs one.
+    """
+    for symbol, kind in _ELSEWHERE.findall(text):
+        if kind == "gotpcrel32" or not whole:
+            raise RefusedError(
+                f"kernel {kernel}: it refers to {readable(symbol)}, data or a function outside of "
+                "its code, which nobody loads; pass constants as a tensor, and inline functions"
+            )

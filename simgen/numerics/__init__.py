@@ -1,5 +1,0 @@
-"""What float arithmetic may lose, and when it loses nothing: bounds, the spread of honest errors,
-exact sums. Knows numbers, no layers.
-
-May import: arrays, dtypes.
-"""

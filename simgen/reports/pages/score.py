@@ -1,0 +1,72 @@
+"""AI operations per second: what a machine does of the arithmetic that deep learning asks for.
+
+    score of a result = operations / seconds
+        operations  that the algorithms of all its layers need: floating-point operations and
+                    special functions as `simgen show` counts them; a copy has none
+        seconds     of all its launches, one after the other, copies among them
+    score of a machine = the geometric mean of the scores of its results, one for each workload
+
+So a machine that is fast in products alone loses by what lies between them. A synthetic network
+(`simgen synthesise`) has the mix of the workloads that it was made from, and its score is that of
+the mix. Analytical counts in place of counted instructions are those of AIPerf (Z. Ren et al.,
+"AIPerf: Automated machine learning as an AI-HPC benchmark", 2021); the mean is that of SPEC.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import exp, fsum, log
+from typing import TYPE_CHECKING
+
+from simgen.bundle.verdict_file import RIGHT
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from simgen.reports.pages.row import Row
+
+
+@dataclass(frozen=True)
+class Score:
+    """Of one result."""
+
+    bundle: str
+    target: str
+    operations: int
+    seconds: float
+    doubt: str  # what a reader must know before believing it; empty: nothing
+
+    @property
+    def rate(self) -> float:
+        """AI operations per second."""
+        return self.operations / self.seconds
+
+
+def scores(rows: Iterable[Row]) -> list[Score]:
+    """Those of the results that have times for all of their steps, in the order of the rows."""
+    results: dict[tuple[str, str], list[Row]] = {}
+    for row in rows:
+        results.setdefault((row.bundle, row.target), []).append(row)
+    found = []
+    for (bundle, target), own in results.items():
+        seconds = [row.metrics.get("seconds") for row in own]
+        if all(seconds) and len(own) >= own[0].steps:  # not a run of some layers
+            operations = sum(row.operations for row in own)
+            verdicts = dict.fromkeys(row.verdict for row in own if row.verdict != RIGHT)
+            found.append(
+                Score(
+                    bundle, target, operations, fsum(s for s in seconds if s), ", ".join(verdicts)
+                )
+            )
+    return found
+
+
+def of_machines(found: Iterable[Score]) -> dict[str, float]:
+    """Target -> the geometric mean of the scores of its results."""
+    rates: dict[str, list[float]] = {}
+    for each in found:
+        rates.setdefault(each.target, []).append(each.rate)
+    return {
+        target: exp(fsum(map(log, own)) / len(own)) if all(own) else 0.0
+        for target, own in rates.items()
+    }

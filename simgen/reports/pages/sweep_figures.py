@@ -1,0 +1,107 @@
+"""Figures of a sweep: the time against each option that varies, and what wavefronts wait for."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from simgen.bundle import result_names
+from simgen.ground import metrics
+from simgen.reports.pages import interactive
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    # Result -> layer and pass -> metrics
+    Measured = Mapping[str, Mapping[str, Mapping[str, float]]]
+
+MOST = 8  # lines of a figure; of more layers the slowest have their own, the others one together
+REST = "the others"
+
+
+def drawn(measured: Measured, waits: Mapping[str, tuple[str, ...]]) -> list[tuple[str, str]]:
+    """(title, element) for each target with a sweep and each of its options with several values.
+
+    `waits` are the parts of wavefronts' cycles: label -> metrics whose sum it shows.
+    """
+    grids: dict[tuple[str, ...], dict[str, Mapping[str, Mapping[str, float]]]] = {}
+    for name, at in measured.items():
+        if options := result_names.options_of(name):  # those of one sweep have the same ones
+            series = ", ".join((result_names.target_of(name), *result_names.words_of(name)))
+            grids.setdefault((series, *options), {})[name] = at
+    return [
+        figure
+        for (target, *options), points in grids.items()
+        for option in _varied(options, points)
+        for figure in _of_option(target, option, _varied(options, points), points, waits)
+    ]
+
+
+def _varied(options: Sequence[str], points: Measured) -> list[str]:
+    """The options that have more than one value."""
+    given = [result_names.options_of(name) for name in points]
+    return [name for name in options if len({each[name] for each in given}) > 1]
+
+
+def _of_option(
+    target: str,
+    option: str,
+    varied: Sequence[str],
+    points: Measured,
+    waits: Mapping[str, tuple[str, ...]],
+) -> list[tuple[str, str]]:
+    """Lines for the other options' values; where those are the same throughout, for layers."""
+    lines: dict[str, dict[str, Mapping[str, Mapping[str, float]]]] = {}
+    for name, at in sorted(points.items(), key=lambda item: result_names.rank(item[0])):
+        given = result_names.options_of(name)
+        others = ", ".join(f"{k}={given[k]}" for k in varied if k != option)
+        lines.setdefault(others, {})[given[option]] = at
+    values = sorted({v for line in lines.values() for v in line}, key=_size)
+    title = f"against {option}: {target}"
+    if len(lines) > 1:
+        times = {
+            label: [_total(line.get(v, {}), ("seconds",)) for v in values]
+            for label, line in lines.items()
+        }
+        return [(f"Time {title}", _lines(values, times, option))] if _any(times) else []
+    ((_, only),) = lines.items()
+    times = _by_layer(values, only)
+    made = [(f"Time {title}", _lines(values, times, option))] if _any(times) else []
+    parts = {k: [_total(only[v], names) for v in values] for k, names in waits.items()}
+    if _any(parts):
+        bars = interactive.stacked(values, parts, "cycles of wavefronts")
+        made.append((f"{metrics.PARTS[metrics.WAITS][0]} {title}", bars))
+    return made
+
+
+def _by_layer(
+    values: Sequence[str], only: Mapping[str, Mapping[str, Mapping[str, float]]]
+) -> dict[str, list[float | None]]:
+    """The times of each layer and pass; of many, of the slowest ones."""
+    steps = list(dict.fromkeys(step for value in values for step in only[value]))
+    table = {s: [only[v].get(s, {}).get("seconds") for v in values] for s in steps}
+    if len(table) <= MOST:
+        return table
+    ordered = sorted(table, key=lambda step: -sum(time or 0.0 for time in table[step]))
+    shown = {step: table[step] for step in steps if step in ordered[: MOST - 1]}
+    rest = [table[step] for step in ordered[MOST - 1 :]]
+    return {**shown, REST: [sum(time or 0.0 for time in column) for column in zip(*rest)]}
+
+
+def _lines(values: Sequence[str], times: Mapping[str, Sequence[float | None]], option: str) -> str:
+    sizes = [result_names.magnitude(value) for value in values]
+    at = None if None in sizes else [size for size in sizes if size is not None]
+    return interactive.lines(values, at, times, option, metrics.unit("seconds"))
+
+
+def _total(at: Mapping[str, Mapping[str, float]], names: Sequence[str]) -> float | None:
+    had = [metrics[name] for metrics in at.values() for name in names if name in metrics]
+    return sum(had) if had else None
+
+
+def _any(series: Mapping[str, Sequence[float | None]]) -> bool:
+    return any(value for values in series.values() for value in values)
+
+
+def _size(value: str) -> tuple[bool, float, str]:
+    size = result_names.magnitude(value)
+    return (size is None, size or 0.0, value)

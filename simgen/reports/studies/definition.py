@@ -1,0 +1,150 @@
+"""What a study is: cases that are run, at several sizes of the batch, and figures of them.
+
+A study is one file beside this one that makes a Study and registers it. What its publication prints
+is a Printed with the place that it was read in; nothing is there that was not read.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+from simgen.ask.build import BuildChoices
+from simgen.errors import UsageError, did_you_mean, printable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+Settings = tuple[tuple[str, str], ...]  # keys of a config, and values
+STUDIES: dict[str, Study] = {}  # by name; importing simgen.reports.studies fills it
+
+
+class Draws(StrEnum):
+    """What a figure sets side by side."""
+
+    LAYERS = "layers"  # its metrics, by layer and pass
+    PARTS = "parts"  # the parts of a figure of metrics.PARTS, by layer and pass
+    CASES = "cases"  # its metrics, by case: of all layers and passes together
+    BATCHES = "batches"  # its metric by layer and pass, at each size of the batch
+    SPEED_UP = "speed-up"  # the time on machine A by that on B, by layer and pass
+    BYPASS = "bypass"  # the time with L1 by that without, by layer and pass
+    CLOCKS = "clocks"  # the time by layer and pass at several clocks, on machine A
+    UNITS = "units"  # the same with several numbers of compute units
+    FUSION = "fusion"  # the time of the forward pass by that with fused kernels
+    TYPES = "types"  # shares of the time by kind of layer, by case
+    PHASES = "phases"  # shares of the time by pass, by case
+    MEMORY = "memory"  # bytes by what they hold, by case
+    SIZES = "sizes"  # bytes against the size of the batch, by case
+    TABLE = "table"  # layers, their shapes and work
+
+
+OF_PLAN = {Draws.MEMORY, Draws.SIZES, Draws.TABLE}  # known before anything runs
+
+
+@dataclass(frozen=True)
+class Case:
+    """A workload of a study. Settings are keys of its config; {n} in them is the batch's
+    size."""
+
+    name: str
+    workload: str
+    batch: Settings
+    passes: str | None = None  # with commas between them; None: the workload's own
+    reduced: Settings = ()  # for a study of minutes
+    figures: frozenset[Draws] = frozenset()  # that it is in; empty: all
+
+
+@dataclass(frozen=True)
+class Printed:
+    """A value that the publication prints."""
+
+    what: str
+    value: str
+    place: str  # where it was read
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One figure, or table, of a study."""
+
+    name: str  # of its files
+    number: str  # as the publication counts, or as the study does
+    title: str
+    says: str  # how it is to be read, in one line
+    draws: Draws
+    metrics: tuple[str, ...] = ()
+    part: str = ""  # of metrics.PARTS
+    machine: str = "A"
+    printed: tuple[Printed, ...] = ()
+
+
+@dataclass(frozen=True)
+class Study:
+    """A publication's figures, and what is run for them."""
+
+    name: str
+    title: str
+    source: str  # the publication
+    known: str  # what of it could be read
+    cases: tuple[Case, ...]
+    figures: tuple[Figure, ...]
+    batches: tuple[int, ...] = (16, 64, 128)
+    reduced_batches: tuple[int, ...] = (1, 2, 4)
+
+    def __post_init__(self) -> None:
+        STUDIES[self.name] = self
+
+    def draws(self, *kinds: Draws) -> bool:
+        """Whether some figure is one of these."""
+        return any(figure.draws in kinds for figure in self.figures)
+
+
+def find(name: str) -> Study:
+    """The study of this name.
+
+    Raises:
+        UsageError: there is none.
+    """
+    if name not in STUDIES:
+        raise UsageError(f"study {name!r}: no such study; {did_you_mean(name, STUDIES)}")
+    return STUDIES[name]
+
+
+def check(study: Study, given: Iterable[tuple[str, str]]) -> None:
+    """Refuse settings CASE:KEY of a case that the study does not have.
+
+    Raises:
+        UsageError: there is one.
+    """
+    names = [case.name for case in study.cases]
+    for key, _ in given:
+        of, colon, _ = key.partition(":")
+        if colon and of not in names:
+            cure = did_you_mean(of, names)
+            raise UsageError(
+                f"{BuildChoices.set} {printable(key)}: {study.name} has no such case; {cure}"
+            )
+
+
+def settings_of(
+    case: Case, batch: int, given: Iterable[tuple[str, str]], *, reduced: bool
+) -> Settings:
+    """All settings of a case at a size of the batch. Those that are given as CASE:KEY are for one
+    case, the others for all; they stand before the study's own.
+
+    Raises:
+        UsageError: one is the size of the batch.
+    """
+    sizes = {name for key, _ in case.batch for name in (key, key.rpartition(".")[2])}
+    usual = (*case.batch, *(case.reduced if reduced else ()))
+    own = {key: text.format(n=batch) for key, text in usual}
+    for key, value in given:
+        of, colon, rest = key.partition(":")
+        if colon and of != case.name:
+            continue
+        name = rest if colon else key
+        if name in sizes:
+            raise UsageError(f"{BuildChoices.set} {key}: the study sets it; give --batch")
+        own[name] = value
+    return tuple(own.items())

@@ -1,0 +1,4 @@
+"""Runs as a Snakemake workflow: builds, pieces, results and verdicts as jobs of a cluster.
+
+May import: running.
+"""

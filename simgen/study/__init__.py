@@ -1,5 +1,0 @@
-"""What results show: the report page, figures, correlation of targets, the trace database.
-
-May import: ask, bundle, compile, errors, frontend, ir, machine, metrics, rates.keeping, resources,
-storage, workload.
-"""
