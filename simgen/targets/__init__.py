@@ -13,7 +13,7 @@ from simgen.targets.gem5 import kfd as kfd
 from simgen.targets.gem5 import se as se
 from simgen.targets.gpgpusim import simulator as simulator
 from simgen.targets.mgpusim import target as target
-from simgen.targets.untested import gem5_dnnmark as gem5_dnnmark
-from simgen.targets.untested import gem5_fs as gem5_fs
-from simgen.targets.untested import gem5_hip as gem5_hip
-from simgen.targets.untested import hip as hip
+from simgen_rocm import gem5_dnnmark as gem5_dnnmark
+from simgen_rocm import gem5_fs as gem5_fs
+from simgen_rocm import gem5_hip as gem5_hip
+from simgen_rocm import hip as hip

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from simgen.conform.judging import Found
-from simgen.conform.ptx.machines import DriverMachine
-from simgen.conform.ptx.trial import PtxTrial
 from simgen.errors import MissingError
+from simgen_examine.conform.judging import Found
+from simgen_examine.conform.ptx.machines import DriverMachine
+from simgen_examine.conform.ptx.trial import PtxTrial
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from simgen.bisect import states, telling
-from simgen.bisect.instrumented import LANES, MARK
-from simgen.bisect.states import Planes
 from simgen.isa.legalise import assembly
+from simgen_examine.bisect import states, telling
+from simgen_examine.bisect.instrumented import LANES, MARK
+from simgen_examine.bisect.states import Planes
 
 NAMES = Planes(
     ("mark", "point", "visits", "scc", "base_lo", "base_hi", "vcc_lo", "vcc_hi", "exec_lo",

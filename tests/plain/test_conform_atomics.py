@@ -10,11 +10,11 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from simgen.conform import bundling, description, judging
-from simgen.conform.arithmetic import KEPT
-from simgen.conform.atomics import atomics
-from simgen.conform.judging import Found
-from simgen.conform.stores import SOME, WINDOW
+from simgen_examine.conform import bundling, description, judging
+from simgen_examine.conform.arithmetic import KEPT
+from simgen_examine.conform.atomics import atomics
+from simgen_examine.conform.judging import Found
+from simgen_examine.conform.stores import SOME, WINDOW
 
 FORMS = list(atomics("gfx942", description.words("gfx942")))
 

@@ -7,12 +7,12 @@ import re
 import numpy as np
 import pytest
 
-from simgen.conform import bundling, description, judging, lint_table
-from simgen.conform.arithmetic import KEPT
-from simgen.conform.buffers import Way, buffers
-from simgen.conform.judging import Found, Seen
-from simgen.conform.page import MOST_LINES, Told, reproducer
-from simgen.conform.stores import SIGNATURE, WINDOW
+from simgen_examine.conform import bundling, description, judging, lint_table
+from simgen_examine.conform.arithmetic import KEPT
+from simgen_examine.conform.buffers import Way, buffers
+from simgen_examine.conform.judging import Found, Seen
+from simgen_examine.conform.page import MOST_LINES, Told, reproducer
+from simgen_examine.conform.stores import SIGNATURE, WINDOW
 
 ARCHITECTURES = ("gfx803", "gfx902", "gfx90a", "gfx942")
 FORMS = list(buffers("gfx942", description.words("gfx942")))

@@ -8,10 +8,10 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from simgen.conform import bundling, description, judging, values
-from simgen.conform.arithmetic import KEPT
-from simgen.conform.eight_bits import eight_bit_conversions, rounded
-from simgen.conform.judging import Found
+from simgen_examine.conform import bundling, description, judging, values
+from simgen_examine.conform.arithmetic import KEPT
+from simgen_examine.conform.eight_bits import eight_bit_conversions, rounded
+from simgen_examine.conform.judging import Found
 
 KNOWN = description.words("gfx942")
 FORMS = list(eight_bit_conversions("gfx942", KNOWN))

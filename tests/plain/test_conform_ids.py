@@ -7,9 +7,9 @@ from math import prod
 import numpy as np
 import pytest
 
-from simgen.conform import page, values
-from simgen.conform.ids import SHAPES, ids
-from simgen.conform.judging import Found, judged
+from simgen_examine.conform import page, values
+from simgen_examine.conform.ids import SHAPES, ids
+from simgen_examine.conform.judging import Found, judged
 
 
 def stored(shape, wrong=lambda item, group: (item, group)):

@@ -7,14 +7,14 @@ import json
 import pytest
 from command_line import fails
 
-from simgen.conform import lint_table, probe
-from simgen.conform.forms import forms
-from simgen.conform.judging import Found, Seen
-from simgen.conform.page import Told
 from simgen.isa import toolchain
 from simgen.isa.legalise import facts
 from simgen.isa.lint import linting
 from simgen.isa.lint.containers import Held
+from simgen_examine.conform import lint_table, probe
+from simgen_examine.conform.forms import forms
+from simgen_examine.conform.judging import Found, Seen
+from simgen_examine.conform.page import Told
 
 ARCH = "gfx902"
 

@@ -7,9 +7,9 @@ import struct
 import numpy as np
 import pytest
 
-from simgen.conform import bundling, description, judging, page
-from simgen.conform.judging import Found
-from simgen.conform.matrix import RESULT, products
+from simgen_examine.conform import bundling, description, judging, page
+from simgen_examine.conform.judging import Found
+from simgen_examine.conform.matrix import RESULT, products
 
 ARCH = "gfx90a"
 FORMS = list(products(ARCH, description.words(ARCH)))

@@ -7,14 +7,23 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from simgen.conform import description, floats, lint_table, values
-from simgen.conform.catalogue import catalogue
-from simgen.conform.expected import Expected
-from simgen.conform.float_mode import DOWN, FLUSHING, NEAREST, UP, USUAL, ZERO, FloatMode, computed
-from simgen.conform.integers import typed
-from simgen.conform.judging import Found, Seen
-from simgen.conform.modes import InMode, modes
-from simgen.conform.page import Told, reproducer
+from simgen_examine.conform import description, floats, lint_table, values
+from simgen_examine.conform.catalogue import catalogue
+from simgen_examine.conform.expected import Expected
+from simgen_examine.conform.float_mode import (
+    DOWN,
+    FLUSHING,
+    NEAREST,
+    UP,
+    USUAL,
+    ZERO,
+    FloatMode,
+    computed,
+)
+from simgen_examine.conform.integers import typed
+from simgen_examine.conform.judging import Found, Seen
+from simgen_examine.conform.modes import InMode, modes
+from simgen_examine.conform.page import Told, reproducer
 
 F, D, H = np.float32, np.float64, np.float16
 ARCHITECTURES = ("gfx803", "gfx902", "gfx90a", "gfx942")

@@ -7,11 +7,11 @@ import re
 import numpy as np
 import pytest
 
-from simgen.conform import bundling, description, judging
-from simgen.conform.arithmetic import KEPT
-from simgen.conform.forms import forms
-from simgen.conform.judging import Found
-from simgen.conform.movements import ECC, SOME, movements
+from simgen_examine.conform import bundling, description, judging
+from simgen_examine.conform.arithmetic import KEPT
+from simgen_examine.conform.forms import forms
+from simgen_examine.conform.judging import Found
+from simgen_examine.conform.movements import ECC, SOME, movements
 
 BYTES = {"dword": 4, "dwordx2": 8, "dwordx3": 12, "dwordx4": 16, "ubyte": 1, "sbyte": 1,
          "ushort": 2, "sshort": 2, "short": 2, "b32": 4, "b64": 8, "u8": 1, "i8": 1, "u16": 2,

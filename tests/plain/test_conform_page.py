@@ -7,12 +7,12 @@ import re
 import numpy as np
 import pytest
 
-from simgen.conform import bundling, consequences, description, judging, page
-from simgen.conform.arithmetic import KEPT
-from simgen.conform.atomics import atomics
-from simgen.conform.forms import Form, forms
-from simgen.conform.judging import Found, Seen
-from simgen.conform.stores import stores
+from simgen_examine.conform import bundling, consequences, description, judging, page
+from simgen_examine.conform.arithmetic import KEPT
+from simgen_examine.conform.atomics import atomics
+from simgen_examine.conform.forms import Form, forms
+from simgen_examine.conform.judging import Found, Seen
+from simgen_examine.conform.stores import stores
 
 LANE = 77
 

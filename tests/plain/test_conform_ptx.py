@@ -11,22 +11,22 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from simgen.conform import judging, lint_table, page, values
-from simgen.conform.judging import Found
-from simgen.conform.ptx import description, exact, kernels, telling, warps
-from simgen.conform.ptx.catalogue import catalogue
-from simgen.conform.ptx.exact import FORMATS, decoded, encoded
-from simgen.conform.ptx.machines import GpgpuSimMachine, nearest
-from simgen.conform.ptx.operation import FUNCTIONS, Either, OpcodeText
-from simgen.conform.ptx.running import REFUSED, PtxProbe
-from simgen.conform.ptx.warps import shuffled
 from simgen.errors import MissingError, UsageError
+from simgen_examine.conform import judging, lint_table, page, values
+from simgen_examine.conform.judging import Found
+from simgen_examine.conform.ptx import description, exact, kernels, telling, warps
+from simgen_examine.conform.ptx.catalogue import catalogue
+from simgen_examine.conform.ptx.exact import FORMATS, decoded, encoded
+from simgen_examine.conform.ptx.machines import GpgpuSimMachine, nearest
+from simgen_examine.conform.ptx.operation import FUNCTIONS, Either, OpcodeText
+from simgen_examine.conform.ptx.running import REFUSED, PtxProbe
+from simgen_examine.conform.ptx.warps import shuffled
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from simgen.conform.ptx.forms import PtxForm
+    from simgen_examine.conform.ptx.forms import PtxForm
 
 NUMPY = {"f16": (np.float16, np.uint16), "f32": (np.float32, np.uint32),
          "f64": (np.float64, np.uint64)}  # fmt: skip

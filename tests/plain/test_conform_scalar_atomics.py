@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from simgen.conform import bundling, description, judging
-from simgen.conform.arithmetic import KEPT
-from simgen.conform.judging import Found
-from simgen.conform.page import reproducer
-from simgen.conform.scalar_atomics import scalar_atomics
-from simgen.conform.scalar_memory import INTO, WINDOW
+from simgen_examine.conform import bundling, description, judging
+from simgen_examine.conform.arithmetic import KEPT
+from simgen_examine.conform.judging import Found
+from simgen_examine.conform.page import reproducer
+from simgen_examine.conform.scalar_atomics import scalar_atomics
+from simgen_examine.conform.scalar_memory import INTO, WINDOW
 
 FORMS = list(scalar_atomics("gfx902", description.words("gfx902")))
 

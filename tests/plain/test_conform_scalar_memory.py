@@ -7,10 +7,10 @@ import re
 import numpy as np
 import pytest
 
-from simgen.conform import assembly, bundling, description, judging, page
-from simgen.conform.arithmetic import KEPT
-from simgen.conform.judging import Found
-from simgen.conform.scalar_memory import (
+from simgen_examine.conform import assembly, bundling, description, judging, page
+from simgen_examine.conform.arithmetic import KEPT
+from simgen_examine.conform.judging import Found
+from simgen_examine.conform.scalar_memory import (
     RESULT,
     SIGNATURE,
     WINDOW,

@@ -7,8 +7,8 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from simgen.conform import arithmetic, description, floats, integers, values
-from simgen.conform.expected import Expected
+from simgen_examine.conform import arithmetic, description, floats, integers, values
+from simgen_examine.conform.expected import Expected
 
 F, D, U, I = np.float32, np.float64, np.uint32, np.int32  # noqa: E741
 NAN, INF = np.nan, np.inf

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from simgen.conform import assembly, bundling, lint_table
-from simgen.conform.catalogue import catalogue
-from simgen.conform.description import SEQUENCE
-from simgen.conform.judging import Found, judged
-from simgen.conform.page import MOST_LINES, Told, reproducer
+from simgen_examine.conform import assembly, bundling, lint_table
+from simgen_examine.conform.catalogue import catalogue
+from simgen_examine.conform.description import SEQUENCE
+from simgen_examine.conform.judging import Found, judged
+from simgen_examine.conform.page import MOST_LINES, Told, reproducer
 
 ARCHITECTURES = ("gfx803", "gfx902", "gfx90a", "gfx942")
 KINDS = {"v_div_fixup_f32": np.float32, "v_div_fixup_f64": np.float64}

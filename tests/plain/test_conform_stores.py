@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from simgen.conform import bundling, description, judging
-from simgen.conform.arithmetic import KEPT
-from simgen.conform.forms import forms
-from simgen.conform.judging import Found
-from simgen.conform.stores import SOME, stores
+from simgen_examine.conform import bundling, description, judging
+from simgen_examine.conform.arithmetic import KEPT
+from simgen_examine.conform.forms import forms
+from simgen_examine.conform.judging import Found
+from simgen_examine.conform.stores import SOME, stores
 
 FORMS = list(stores("gfx942", description.words("gfx942")))
 

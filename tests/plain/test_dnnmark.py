@@ -10,8 +10,8 @@ from handmade import BOTH, lowered, lowered_text
 from simgen.errors import ConfigError
 from simgen.frontend import config, network
 from simgen.ground.ir import Pass
-from simgen.targets.untested import dnnmark
 from simgen.workload import lowering
+from simgen_rocm import dnnmark
 
 # DNNMark's core/include/dnn_config_keywords.h.
 PLACE = ["name", "n", "c", "h", "w", "previous_layer"]

@@ -9,12 +9,12 @@ from functools import cache
 import numpy as np
 import pytest
 
-from simgen.conform import bundling, description, floats, integers
-from simgen.conform.arithmetic import BITS, FUNCTIONS, bits_of
-from simgen.conform.expected import Expected
-from simgen.conform.float_mode import USUAL
-from simgen.conform.forms import forms
 from simgen.isa.legalise import facts, gem5_rules
+from simgen_examine.conform import bundling, description, floats, integers
+from simgen_examine.conform.arithmetic import BITS, FUNCTIONS, bits_of
+from simgen_examine.conform.expected import Expected
+from simgen_examine.conform.float_mode import USUAL
+from simgen_examine.conform.forms import forms
 
 ARCH = "gfx902"
 TABLE = facts.table("gem5", "24.1", ARCH)

@@ -184,7 +184,7 @@ def test_the_package_itself_imports_its_interface_for_types_only():
         ("layers.norm.lrn", "from simgen.layers.pool import pooling"),
         ("layers.norm.lrn", "from simgen.layers import LAYERS"),
         ("targets.gem5.se", "from simgen.targets.host import Host"),
-        ("targets.gem5.se", "from simgen.targets.untested import hip"),
+        ("targets.gem5.se", "from simgen_rocm import hip"),
         ("targets.base", "from simgen.bundle.folder import Bundle"),
     ],
 )

@@ -9,8 +9,8 @@ import pytest
 from simgen.errors import UsageError
 from simgen.ground.ir import Pass
 from simgen.layers import LAYERS
-from simgen.targets.untested import miopen_17
-from simgen.targets.untested.miopen import GEMM, dispatches
+from simgen_rocm import miopen_17
+from simgen_rocm.miopen import GEMM, dispatches
 
 FLOAT = "-DMIOPEN_USE_FP16=0 -DMIOPEN_USE_FP32=1"
 MANY = (

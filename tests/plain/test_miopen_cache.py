@@ -11,8 +11,8 @@ import pytest
 from command_line import fails
 
 from simgen.errors import DamagedError, MissingError, RunError
-from simgen.targets.untested import miopen_cache
-from simgen.targets.untested.miopen_cache import KernelDatabase, KernelFiles
+from simgen_rocm import miopen_cache
+from simgen_rocm.miopen_cache import KernelDatabase, KernelFiles
 
 if TYPE_CHECKING:
     from pathlib import Path

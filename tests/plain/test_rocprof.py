@@ -12,8 +12,8 @@ import pytest
 
 from simgen.errors import DamagedError
 from simgen.ground import metrics
-from simgen.targets.untested import rocprof
-from simgen.targets.untested.hip import Hip
+from simgen_rocm import rocprof
+from simgen_rocm.hip import Hip
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -19,7 +19,7 @@ from simgen.isa.legalise import REWRITINGS, Model, facts, simulators
 from simgen.targets import TARGETS
 from simgen.targets.base import EVERYTHING, Package, Reader, Requirements, Watcher
 from simgen.targets.gem5.launcher import LAUNCHERS
-from simgen.targets.untested import gem5_dnnmark, gem5_fs, gem5_hip, hip
+from simgen_rocm import gem5_dnnmark, gem5_fs, gem5_hip, hip
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -81,9 +81,9 @@ def test_what_lies_among_the_untested_says_so_and_nothing_else():
     unseen = {type(each) for each in LAUNCHERS.values() if not each.seen_running}
     assert unseen == launchers
     for kind in (*apart, *launchers):
-        assert kind.__module__.startswith("simgen.targets.untested.")
+        assert kind.__module__.startswith("simgen_rocm.")
     for kind in {*TARGETS.values(), *map(type, LAUNCHERS.values())} - apart - launchers:
-        assert not kind.__module__.startswith("simgen.targets.untested.")
+        assert not kind.__module__.startswith("simgen_rocm.")
 
 
 def test_the_list_of_targets_says_what_was_seen_running():

@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING
 import pytest
 
 import simgen
-from simgen.bisect import instrumented, opening, telling
 from simgen.bundle import writing as bundles
 from simgen.isa.lint import rewriting
 from simgen.targets.gem5.se import Gem5Se
 from simgen.targets.mgpusim.target import MGPUSim
+from simgen_examine.bisect import instrumented, opening, telling
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from simgen.bisect.searching import Search
+    from simgen_examine.bisect.searching import Search
 
 LACKS = MGPUSim().needs.missing()
 pytestmark = pytest.mark.skipif(bool(LACKS), reason="; ".join(map(str, LACKS)))

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from simgen.conform.judging import Found
-from simgen.conform.probe import Trial
 from simgen.targets.gem5.se import Gem5Se
+from simgen_examine.conform.judging import Found
+from simgen_examine.conform.probe import Trial
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from simgen.conform.judging import Found
-from simgen.conform.ptx.trial import PtxTrial
 from simgen.targets import TARGETS
+from simgen_examine.conform.judging import Found
+from simgen_examine.conform.ptx.trial import PtxTrial
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -9,19 +9,19 @@ import pytest
 from click.testing import CliRunner
 
 from simgen.cli import main
-from simgen.conform.float_mode import FLUSHING, USUAL
-from simgen.conform.judging import Found
-from simgen.conform.probe import Trial
 from simgen.errors import MismatchError
 from simgen.isa import toolchain
 from simgen.isa.legalise import Model
 from simgen.isa.lint import functions, linting, naming
 from simgen.targets.mgpusim.target import MGPUSim
+from simgen_examine.conform.float_mode import FLUSHING, USUAL
+from simgen_examine.conform.judging import Found
+from simgen_examine.conform.probe import Trial
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from simgen.conform.judging import Seen
+    from simgen_examine.conform.judging import Seen
 
 lacks = MGPUSim().needs.missing()
 pytestmark = pytest.mark.skipif(bool(lacks), reason=" | ".join(map(str, lacks)))

@@ -11,8 +11,8 @@ from swaps import write
 
 from simgen.kernels.build import Builder
 from simgen.kernels.cache import Cache
-from simgen.targets.untested import gem5_fs
-from simgen.targets.untested.gem5_fs import Gem5Fs
+from simgen_rocm import gem5_fs
+from simgen_rocm.gem5_fs import Gem5Fs
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 
 import simgen
-from simgen.conform import values
-from simgen.conform.float_mode import FLUSHING, USUAL
-from simgen.conform.judging import Found
-from simgen.conform.probe import Trial
 from simgen.isa import toolchain
 from simgen.isa.lint import rewriting
 from simgen.targets.gem5.se import Gem5Se
+from simgen_examine.conform import values
+from simgen_examine.conform.float_mode import FLUSHING, USUAL
+from simgen_examine.conform.judging import Found
+from simgen_examine.conform.probe import Trial
 
 if TYPE_CHECKING:
     from pathlib import Path

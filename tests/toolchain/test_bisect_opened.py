@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING
 import pytest
 
 import simgen
-from simgen.bisect import instrumented, opening
-from simgen.bisect.instrumented import END, Launched, Moment
 from simgen.bundle import writing as bundles
 from simgen.errors import RefusedError, SimgenError, UsageError
 from simgen.isa import code_object
@@ -18,6 +16,8 @@ from simgen.targets.gem5.se import Gem5Se
 from simgen.targets.host import Host
 from simgen.targets.mgpusim import legalised
 from simgen.targets.mgpusim.target import MGPUSim
+from simgen_examine.bisect import instrumented, opening
+from simgen_examine.bisect.instrumented import END, Launched, Moment
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -7,13 +7,13 @@ import itertools
 import numpy as np
 import pytest
 
-from simgen.conform import assembly, bundling, description
-from simgen.conform.catalogue import catalogue
-from simgen.conform.float_mode import USUAL, FloatMode
-from simgen.conform.forms import forms
-from simgen.conform.ids import ids
-from simgen.conform.scalar_memory import scalar_stores
 from simgen.isa import code_object
+from simgen_examine.conform import assembly, bundling, description
+from simgen_examine.conform.catalogue import catalogue
+from simgen_examine.conform.float_mode import USUAL, FloatMode
+from simgen_examine.conform.forms import forms
+from simgen_examine.conform.ids import ids
+from simgen_examine.conform.scalar_memory import scalar_stores
 
 ARCHITECTURES = ("gfx803", "gfx902", "gfx90a", "gfx942")
 

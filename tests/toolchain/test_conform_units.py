@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from simgen.conform import assembly, bundling, description
-from simgen.conform.assembly import Assembled
-from simgen.conform.forms import forms
-from simgen.conform.judging import Found
-from simgen.conform.movements import movements
-from simgen.conform.units import Units
 from simgen.errors import RefusedError
 from simgen.targets.gem5.se import Gem5Se
+from simgen_examine.conform import assembly, bundling, description
+from simgen_examine.conform.assembly import Assembled
+from simgen_examine.conform.forms import forms
+from simgen_examine.conform.judging import Found
+from simgen_examine.conform.movements import movements
+from simgen_examine.conform.units import Units
 
 if TYPE_CHECKING:
     from pathlib import Path

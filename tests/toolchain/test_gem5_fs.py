@@ -14,9 +14,9 @@ from swaps import workload, write
 from simgen.errors import DamagedError, UsageError
 from simgen.isa.legalise import Model
 from simgen.kernels.stages import LEGALISED
-from simgen.targets.untested import gem5_fs
-from simgen.targets.untested.gem5_fs import GPUS, Gem5Fs
-from simgen.targets.untested.hip_program import HipPlace, Program
+from simgen_rocm import gem5_fs
+from simgen_rocm.gem5_fs import GPUS, Gem5Fs
+from simgen_rocm.hip_program import HipPlace, Program
 
 if TYPE_CHECKING:
     from collections.abc import Callable

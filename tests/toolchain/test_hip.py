@@ -30,11 +30,11 @@ from simgen.kernels import render
 from simgen.kernels.build import Builder
 from simgen.kernels.cache import Cache
 from simgen.targets.gem5.se import Gem5Se
-from simgen.targets.untested import hip
-from simgen.targets.untested.gem5_fs import Gem5Fs
-from simgen.targets.untested.hip import Hip
-from simgen.targets.untested.hip_program import LIBRARY_NAMES, HipPlace, Program
 from simgen.tensors import data_file
+from simgen_rocm import hip
+from simgen_rocm.gem5_fs import Gem5Fs
+from simgen_rocm.hip import Hip
+from simgen_rocm.hip_program import LIBRARY_NAMES, HipPlace, Program
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -541,7 +541,7 @@ class TestRocm:
 
     @needs_hipcc
     def test_its_headers_say_the_same(self, tmp_path: Path):
-        api = render.text("launchers/hip_api.h.j2", libraries=LIBRARY_NAMES)
+        api = render.text("simgen_rocm:hip_api.h.j2", libraries=LIBRARY_NAMES)
         own = api[api.index("#else") : api.index("#endif")]
         numbers = re.findall(r"\b(hip\w+) = (\d+)", own)
         pointers = re.findall(r"#define (HIP_\w+) \(\(void \*\)(0x\d+)\)", own)

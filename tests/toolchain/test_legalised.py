@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 import pytest
 from layer_variants import small_problems
 
-from simgen.conform.forms import forms
 from simgen.errors import RefusedError
 from simgen.frontend import network, problem
 from simgen.ground.ir import Buffer, Kernel, Launch, Pass, Role, Step, TensorSpec, Workload
@@ -25,6 +24,7 @@ from simgen.targets import replaced
 from simgen.targets.mgpusim import legalised
 from simgen.targets.mgpusim.target import model
 from simgen.workload import lowering
+from simgen_examine.conform.forms import forms
 
 if TYPE_CHECKING:
     from pathlib import Path

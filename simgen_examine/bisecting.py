@@ -1,0 +1,76 @@
+"""bisect: the first launch, instruction and lane that two targets execute unlike."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import click
+
+from simgen.ask.kinds import Whole
+from simgen.cli import completing
+from simgen.cli.numbers import number
+from simgen.cli.options import verbosity
+
+
+@click.command()
+@click.argument("bundle", type=click.Path(path_type=Path), shell_complete=completing.bundle)
+@click.argument("a")
+@click.argument("b")
+@click.option("--code", default="", metavar="T",
+              help="Whose code objects both run [default: mgpusim's, else A's].")  # fmt: skip
+@number("--ulps", kind=Whole("N", 0, 2**20), default=0,
+        help="Words that differ by no more are the same [default: 0].")  # fmt: skip
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@verbosity
+def bisect(
+    bundle: Path, a: str, b: str, code: str, ulps: int, as_json: bool, quiet: bool, verbose: bool
+) -> None:
+    """Find the first launch, instruction and lane of BUNDLE that targets A and B execute unlike.
+
+    Both run the same code objects. Launches are replayed, fewer and fewer; then the kernel that
+    leaves something else is, storing its registers at the start of a block, until the block is
+    found; and of that, before each instruction. What it prints at last is a reproducer of a few
+    lines of assembly. Modes of MGPUSim are written mgpusim:emu and mgpusim:timing. Exit code 6:
+    they differ.
+
+    \b
+    simgen build softmax_fwd --target mgpusim --target gem5-se --arch gfx942
+    simgen bisect softmax_fwd mgpusim gem5-se
+    simgen bisect softmax_fwd mgpusim:emu mgpusim:timing
+    """
+    import sys
+
+    from simgen.bundle import writing as bundles
+    from simgen.cli import following
+    from simgen.errors import MismatchError
+    from simgen.ground.storage import files
+    from simgen.kernels import cache
+    from simgen_examine.bisect import opening, telling
+
+    def tell(text: str) -> None:
+        if verbose and not as_json:
+            print(text, file=sys.stderr, flush=True)
+
+    base = cache.default().own
+    base.mkdir(parents=True, exist_ok=True)
+    with (
+        bundles.opened(bundle) as made,
+        files.scratch_folder("bisect", base) as folder,
+    ):
+        following.Printing(quiet or as_json).notice_origin(made)
+        run = opening.search(made, a, b, folder, code=code, ulps=ulps, tell=tell)
+        place = run.place()
+    took = f"{run.a.runs + run.b.runs} runs, {run.a.seconds + run.b.seconds:.0f} s of simulation"
+    if as_json:
+        print(json.dumps(telling.as_json(place, run.of, run.a, run.b, run.arch), indent=1))
+    elif not quiet:
+        if place is None:
+            print(f"{a} and {b} leave the same, word by word ({took})")
+        else:
+            print(*telling.lines(place, run.of, run.a, run.b, run.arch), took, sep="\n")
+    if place is not None:
+        what = f"{place.item.mnemonic} in " if place.item else ""
+        raise MismatchError(
+            f"{a} and {b} differ: {what}kernel {run.of.launches[place.launch].kernel}"
+        )

@@ -1,0 +1,175 @@
+"""conform: what a build of a simulator makes of single instructions."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from simgen.cli.numbers import SECONDS, number
+from simgen.cli.options import verbosity
+
+if TYPE_CHECKING:
+    from simgen_examine.conform.page import Told
+
+FINDINGS = "conformance"  # a folder of it
+MOST_ROWS = 60  # of the table, without --verbose
+
+
+@click.command()
+@click.option(
+    "--on", required=True, metavar="T", help="The target: mgpusim, gem5-se, gpgpusim or cuda."
+)
+@click.option("--arch", default="", metavar="A", help="The GPU [default: the target's].")
+@click.option(
+    "--mode",
+    default="",
+    metavar="M",
+    help="mgpusim: emu or timing; gpgpusim: functional or timing [default: the first].",
+)
+@click.option("--gem5-version", "version", default="", metavar="V", help="Of gem5 [default: 24.1].")
+@click.option("--only", default="", metavar="RE", help="Forms whose text matches, such as v_fma.")
+@click.option("--all", "all_", is_flag=True, help="gem5: try what its sources lack, too (slow).")
+@click.option(
+    "--legalised",
+    is_flag=True,
+    help="Try what `simgen legalise` makes of the forms; those that it refuses are told.",
+)
+@number(
+    "--timeout",
+    kind=SECONDS,
+    help="Seconds that a run may take; on gem5, of a processor, for a kernel [default: 120]; of "
+    "PTX, that a kernel may take [default: 10].",
+)
+@click.option("-o", "output", type=click.Path(path_type=Path, file_okay=False), metavar="DIR",
+              help="Write page.md, findings.json and a table for lint there.")  # fmt: skip
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@verbosity
+def conform(
+    on: str,
+    arch: str,
+    mode: str,
+    version: str,
+    only: str,
+    all_: bool,
+    legalised: bool,
+    timeout: float | None,
+    output: Path | None,
+    as_json: bool,
+    quiet: bool,
+    verbose: bool,
+) -> None:
+    """Try each instruction on a simulator, and compare lane by lane with the vendor's manuals.
+
+    On cuda and gpgpusim, these are instructions of PTX. A real GPU has to have none that is wrong.
+
+    An instruction is tried in all its encodings, with modifiers, kinds of sources and special
+    values. A form is `right`, `wrong`, `missing` (the simulator has no code for it), or `ends` the
+    simulator; one that does is left out, and the others go on. Exit code 6: something is not right.
+
+    \b
+    simgen conform --on mgpusim
+    simgen conform --on mgpusim --only v_fma_f32 -v
+    simgen conform --on gem5-se --only '^v_sin_f32_e' --legalised
+    GPGPUSIM_ROOT=~/gpgpu-sim simgen conform --on gpgpusim -o findings
+    GEM5=~/gem5 simgen conform --on gem5-se -o findings
+    """
+    import re
+    import sys
+
+    from simgen.bundle import outputs
+    from simgen.errors import MismatchError, UsageError, did_you_mean
+    from simgen.ground.storage.files import write_atomic
+    from simgen_examine.conform import lint_table, page, probe
+    from simgen_examine.conform.judging import Found
+    from simgen_examine.conform.ptx import telling, trial
+
+    modes = {probe.ON[1]: ("emu", "timing"), trial.GPGPUSIM: trial.MODES}.get(on, ())
+    if mode and mode not in modes:
+        raise UsageError(
+            f"--mode {mode}: "
+            + (did_you_mean(mode, modes) if modes else f"{on} has none; leave it out")
+        )
+    is_ptx = on in trial.ON
+    if is_ptx and (legalised or all_):
+        raise UsageError(f"--{'legalised' if legalised else 'all'}: {on} has none; leave it out")
+    if version and on != probe.ON[0]:
+        raise UsageError(f"--gem5-version {version}: {on} has none; leave it out")
+    if legalised and output:
+        raise UsageError(f"-o {output}: --legalised tells nothing of the simulator; leave it out")
+    if output:
+        outputs.check(output, FINDINGS)
+    if timeout is not None and timeout <= 0:
+        raise UsageError(f"--timeout {timeout:g}: write seconds, such as 120")
+    try:
+        re.compile(only)
+    except re.error as error:
+        raise UsageError(f"--only {only}: no regular expression ({error}); correct it") from None
+
+    def tell(text: str) -> None:
+        if not quiet and not as_json:
+            print(text, file=sys.stderr, flush=True)
+
+    run: probe.Trial | trial.PtxTrial
+    if is_ptx:
+        run = trial.PtxTrial(on, arch, mode, timeout or 0.0, only, tell)
+    else:
+        run = probe.Trial(
+            on, arch, mode, version, timeout or probe.LIMIT, only, all_, legalised, tell
+        )
+    found = run.findings()
+    told = page.Told(
+        run.title, run.arch_name, tuple(found), run.seconds, run.command,
+        telling.PTX if is_ptx else None,
+    )  # fmt: skip
+    if output:
+        outputs.folder(output, FINDINGS)
+        write_atomic(output / "page.md", page.text(told).encode())
+        write_atomic(
+            output / "findings.json", (json.dumps(page.rows(told), indent=1) + "\n").encode()
+        )
+        rows = lint_table.opcodes if is_ptx else lint_table.rows
+        table = rows(told, run.lint_name, run.version_name)
+        write_atomic(output / "lint.json", (json.dumps(table, indent=1) + "\n").encode())
+    if as_json:
+        print(json.dumps(page.rows(told), indent=1))
+    elif not quiet:
+        _print(told, verbose)
+    wrong = [each for each in found if each.found not in (Found.RIGHT, Found.REFUSED)]
+    if wrong:
+        counts = page.counts(found)
+        raise MismatchError(
+            f"{run.title}: {counts['wrong']} of {len(found)} forms of instructions are wrong, "
+            f"{counts['missing']} missing, and {counts['ends']} end it; -v tells of each"
+        )
+
+
+def _print(told: Told, verbose: bool) -> None:
+    from simgen.cli import present
+    from simgen_examine.conform import page
+
+    rows = page.table(told, verbose)
+    shown = rows if verbose else rows[:MOST_ROWS]
+    if shown:
+        heads = (
+            "instruction",
+            "finding",
+            "forms",
+            "of",
+            "first",
+            "lanes",
+            "sources",
+            "expected",
+            "found",
+        )
+        present.table(None, heads, shown)
+    if len(shown) < len(rows):
+        print(f"{len(rows) - len(shown)} more rows: -v shows them")
+    counts = page.counts(told.findings)
+    print(
+        f"{told.title}, {told.arch}: {len(told.findings)} forms: "
+        + ", ".join(f"{count} {name}" for name, count in counts.items())
+        + f"; {told.seconds:.0f} s of simulation"
+    )
