@@ -26,6 +26,7 @@ from sphinx.util.docutils import SphinxDirective
 
 from simgen.ask.choice import option as flag_of
 from simgen.cli.main import cli
+from simgen.cli.options import Commands
 from simgen.frontend import problem
 from simgen.ground import machine, resources
 from simgen.ground.dtypes import DType, Special
@@ -53,8 +54,8 @@ def _filled(command: click.Command) -> click.Command:
     helps = set(command.get_help_option_names(context))
     found = copy(command)
     found.params = [p for p in command.get_params(context) if not helps & set(p.opts)]
-    if isinstance(found, click.Group):
-        found.commands = {name: _filled(each) for name, each in found.commands.items()}
+    if isinstance(command, Commands) and isinstance(found, click.Group):
+        found.commands = {name: _filled(each) for name, each in command.all().items()}
     return found
 
 

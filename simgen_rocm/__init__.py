@@ -1,6 +1,4 @@
-"""Targets and launchers that nobody has seen run here: they need ROCm, a disk image or AMD
-hardware.
-
-May import: targets.base, targets.fit, targets.gem5, targets.kernargs,
-targets.launch_rows, targets.own_sources.
+"""What needs ROCm, a disk image or AMD hardware, and was never seen running: the target `hip`,
+three launchers of gem5, and what MIOpen asks its kernel database for. Stands on simgen, which
+imports nothing of it.
 """

@@ -98,6 +98,9 @@ def miopen(
     if version not in miopen_cache.VERSIONS:
         cure = did_you_mean(version, miopen_cache.VERSIONS)
         raise UsageError(f"--miopen {version!r}: not in one of gem5's images; {cure}")
+    if gpu not in miopen_cache.GPUS[version]:
+        known = ", ".join(miopen_cache.GPUS[version])
+        raise UsageError(f"--gfx {gpu}: MIOpen {version} is older; take one of {known}")
     _check(configs, given)
     if given["output"]:
         outputs.new_file(given["output"])

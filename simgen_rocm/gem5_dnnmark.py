@@ -123,7 +123,7 @@ class DnnMark(Launcher):
         files = {
             CONFIG: File(dnnmark.config(run).encode()),
             KERNELS: File(text.getvalue().encode()),
-            SCRIPT: File(render.text(f"launchers/{SCRIPT}").encode()),
+            SCRIPT: File(render.text(f"simgen_rocm:{SCRIPT}").encode()),
         }
         variables = {
             "program": f"{BENCHMARKS}/{run.program}/{run.executable}",

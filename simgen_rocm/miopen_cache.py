@@ -25,7 +25,6 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from simgen.errors import DamagedError, MissingError, RunError, UsageError, one_line, printable
-from simgen.ground import resources
 from simgen.ground.storage.files import open_regular, write_atomic
 
 if TYPE_CHECKING:
@@ -156,6 +155,9 @@ class KernelDatabase(KernelCache):
 
 
 VERSIONS: Mapping[str, type[KernelCache]] = {"1.7.0": KernelFiles, "2.9.0": KernelDatabase}
+# The GPUs that each was released for (its databases of find results), and those that gem5 adds.
+_FIRST = ("gfx801", "gfx803", "gfx900", "gfx902", "gfx906")
+GPUS: Mapping[str, tuple[str, ...]] = {"1.7.0": _FIRST, "2.9.0": (*_FIRST, "gfx908")}
 
 
 def build(
@@ -202,5 +204,5 @@ def _code(content: bytes, place: str) -> bytes:
 
 def _script() -> Any:
     """The program that bundles bring: it must do the same without simgen."""
-    path = resources.folder("templates") / "launchers" / "kernel_database.py"
+    path = Path(__file__).parent / "templates" / "kernel_database.py"
     return SimpleNamespace(**runpy.run_path(str(path), run_name="kernel_database"))

@@ -6,8 +6,10 @@ from pathlib import Path
 
 import click
 
+from simgen.cli.options import Commands
 
-@click.group()
+
+@click.group(cls=Commands)
 def new() -> None:
     """Write a template of something of your own."""
 

@@ -72,12 +72,17 @@ def show(
     simgen show alexnet --pass fwd,bwd --layers conv1..pool1
     simgen show alexnet.dnnmark --json
     simgen show deepbench/conv/17 --as miopen
+    simgen show "build/VEGA_X86/gem5.opt configs/example/apu_se.py -u8 -c dnnmark_test_fwd_softmax"
     simgen show resnet50 --set n=1 --target mgpusim --cost --budget 2h
     """
     from simgen.cli import present
     from simgen.errors import UnsupportedError
+    from simgen.frontend import problem
 
     costs = cost or probe or bool(budget)
+    if problem.GEM5_LINE.search(given["workload"]):
+        _show_posted(given["workload"], as_json)
+        return
     if form is None and not costs and (bundle := standing.shown_bundle(given)):
         standing.show_bundle(bundle, as_json, verbose)
         return
@@ -121,6 +126,20 @@ def show(
     for name, lines in commands.items():
         for way, line in lines.items():
             print(f"{name}, {way}:\n  {line}")
+
+
+def _show_posted(line: str, as_json: bool) -> None:
+    """What each word of a command line of gem5 becomes, and the commands that do the same."""
+    from simgen.cli import present
+    from simgen.targets.gem5 import posted
+
+    found = posted.read(line)
+    if as_json:
+        print(json.dumps({"becomes": dict(found.rows), "commands": found.commands()}, indent=1))
+        return
+    present.table(None, ("in the line", "in simgen"), found.rows)
+    for each in found.commands():
+        print(each)
 
 
 def _show_lines(plan: Plan, form: str, as_json: bool, quiet: bool) -> None:
@@ -558,8 +577,16 @@ def cache_clear() -> None:
 
 
 @click.command()
+@click.option(
+    "--for",
+    "target",
+    metavar="T",
+    shell_complete=completing.targets,
+    help="Print how to get what this target needs, from nothing: commands, time and memory.",
+)
+@click.option("--gem5-version", "version", metavar="V", help="With --for gem5-se: its version.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def doctor(as_json: bool) -> None:
+def doctor(target: str | None, version: str | None, as_json: bool) -> None:
     """Check what this machine has and lacks.
 
     What is missing is named, with how to get it.
@@ -569,7 +596,13 @@ def doctor(as_json: bool) -> None:
     \b
     simgen doctor
     simgen doctor --json
+    simgen doctor --for gem5-se --gem5-version 24.0
     """
+    if target:
+        _show_steps(target, version, as_json)
+        return
+    if version:
+        raise UsageError("--gem5-version: is for --for gem5-se; add that, or leave it out")
     from simgen.cli import doctor as doctors
 
     checks = doctors.check()
@@ -584,3 +617,18 @@ def doctor(as_json: bool) -> None:
         raise MissingError(
             "this machine: nothing can be built and run; see above how to get what is missing"
         )
+
+
+def _show_steps(name: str, version: str | None, as_json: bool) -> None:
+    from simgen.bundle.planning import chosen_targets
+    from simgen.cli import present
+
+    (target,) = chosen_targets([name], {"gem5_version": version} if version else {})
+    steps = target.needs.steps()
+    if as_json:
+        print(json.dumps([vars(each) for each in steps], indent=1))
+    elif steps:
+        rows = [(each.what, each.command, each.found) for each in steps]
+        present.table(None, ("step", "command or figure", "this machine"), rows)
+    else:
+        print(f"{name}: ready")

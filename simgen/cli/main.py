@@ -18,23 +18,6 @@ from typing import TYPE_CHECKING
 import click
 
 from simgen import __version__, errors
-from simgen.cli import (
-    bisecting,
-    comparing,
-    conforming,
-    creating,
-    exporting,
-    inventory,
-    legalising,
-    linting,
-    miopen,
-    pipeline,
-    rating,
-    standing,
-    studying,
-    sweep_files,
-    synthesising,
-)
 from simgen.cli.options import Commands
 from simgen.errors import SimgenError, did_you_mean
 
@@ -62,32 +45,33 @@ def cli() -> None:
     """
 
 
-inventory.cache.add_command(miopen.miopen)
-for command in (
-    pipeline.build,
-    pipeline.run,
-    sweep_files.sweep,
-    sweep_files.collect,
-    comparing.diff,
-    comparing.report,
-    bisecting.bisect,
-    exporting.export,
-    studying.study,
-    synthesising.synthesise,
-    synthesising.score,
-    standing.status,
-    linting.lint,
-    legalising.legalise,
-    creating.new,
-    conforming.conform,
-    rating.rates,
-    inventory.show,
-    inventory.list_,
-    inventory.data,
-    inventory.cache,
-    inventory.doctor,
-):
-    cli.add_command(command)
+# In the order of the help: where each lies, a function of the same name in a module of this room.
+# None: another package has it.
+COMMANDS = {
+    "build": "pipeline",
+    "run": "pipeline",
+    "sweep": "sweep_files",
+    "collect": "sweep_files",
+    "diff": "comparing",
+    "report": "comparing",
+    "bisect": None,
+    "export": "exporting",
+    "study": "studying",
+    "synthesise": "synthesising",
+    "score": "synthesising",
+    "status": "standing",
+    "lint": "linting",
+    "legalise": "legalising",
+    "new": "creating",
+    "conform": None,
+    "rates": "rating",
+    "show": "inventory",
+    "list": "inventory",
+    "data": "inventory",
+    "cache": "inventory",
+    "doctor": "inventory",
+}
+cli.below = COMMANDS
 
 
 def main() -> None:
@@ -120,8 +104,9 @@ def _one_line_errors() -> Iterator[None]:
         message, cure = error.format_message().rstrip("."), "see --help"
         if isinstance(error, click.NoSuchOption):  # which each version of click words otherwise
             message = f"No such option: {error.option_name}"
-            if error.possibilities:
-                cure = did_you_mean(error.option_name, error.possibilities)
+            passed = _passed_on(error)
+            if passed or error.possibilities:
+                cure = passed or did_you_mean(error.option_name, error.possibilities or ())
         _fail(f"{place}{message}; {cure}", 2)
     except (KeyboardInterrupt, click.Abort):
         # Python ends `-m simgen` by the signal all the same where it met text that was executed, as
@@ -145,6 +130,16 @@ def _one_line_errors() -> Iterator[None]:
         if "-v" in sys.argv or "--verbose" in sys.argv:
             raise
         _fail(f"bug: {type(error).__name__}: {error}; run again with -v and report it", 1)
+
+
+def _passed_on(error: click.NoSuchOption) -> str:
+    """How `run` passes an option on to a target's own program; empty: it does not."""
+    if error.ctx is None or error.ctx.command.name != "run":
+        return ""
+    from simgen.running import runs
+    from simgen.targets import TARGETS
+
+    return runs.passing(error.option_name, TARGETS.values())
 
 
 def _again(ignored: sys.UnraisableHookArgs) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import shlex
 from dataclasses import fields, replace
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -19,6 +20,7 @@ from simgen.errors import UsageError, did_you_mean
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from dataclasses import Field
+    from importlib.metadata import EntryPoint
 
     from simgen.ask.choice import Asked, ChoiceField
     from simgen.bundle.planning import Plan
@@ -30,23 +32,64 @@ T = TypeVar("T", bound="Asked")
 
 
 class Commands(click.Group):
-    """A group that knows what a mistyped command might have been, and lists in its own order."""
+    """A group that knows what a mistyped command might have been, and lists in its own order.
+
+    A command is imported when it is asked for. `below` names those of this room and the module of
+    each; what other packages bring are entry points of `simgen.commands`, "NAME" or "GROUP NAME".
+    """
+
+    below: Mapping[str, str | None] = {}
 
     def __init__(self, *args: Any, **options: Any) -> None:
         # Without a command: an error of one line, as every other one.
         super().__init__(*args, **{**options, "no_args_is_help": False})
 
+    def _brought(self) -> dict[str, EntryPoint]:
+        from simgen.ground import plugins
+
+        start = "" if self.below else f"{self.name} "
+        found = plugins.named("simgen.commands").items()
+        return {
+            name.removeprefix(start): entry
+            for name, entry in found
+            if name.startswith(start) and " " not in name.removeprefix(start)
+        }
+
+    def names(self) -> list[str]:
+        """All commands, those of other packages last where the help does not give them a place."""
+        brought = self._brought()
+        own = [name for name, module in self.below.items() if module or name in brought]
+        return list(dict.fromkeys([*own, *self.commands, *brought]))
+
+    def all(self) -> dict[str, click.Command]:
+        """Name -> command, all of them imported."""
+        context = click.Context(self)
+        found = {name: self.get_command(context, name) for name in self.names()}
+        return {name: each for name, each in found.items() if each}
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in self.commands:
+            made: object = None
+            if module := self.below.get(cmd_name):
+                room = import_module(f"simgen.cli.{module}")
+                made = getattr(room, cmd_name, None) or getattr(room, f"{cmd_name}_")
+            elif entry := self._brought().get(cmd_name):
+                from simgen.ground import plugins
+
+                made = plugins.load(entry)
+            if isinstance(made, click.Command):
+                self.add_command(made, cmd_name)
+        return super().get_command(ctx, cmd_name)
+
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         if self.get_command(ctx, args[0]) is None:
-            raise UsageError(
-                f"command {args[0]!r}: unknown; {did_you_mean(args[0], self.commands)}"
-            )
+            raise UsageError(f"command {args[0]!r}: unknown; {did_you_mean(args[0], self.names())}")
         return super().resolve_command(ctx, args)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(self.commands)
+        return self.names()
 
 
 def _option(names: Sequence[str], text: str, **more: Any) -> click.Option:

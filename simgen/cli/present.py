@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import hashlib
+import re
 import sys
 import time
 from typing import TYPE_CHECKING, Any
@@ -39,6 +40,9 @@ EXACT = "exact"  # in place of a share of a tolerance: there was none
 UNBROKEN = 24  # longest word that a narrow terminal does not break: names of kernels are longer
 
 
+NUMBER = re.compile(r"[-+]?\.?\d")  # begins one
+
+
 def table(title: str | None, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
     """A table on stdout; numbers to the right. Colours and cut lines only on a terminal."""
     from rich import box
@@ -50,9 +54,7 @@ def table(title: str | None, columns: Sequence[str], rows: Iterable[Sequence[obj
     least = 1
     for at, name in enumerate(columns):
         column = [row[at] for row in cells if row[at]]
-        numbers = all(
-            cell[:1].isdigit() or cell[:1] in "-+." or cell in ("inf", EXACT) for cell in column
-        )
+        numbers = all(NUMBER.match(cell) or cell in ("-", "inf", "-inf", EXACT) for cell in column)
         words = [*name.split(), *(column if numbers else " ".join(column).split())]
         width = min(max(map(len, words), default=0), UNBROKEN)
         made.add_column(

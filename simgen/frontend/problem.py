@@ -64,6 +64,14 @@ class Problem:
     parameters: Mapping[str, ModelTensor] | None = field(default=None, compare=False, repr=False)
 
 
+# As DNNMark's own programs have them: its convolutions have neither groups nor biases.
+DNNMARK_NETWORKS = {"alexnet_dnnmark": "alexnet", "vgg_dnnmark": "vgg16"}
+LACKING_IN_DNNMARK = re.compile(r"^\s*(?:bias|group)\s*=.*\n", re.MULTILINE)
+# Programs of DNNMark: dnnmark_test_fwd_softmax is softmax_fwd.
+DNNMARK_PROGRAM = re.compile(r"\A(?:dnnmark_)?test_(fwd|bwd)_(\w+)\Z")
+GEM5_LINE = re.compile(r"(?:^|[\s/])apu_se\.py(?:\s|$)")  # of a line that starts gem5
+
+
 def built_in() -> dict[str, str]:
     """Names of the workloads that need no file -> what they are. Only those that can be built."""
     found = {
@@ -71,7 +79,11 @@ def built_in() -> dict[str, str]:
         for kind, layer in sorted(LAYERS.items())
         for direction in passes_of(layer)
     }
-    return found | {name: f"network, {name}.dnnmark" for name in networks()}
+    own = {
+        name: f"network, {base}.dnnmark without groups and biases"
+        for name, base in DNNMARK_NETWORKS.items()
+    }
+    return found | {name: f"network, {name}.dnnmark" for name in networks()} | own
 
 
 def networks() -> dict[str, str]:
@@ -114,6 +126,10 @@ def find(
     network = resources.folder("data") / f"{word}.dnnmark"
     if re.fullmatch(r"\w+", word) and network.is_file():
         return replace(_from_file(network, settings, passes or usual), dtype=dtype)
+    if base := DNNMARK_NETWORKS.get(word):
+        text = (resources.folder("data") / f"{base}.dnnmark").read_text("utf-8")
+        content = config.parse(LACKING_IN_DNNMARK.sub("", text), word, dict(settings))
+        return replace(_of_config(word, content, settings, passes or usual), dtype=dtype)
     listed = deepbench.find(word)
     line = None if listed else table.read(word)
     found = listed.operation if listed else line or operation.read(word)
@@ -121,7 +137,12 @@ def find(
         typed = bool(line) or bool(re.search(r"[:,]\s*type\s*=", word))
         made = _from_operation(found, listed, settings, passes, dtype, typed=typed)
         return replace(made, notes=(*made.notes, *table.notes(word))) if line else made
-    kind, direction = _split(word)
+    if GEM5_LINE.search(word):
+        raise UsageError(
+            f"workload {printable(word)}: a command line of gem5; simgen show LINE says which "
+            "commands of simgen do the same"
+        )
+    kind, direction = _split(DNNMARK_PROGRAM.sub(r"\2_\1", word))
     if kind:
         if passes and tuple(passes) != (Pass(direction),):
             raise UsageError(f"{PASSES}: {word} is pass {direction} already; leave {PASSES} out")

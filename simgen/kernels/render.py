@@ -6,7 +6,7 @@ import shlex
 from functools import cache
 from typing import TYPE_CHECKING
 
-from simgen.ground import resources
+from simgen.ground import plugins, resources
 from simgen.kernels import kernel_source
 from simgen.kernels.kernel_source import PRELUDE as PRELUDE
 from simgen.kernels.kernel_source import c_float as c_float
@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 
 
 def text(template: str, **variables: object) -> str:
-    """The template (a path under templates/) with `variables`; a missing variable is an error."""
+    """The template with `variables`: a path under templates/, or under the folder of that name in
+    another package (PACKAGE:PATH). A missing variable is an error."""
     return _environment().get_template(template).render(**variables)
 
 
@@ -51,10 +52,16 @@ def self_contained(source: str) -> str:
 
 @cache
 def _environment() -> jinja2.Environment:
-    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+    from jinja2 import ChoiceLoader, Environment, FileSystemLoader, FunctionLoader, StrictUndefined
+
+    def elsewhere(name: str) -> str | None:
+        path = plugins.template(name)
+        return path.read_text() if path and path.is_file() else None
 
     environment = Environment(
-        loader=FileSystemLoader(resources.folder("templates")),
+        loader=ChoiceLoader(
+            [FileSystemLoader(resources.folder("templates")), FunctionLoader(elsewhere)]
+        ),
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,

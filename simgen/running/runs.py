@@ -30,7 +30,7 @@ from simgen.targets import TARGETS
 from simgen.workload import sharding
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
     from contextlib import AbstractContextManager
     from pathlib import Path
 
@@ -124,6 +124,15 @@ def _fault(option: RunOption, value: str | int) -> str:
     return ""
 
 
+def passing(flag: str, targets: Iterable[Target | type[Target]]) -> str:
+    """How an option of a target's own program is passed on to it; empty if none has it."""
+    for target in targets:
+        for name, each in target.run_options.items():
+            if each.passes(flag):
+                return f"{target.name} passes it on: {spelled(name)}={flag}=VALUE"
+    return ""
+
+
 def choose(bundle: Bundle, asked: RunChoices, listener: Listener) -> Target:
     """The target that was named, or the first that can run; it has all of the options.
 
@@ -144,7 +153,8 @@ def choose(bundle: Bundle, asked: RunChoices, listener: Listener) -> Target:
     chosen = finding.target_of(bundle, name)
     for option, value in asked.options.items():
         if option not in chosen.run_options:
-            raise UsageError(f"{spelled(option)}: {name} has no such option; leave it out")
+            cure = passing(spelled(option), [chosen]) or "leave it out"
+            raise UsageError(f"{spelled(option)}: {name} has no such option; {cure}")
         # What is right for another target need not be for this one.
         if fault := _fault(chosen.run_options[option], value):
             raise UsageError(f"{spelled(option)} {fault}")

@@ -1,9 +1,10 @@
 """One file or package per place where a bundle can run: what it lacks here, its folder, how its
-results are read. Importing this package fills `TARGETS`.
+results are read. Importing this package fills `TARGETS`, also with those of other packages.
 
 May import: ask, errors, frontend, ground, isa, kernels, layers, tensors, workload.
 """
 
+from simgen.ground import plugins
 from simgen.targets import cuda as cuda
 from simgen.targets import host as host
 from simgen.targets import null as null
@@ -13,7 +14,5 @@ from simgen.targets.gem5 import kfd as kfd
 from simgen.targets.gem5 import se as se
 from simgen.targets.gpgpusim import simulator as simulator
 from simgen.targets.mgpusim import target as target
-from simgen_rocm import gem5_dnnmark as gem5_dnnmark
-from simgen_rocm import gem5_fs as gem5_fs
-from simgen_rocm import gem5_hip as gem5_hip
-from simgen_rocm import hip as hip
+
+plugins.load_all("simgen.targets")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, fields
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -23,6 +23,7 @@ from simgen.targets.roles import Package as Package
 from simgen.targets.roles import Progress as Progress
 from simgen.targets.roles import Reader as Reader
 from simgen.targets.roles import Requirements as Requirements
+from simgen.targets.roles import Step as Step
 from simgen.targets.roles import Watcher as Watcher
 from simgen.targets.roles import log_text as log_text
 
@@ -72,8 +73,10 @@ class RunOption:
     example: str = ""  # such a text
     several: bool = False  # may be given again; texts, one to a line
     default: str = ""  # what it is where nobody says it; empty: that depends
-    # Beginnings of texts, up to a "=", that are no texts of it -> what to do in their place.
-    refused: Mapping[str, str] = field(default_factory=dict)
+    # Why a text that matches is refused all the same ("fact; cure"), or nothing.
+    fault: Callable[[str], str] = field(default=lambda _: "", compare=False)
+    # Whether a word is an option of the program that texts are passed on to.
+    passes: Callable[[str], bool] = field(default=lambda _: False, compare=False)
 
     @property
     def told(self) -> str:
@@ -92,13 +95,12 @@ class RunOption:
             raise ValueError(f"{printable(text)}: unknown; {did_you_mean(text, self.choices)}")
         if self.several and "\n" in text:
             return "\n".join(str(self.read(each)) for each in text.split("\n"))
-        for word in (text.partition("=")[0], text[:2]):
-            if word in self.refused:
-                raise ValueError(f"{printable(text)}: simgen sets {word}; {self.refused[word]}")
         if self.pattern:
-            if re.fullmatch(self.pattern, text, re.ASCII):
-                return text
-            raise ValueError(f"{printable(text)}: write it like {self.example}")
+            if not re.fullmatch(self.pattern, text, re.ASCII):
+                raise ValueError(f"{printable(text)}: write it like {self.example}")
+            if fault := self.fault(text):
+                raise ValueError(fault)
+            return text
         if re.fullmatch(r"\d{1,9}", text, re.ASCII) and int(text) >= self.least:
             return int(text)
         raise ValueError(f"{printable(text)}: write a whole number, {self.least} or more")

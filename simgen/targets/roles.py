@@ -81,12 +81,25 @@ class Progress:
     instructions: float | None = None  # of the GPU, each counted once for a wavefront
 
 
+@dataclass(frozen=True)
+class Step:
+    """One step on the way to a target that runs here."""
+
+    what: str
+    command: str  # or a fact
+    found: str = ""  # what this machine has of it, or lacks
+
+
 class Requirements:
     """What a run needs of the machine that it runs on. By default: a POSIX shell."""
 
     def missing(self, bundle: Path | None = None) -> list[Lack]:
         """What this machine lacks, all at once; empty if it is ready."""
         return []
+
+    def steps(self) -> list[Step]:
+        """How to get what it needs, from nothing: in the order in which to do it."""
+        return [Step(lack.fact, lack.cure) for lack in self.missing()]
 
     def refusal(self, bundle: Path) -> str | None:
         """Why the bundle must not be run where it lies ("fact; cure"), or None."""

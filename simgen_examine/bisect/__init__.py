@@ -4,6 +4,4 @@
 a kernel so that it stores its registers at a chosen moment of a chosen run through its code;
 `states` compares what two targets stored, `searching` goes from the workload to the instruction,
 and `telling` says it, with a reproducer.
-
-May import: bundle, conform, errors, ground, isa, kernels, targets, tensors.
 """

@@ -4,6 +4,4 @@
 what each computes, `forms` puts them into all encodings, modifiers and sources, `catalogue` lists
 these with those of all other kinds, `assembly` makes kernels of them, `probe` runs these on a
 target, and `judging` compares lane by lane; `page` tells of it. `ptx` does so for NVIDIA GPUs.
-
-May import: errors, ground, isa, kernels, targets, tensors.
 """

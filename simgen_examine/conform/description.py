@@ -22,10 +22,10 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from simgen.errors import DamagedError
-from simgen.ground import resources
 from simgen.ground.storage import schema
 from simgen.ground.storage.files import read_regular
 from simgen.isa.lint import naming
+from simgen_examine import HERE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -111,7 +111,7 @@ def instructions(arch: str) -> Iterator[Described]:
 
 @cache
 def _file() -> Any:
-    path = resources.folder("data") / "conform" / FILE
+    path = HERE / "data" / FILE
     try:
         return schema.parse(read_regular(path, MAX_NBYTES))
     except (OSError, ValueError) as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 
 import pytest
@@ -11,6 +12,7 @@ from simgen.errors import UsageError
 from simgen.isa.code_object import KernelInfo
 from simgen.isa.legalise import rewrite
 from simgen.targets.gem5.apu_se import ARGUMENTS, GPUS, HARDWARE, VERSIONS, check, hardware, options
+from simgen.targets.gem5.needs import TAGS
 from simgen.targets.gem5.se import Gem5Se
 
 every_pair = pytest.mark.parametrize(
@@ -163,6 +165,13 @@ def test_the_default_gpu_is_one_that_the_version_has(settings, arch):
         ("x", "write it like --TCC_latency=8"),
         ("--a b", "write it like --TCC_latency=8"),
         ("--TCC_latency=8\n-cx", "simgen sets -c; leave it out"),
+        ("--num-compute=8", "simgen sets --num-compute-units, which --num-compute abbreviates; "),
+        ("--gfx=gfx902", "simgen sets --gfx-version, which --gfx abbreviates; build with another"),
+        ("--mem-size", "it takes a value; write --mem-size=VALUE"),
+        ("--cpu-only-mode=yes", "it takes no value; write --cpu-only-mode"),
+        ("--outdir=x", "simgen reads what gem5 writes; leave it out"),
+        ("--debug-help", "gem5 prints it and ends; start gem5 by yourself for it"),
+        ("--debug-flags", "it takes a value; write --debug-flags=VALUE"),
     ],
 )
 def test_an_argument_that_contradicts_the_bundle_is_refused(text, said):
@@ -171,5 +180,35 @@ def test_an_argument_that_contradicts_the_bundle_is_refused(text, said):
 
 
 def test_other_arguments_of_apu_se_are_taken_as_they_are():
-    text = "--TCC_latency=8\n--mem-type=DDR4_2400_8x8\n--noL1"
+    text = (
+        "--TCC_latency=8\n--mem-type=DDR4_2400_8x8\n--noL1\n--num-cp=2\n--chiplet-topo=ring\n"
+        "--debug-flags=GPUExec\n--debug-start=1000"
+    )
     assert ARGUMENTS["gem5_arg"].read(text) == text
+
+
+def test_how_to_get_it_names_the_tag_and_what_this_machine_lacks(simgen, monkeypatch):
+    monkeypatch.delenv("GEM5", raising=False)
+    done = simgen("doctor --for gem5-se --gem5-version 22.1 --json")
+    assert done.code == 0
+    steps = {each["what"]: each for each in json.loads(done.out)}
+    assert "--branch v22.1.0.0 " in steps["sources"]["command"]
+    assert "scons build/VEGA_X86/gem5.opt -j " in steps["build"]["command"]
+    assert steps["use"]["found"] == ""
+    assert "python" in steps
+    assert "python" not in simgen("doctor --for gem5-se").out.split("use ")[-1]
+
+
+def test_every_version_that_is_built_has_a_tag():
+    assert set(TAGS) == {version for version in VERSIONS if version[0].isdigit()}
+
+
+def test_no_image_is_of_a_closed_registry():
+    assert [name for name, each in VERSIONS.items() if each.image.startswith("gcr.io")] == []
+
+
+@pytest.mark.parametrize("words", ["--gem5-version 24.0", "--for host --gem5-version 24.0"])
+def test_a_version_is_for_gem5(simgen, words):
+    done = simgen(f"doctor {words}")
+    assert done.code == 2
+    assert done.err.count("\n") == 1

@@ -135,9 +135,7 @@ def test_words_and_json_give_the_value_back(cls):
                 assert words == ["--num-compute-units", "8", "--sim-option=--x=1",
                                  "--sim-option=--y"]  # fmt: skip
                 continue
-            command = cli.commands[
-                "run" if cls in (RunChoices, RunCommand, JobChoices) else "build"
-            ]
+            command = cli.all()["run" if cls in (RunChoices, RunCommand, JobChoices) else "build"]
             given = command.make_context("x", ["what", *words]).params
             known = {each.name: given[each.name] for each in choices(cls) if each.flag}
             assert cls(**known) == asked
@@ -185,7 +183,7 @@ def test_every_option_of_the_commands_is_a_choice_or_of_a_target():
                          ("run", (RunCommand, JobChoices))):  # fmt: skip
         flags = [flag for value in values for each in choices(value) for flag in each.flags]
         assert len(flags) == len(set(flags))
-        options = [each for each in cli.commands[name].params if isinstance(each, click.Option)]
+        options = [each for each in cli.all()[name].params if isinstance(each, click.Option)]
         own = {opt for each in options for opt in (*each.opts, *each.secondary_opts)}
         assert own - {"-q", "--quiet", "-v", "--verbose"} == set(flags)
 

@@ -120,7 +120,7 @@ def test_a_set_that_cannot_be_written_is_no_success(simgen, tmp_path, monkeypatc
 
 
 def commands(group=main.cli, above=()):
-    for name, command in group.commands.items():
+    for name, command in group.all().items():
         if hasattr(command, "commands"):
             yield from commands(command, (*above, name))
         else:

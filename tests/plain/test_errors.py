@@ -165,8 +165,8 @@ RANGE = re.compile(r"\[(above )?-?\d[\d.]*( to \d+| or more)?\]")  # as help tel
 def numeric_options(command=main.cli, words=()):
     """(command, option) of all that take a number."""
     if isinstance(command, click.Group):
-        for name in command.commands:
-            yield from numeric_options(command.commands[name], (*words, name))
+        for name, each in command.all().items():
+            yield from numeric_options(each, (*words, name))
         return
     for param in command.get_params(context(command)):
         numeric = isinstance(param.type, click.types.IntParamType | click.types.FloatParamType)

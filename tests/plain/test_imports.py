@@ -19,10 +19,8 @@ import pytest
 PACKAGE = Path(__file__).resolve().parents[2] / "simgen"
 # Layers do not know each other, nor do targets; but for those that are made of others.
 PLUGINS = ("layers", "targets")
-COMPOSED = {
-    "layers.fused", "layers.loss.cross_entropy", "layers.loss.sampled_softmax",
-    "targets.untested.gem5_fs",
-}  # fmt: skip
+COMPOSED = {"layers.fused", "layers.loss.cross_entropy", "layers.loss.sampled_softmax"}
+BESIDE = ("simgen_examine", "simgen_rocm")  # packages that stand on simgen
 
 
 def modules():
@@ -133,6 +131,14 @@ def test_plugins_do_not_know_each_other(room):
         assert known[plugin] & plugins == set()
 
 
+def test_nothing_in_simgen_knows_the_packages_beside_it():
+    known = re.compile(rf"^\s*(?:import|from) (?:{'|'.join(BESIDE)})\b", re.MULTILINE)
+    assert [name for name, path in PATHS.items() if known.search(path.read_text())] == []
+    for each in BESIDE:  # whose own imports it sees
+        sources = [path.read_text() for path in (PACKAGE.parent / each).rglob("*.py")]
+        assert any(map(known.search, sources))
+
+
 def test_a_class_name_stands_for_one_class():
     homes = {}
     for module, path in PATHS.items():
@@ -144,7 +150,7 @@ def test_a_class_name_stands_for_one_class():
 
 PLACEHOLDERS = re.compile(r"[A-Z]{2,}|\*|SIMULATOR|/(scale|blank|one|sums)\.")  # NAME, and examples
 FILES = re.compile(
-    r"(?<![\w/.-])((?:simgen|templates|tests|data)/[\w./*-]+\.(?:py|h|hip|j2|go|json))\b"
+    r"(?<![\w/.-])((?:simgen|simgen_examine|simgen_rocm|templates|tests|data)/[\w./*-]+\.(?:py|h|hip|j2|go|json))\b"
 )
 
 
@@ -184,7 +190,7 @@ def test_the_package_itself_imports_its_interface_for_types_only():
         ("layers.norm.lrn", "from simgen.layers.pool import pooling"),
         ("layers.norm.lrn", "from simgen.layers import LAYERS"),
         ("targets.gem5.se", "from simgen.targets.host import Host"),
-        ("targets.gem5.se", "from simgen_rocm import hip"),
+        ("targets.gem5.se", "from simgen.targets import cuda"),
         ("targets.base", "from simgen.bundle.folder import Bundle"),
     ],
 )

@@ -33,7 +33,7 @@ NAMES = (  # of files that commands write, here somebody's own
 
 
 def commands(group, before=""):
-    for name, command in group.commands.items():
+    for name, command in group.all().items():
         if isinstance(command, click.Group):
             yield from commands(command, f"{before}{name} ")
         else:

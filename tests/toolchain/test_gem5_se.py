@@ -254,7 +254,8 @@ class TestScript:
         assert self.script(bundle / "gem5-se") == (
             3,
             "simgen: error: gem5-se: GEM5 is not set; get gem5, run scons build/VEGA_X86/gem5.opt "
-            "in it and set GEM5 to its folder\n",
+            "in it and set GEM5 to its folder (simgen doctor --for gem5-se, page "
+            "gem5-from-nothing)\n",
         )
 
     def test_gem5_not_built(self, bundle: Path):
@@ -305,11 +306,11 @@ class TestScript:
     def test_hardware_options_are_one_argument_each_and_told_in_the_log(self, bundle: Path):
         gem5 = self.fake_gem5(bundle, f"{self.outputs()}\n{self.stats(2)}")
         given = {"SIMGEN_NUM_COMPUTE_UNITS": "8", "SIMGEN_TCP_SIZE": "32KiB --x;$(id)*"}
-        self.script(bundle / "gem5-se", GEM5=gem5, GEM5_OPTIONS="-n 2", **given)
+        self.script(bundle / "gem5-se", GEM5=gem5, GEM5_OPTIONS="--num-dirs 2", **given)
         log = (bundle / "results/gem5-se/log.txt").read_text()
-        assert "|--num-compute-units=8|--tcp-size=32KiB --x;$(id)*|-n|2|-c|" in log
+        assert "|--num-compute-units=8|--tcp-size=32KiB --x;$(id)*|--num-dirs|2|-c|" in log
         assert Gem5Se().reader.machine(bundle / "results/gem5-se")["gem5_options"] == (
-            "--num-compute-units=8 --tcp-size=32KiB --x;$(id)* -n 2"
+            "--num-compute-units=8 --tcp-size=32KiB --x;$(id)* --num-dirs 2"
         )
 
     def test_without_options_none_are_told(self, bundle: Path):
@@ -337,17 +338,64 @@ class TestScript:
 
     def test_more_options_of_apu_se(self, bundle: Path):
         gem5 = self.fake_gem5(bundle, f"{self.outputs()}\n{self.stats(2)}")
-        self.script(bundle / "gem5-se", GEM5=gem5, GEM5_OPTIONS="-u 8 --mem-size=1GiB")
+        self.script(bundle / "gem5-se", GEM5=gem5, GEM5_OPTIONS="--num-cp 2 --mem-size=1GiB")
         log = (bundle / "results/gem5-se/log.txt").read_text()
-        assert "|-u|8|--mem-size=1GiB|-c|" in log
+        assert "|--num-cp|2|--mem-size=1GiB|-c|" in log
 
     def test_an_argument_of_apu_se_may_have_spaces_and_all_else(self, bundle: Path):
         gem5 = self.fake_gem5(bundle, f"{self.outputs()}\n{self.stats(2)}")
-        words = ["--TCC_latency=8", "--debug-file=a b;$(id)*'"]
+        words = ["--TCC_latency=8", "--mem-type=a b;$(id)*'"]
         given = Gem5Se.run_options["gem5_arg"].read("\n".join(words))
         self.script(bundle / "gem5-se", GEM5=gem5, SIMGEN_GEM5_ARGS=str(given))
         log = (bundle / "results/gem5-se/log.txt").read_text()
         assert f"|{words[0]}|{words[1]}|-c|" in log
+
+    @pytest.mark.parametrize(
+        ("given", "said"),
+        [
+            (
+                "--num-compute=8",
+                "--num-compute=8: the bundle sets --num-compute-units; set SIMGEN_",
+            ),
+            (
+                "--num-compute 8",
+                "the bundle sets --num-compute-units; set SIMGEN_NUM_COMPUTE_UNITS",
+            ),
+            ("--mem-size=1GiB -u8", "-u8: the bundle sets -u; set SIMGEN_NUM_COMPUTE_UNITS"),
+            ("--gfx=gfx902", "--gfx=gfx902: the bundle sets --gfx-version; build with another"),
+            ("--tcp=1MiB", "--tcp=1MiB: the bundle sets --tcp-size; set SIMGEN_TCP_SIZE"),
+            ("--opt=x", "--opt=x: the bundle sets --options; leave it out"),
+            ("--outdir=x", "--outdir=x: gem5 would not run the bundle, or write elsewhere"),
+            ("--debug-flags GPUExec", "--debug-flags: write --debug-flags=VALUE"),
+            ("--stats-file=../x", "--stats-file=../x: write the name of a file"),
+        ],
+    )
+    @pytest.mark.parametrize("variable", ["GEM5_OPTIONS", "SIMGEN_GEM5_ARGS"])
+    def test_what_argparse_would_take_for_an_option_of_the_bundle_is_refused(
+        self, bundle: Path, given: str, said: str, variable: str
+    ):
+        gem5 = self.fake_gem5(bundle, f"{self.outputs()}\n{self.stats(2)}")
+        words = given if variable == "GEM5_OPTIONS" else given.replace(" ", "\n")
+        code, told = self.script(bundle / "gem5-se", GEM5=gem5, **{variable: words})
+        assert code == 2
+        assert told.startswith("simgen: error: gem5-se: ")
+        assert said in told
+        assert told.count("\n") == 1
+
+    def test_options_of_gem5_itself_stand_before_the_script(self, bundle: Path):
+        gem5 = self.fake_gem5(bundle, f"{self.outputs()}\n{self.stats(2)}")
+        self.script(
+            bundle / "gem5-se", GEM5=gem5,
+            GEM5_OPTIONS="--debug-flags=GPUExec,GPUMem --mem-size=1GiB --quiet",
+            SIMGEN_GEM5_ARGS="--debug-file=a b;$(id)*\n--stats-file=own.txt",
+        )  # fmt: skip
+        results = bundle / "results/gem5-se"
+        log = (results / "log.txt").read_text()
+        assert "\n-d|.|--debug-flags=GPUExec,GPUMem|--quiet|--debug-file=a b;$(id)*|" in log
+        assert "apu_se.py|" in log
+        assert "|--mem-size=1GiB|-c|" in log
+        assert "--stats-file" not in log
+        assert (results / "own.txt").read_bytes() == (results / "stats.txt").read_bytes()
 
     @pytest.mark.parametrize(
         ("body", "code", "line"),
@@ -567,3 +615,20 @@ def test_a_network_of_halves_needs_no_instruction_that_gem5_lacks(builder: Build
     model = Model("gem5", "24.0", "gfx902")
     sources = render.kernels(narrow.planned("f16"))
     assert builder.products(stages.amdgcn(model), sources).keys() == sources.keys()
+
+
+@pytest.mark.parametrize(
+    ("log", "told"),
+    [
+        ("simgen: option: --chiplet-topo=ring\napu_se.py: error: unrecognized arguments: "
+         "--chiplet-topo=ring", "this gem5 has no option --chiplet-topo=ring, which the run"),
+        ("simgen: option: --mem-size=1GiB\napu_se.py: error: unrecognized arguments: --tcp-size=1",
+         "apu_se.py does not take the options (--tcp-size=1); build for your gem5"),
+        ("apu_se.py: error: the following arguments are required: --chiplet-topo",
+         "this gem5's apu_se.py needs more options (--chiplet-topo); pass each on with --gem5-arg"),
+        ("apu_se.py: error: argument --num-dirs: invalid int value: 'x'",
+         "apu_se.py refuses a value (argument --num-dirs: invalid int value: 'x')"),
+    ],
+)  # fmt: skip
+def test_what_a_gem5_with_other_options_says(log: str, told: str):
+    assert (Gem5Se().watcher.diagnosis(log) or "").startswith(told)

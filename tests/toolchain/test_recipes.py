@@ -11,18 +11,23 @@ import re
 import shutil
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from simgen.targets.host import Host
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 pytestmark = pytest.mark.skipif(
     bool(Host().needs.missing()), reason="this machine cannot run the host target"
 )
 ROOT = Path(__file__).resolve().parents[2]
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-NAMED = re.compile(r"`((?:simgen|templates|tests)/[\w./-]+)`:\n\n\Z")  # right before a block
+NAMED = re.compile(r"`((?:simgen|templates|tests|blank)/[\w./-]+)`:\n\n\Z")  # right before a block
 
 
 def copied(place: Path) -> Path:
@@ -37,7 +42,9 @@ def copied(place: Path) -> Path:
     return root
 
 
-def done(page: str, root: Path, place: Path) -> tuple[list[str], list[str]]:
+def done(
+    page: str, root: Path, place: Path, install: Callable[[Path, Path], None] | None = None
+) -> tuple[list[str], list[str]]:
     """(the files that a recipe names, what its commands printed); an error where one fails."""
     text = (ROOT / "docs" / page).read_text()
     commands = place / "bin"
@@ -49,20 +56,24 @@ def done(page: str, root: Path, place: Path) -> tuple[list[str], list[str]]:
     environment = {
         **os.environ,
         "PATH": f"{commands}:{os.environ['PATH']}",
-        "PYTHONPATH": str(root),
+        "PYTHONPATH": os.pathsep.join(map(str, dict.fromkeys((root, ROOT)))),
         "PYTHONPYCACHEPREFIX": str(place / "bytecode"),  # not in the sources
         "PYTEST_ADDOPTS": "",  # those of this run are not the page's
         "SIMGEN_CACHE_DIR": str(place / "cache"),
     }
-    (place / "tests").symlink_to(root / "tests")
+    if (root / "tests").exists():
+        (place / "tests").symlink_to(root / "tests")
     files, printed = [], []
     for block in BLOCK.finditer(text):
         named = NAMED.search(text[: block.start()])
         if named:
             path = root / named[1]
             old = path.read_text() if path.exists() else ""
+            path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(old + block[2])
             files.append(named[1])
+        elif block[1] == "console" and install:  # python -m pip install ./FOLDER
+            install(root / block[2].split()[-1], root)
         elif block[1] == "sh":
             run = subprocess.run(
                 ["sh", "-ec", block[2]],
@@ -86,12 +97,49 @@ def test_a_layer_is_added_as_its_page_says(tmp_path: Path) -> None:
     assert re.search(r"^[1-9]\d* passed", printed, re.MULTILINE)
 
 
-def test_a_target_is_added_as_its_page_says(tmp_path: Path) -> None:
-    files, (printed,) = done("adding-a-target.md", copied(tmp_path), tmp_path)
+def installed(package: Path, place: Path) -> None:
+    """What pip would leave of a package there, which needs no building."""
+    about = tomllib.loads((package / "pyproject.toml").read_text())["project"]
+    (name,) = about["entry-points"]["simgen.targets"].values()
+    shutil.copytree(package / name, place / name)
+    metadata = place / f"{name}-{about['version']}.dist-info"
+    metadata.mkdir()
+    (metadata / "METADATA").write_text(f"Name: {about['name']}\nVersion: {about['version']}\n")
+    lines = [
+        f"[{group}]\n" + "".join(f"{word} = {what}\n" for word, what in points.items())
+        for group, points in about["entry-points"].items()
+    ]
+    (metadata / "entry_points.txt").write_text("".join(lines))
+
+
+def test_a_target_of_a_package_elsewhere_is_added_as_its_page_says(tmp_path: Path) -> None:
+    place = tmp_path / "elsewhere"
+    place.mkdir()
+    files, (printed,) = done("adding-a-target.md", place, tmp_path, installed)
     assert files == [
-        "simgen/targets/blank.py",
-        "templates/targets/blank.run.sh.j2",
-        "simgen/targets/__init__.py",
+        "blank/pyproject.toml",
+        "blank/simgen_blank/__init__.py",
+        "blank/simgen_blank/templates/blank.run.sh.j2",
     ]
     assert "leaves a word in every element" in printed
     assert "1 result, 1 tensor: 1 differs" in printed
+
+
+def test_what_cannot_be_loaded_is_one_line(tmp_path: Path) -> None:
+    package = tmp_path / "package"
+    (package / "broken_target").mkdir(parents=True)
+    (package / "broken_target/__init__.py").write_text("import nothing_of_that_name\n")
+    (package / "pyproject.toml").write_text(
+        '[project]\nname = "broken"\nversion = "1"\n'
+        '[project.entry-points."simgen.targets"]\nbroken = "broken_target"\n'
+    )
+    installed(package, tmp_path)
+    paths = os.pathsep.join(map(str, (tmp_path, ROOT)))
+    run = subprocess.run(
+        [sys.executable, "-m", "simgen", "list", "targets"],
+        env={**os.environ, "PYTHONPATH": paths}, capture_output=True, text=True,
+    )  # fmt: skip
+    assert (run.returncode, run.stdout) == (3, "")
+    assert run.stderr.startswith("simgen: error: broken: simgen.targets: broken: cannot be loaded")
+    assert run.stderr.endswith("mend or uninstall broken\n")
+    assert run.stderr.count("\n") == 1

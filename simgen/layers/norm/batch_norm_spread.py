@@ -1,4 +1,4 @@
-"""The spread of honest errors of batch normalisation: its sums as numerics/spread.py has them.
+"""The spread of honest errors of batch normalisation: its sums as in ground/numerics/spread.py.
 
 Everything that is not a sum is a few roundings, and counted as in batch_norm_errors.py. One error
 of a mean or a variance reaches all elements of its feature.

@@ -3,9 +3,8 @@
 Read in the sources of gem5 (apu_se.py; GPU.py, gpu_compute_driver.* and kernel_code.hh in
 src/gpu-compute; configs/ruby/GPU_VIPER.py; util/dockerfiles) at the last tag of each version up to
 v24.0.0.1, on develop at c91af552, which became 24.1, at 24.1.0.0 (59ca5600), 25.0.0.0 (e7b352e8),
-where ScoreboardCheckStage has times of MFMA, and 25.1.0.1 (3a4046a1). The image of 23.0 is the one
-that gem5-resources named for it; that of 24.1 is named after the pattern of 24.0. No image was
-published for 21.0 and 21.1: 21.2's is the oldest.
+where ScoreboardCheckStage has times of MFMA, and 25.1.0.1 (3a4046a1). docker/README.md says where
+images are named. The registry of those before 23.0 is closed: v22-1 of another one stands for them.
 
 The launcher speaks the same to the drivers of all these versions. Those before 24.0 take a kernel's
 descriptor for the first 64 bytes of an amd_kernel_code_t, which has the same fields there, and read
@@ -23,6 +22,7 @@ from simgen.errors import UsageError
 from simgen.ground.machine import Gem5Model, descriptions
 from simgen.isa.legalise import versions
 from simgen.targets.base import CLOCK, SIZE, RunOption
+from simgen.targets.gem5 import script_options
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -123,7 +123,8 @@ HARDWARE = {
 
 
 _OWN = "leave it out"
-# What a bundle says to apu_se.py itself; all else may be said with --gem5-arg.
+# What a bundle says to apu_se.py itself -> what to do in its place.
+# All else may be said with --gem5-arg.
 SET = {
     **{f"--{name.replace('_', '-')}": f"write --{name.replace('_', '-')}" for name in HARDWARE},
     "-u": "write --num-compute-units",
@@ -134,13 +135,44 @@ SET = {
 ARGUMENTS = {
     "gem5_arg": RunOption(
         "SIMGEN_GEM5_ARGS",
-        "one more argument of apu_se.py, such as --gem5-arg=--TCC_latency=8; may be repeated",
+        "one more option of apu_se.py or of gem5 itself, such as --gem5-arg=--TCC_latency=8 or "
+        "--gem5-arg=--debug-flags=GPUExec; may be repeated",
         pattern=r"-{1,2}[A-Za-z][A-Za-z0-9_-]*(=[^\x00-\x1f\x7f]*)?",
         example="--TCC_latency=8",
         several=True,
-        refused=SET,
+        fault=lambda text: script_options.fault(text, SET),
+        passes=script_options.is_known,
     )
 }
+
+
+def passed_on(version: str) -> dict[str, object]:
+    """For run.sh, which sorts options that are passed on: those that the bundle sets and what to do
+    in their place, those that begin another one and are whole, and gem5's own."""
+    script = script_options.names(script_options.SCRIPT, version)
+    own = [
+        name
+        for name in script_options.names(script_options.OWN, version)
+        if script_options.goes_before_the_script(name) and name not in script_options.UNUSABLE
+    ]
+    takes = script_options.options(script_options.OWN)
+    variables = {f"--{name.replace('_', '-')}": each.variable for name, each in HARDWARE.items()}
+    variables["-u"] = HARDWARE["num_compute_units"].variable
+    return {
+        "set": {
+            name: f"set {variables[name]}" if name in variables else cure
+            for name, cure in SET.items()
+        },
+        "whole": [
+            name
+            for name in script
+            if name not in SET and any(each.startswith(name) for each in SET)
+        ]
+        or ["--"],
+        "own": [n for n in own if takes[n].takes_value and n != script_options.STATISTICS],
+        "own_flags": [name for name in own if not takes[name].takes_value],
+        "unusable": [name for name in script_options.UNUSABLE if name not in SET],
+    }
 
 
 @dataclass(frozen=True)

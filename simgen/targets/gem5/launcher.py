@@ -72,7 +72,10 @@ class Simulated:
 
     @property
     def build_cure(self) -> str:
-        return f"get gem5, run scons {self.gem5_opt} in it and set GEM5 to its folder"
+        return (
+            f"get gem5, run scons {self.gem5_opt} in it and set GEM5 to its folder (simgen doctor "
+            "--for gem5-se, page gem5-from-nothing)"
+        )
 
     @property
     def in_order(self) -> str:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from simgen.targets.base import Lack, Requirements
+from simgen.targets.base import Lack, Requirements, Step
 
 if TYPE_CHECKING:
     from simgen.ground.ir import Workload
@@ -25,6 +25,23 @@ REDIRECTED = ("/tmp", "/proc", "/sys")  # noqa: S108
 GEM5_NBYTES = 256 << 20
 GEM5_FACTOR = 12.5
 DUMP_NBYTES = 3 << 20  # of statistics, for each launch; 2.8 MB with four compute units
+
+
+# The tag of each version that is built: its last one.
+TAGS = {
+    "21.0": "v21.0.1.0", "21.1": "v21.1.0.2", "21.2": "v21.2.1.1", "22.0": "v22.0.0.2",
+    "22.1": "v22.1.0.0", "23.0": "v23.0.1.0", "23.1": "v23.1.0.0", "24.0": "v24.0.0.1",
+    "24.1": "v24.1.0.0", "25.0": "v25.0.0.0", "25.1": "v25.1.0.1",
+}  # fmt: skip
+# Debian and Ubuntu, as gem5's own Dockerfiles have them (util/dockerfiles at v24.0.0.1).
+PACKAGES = (
+    "build-essential", "git", "m4", "scons", "zlib1g-dev", "libprotobuf-dev", "protobuf-compiler",
+    "libgoogle-perftools-dev", "libboost-all-dev", "libhdf5-serial-dev", "python3-dev",
+    "libelf-dev", "pkg-config",
+)  # fmt: skip
+PROGRAMS = ("g++", "git", "m4", "scons", "protoc", "python3-config")  # of these packages
+CORE_MINUTES = 190  # of a build of 24.0: 95 minutes on two free cores
+OBJECT_NBYTES = 2 << 30  # of memory, that the largest objects take in the compiler
 
 
 @dataclass(frozen=True)
@@ -51,6 +68,32 @@ class Gem5Checkout(Requirements):
             cure = "install Docker, or unset SIMGEN_DOCKER"
             lacks.append(Lack("SIMGEN_DOCKER is 1 and there is no docker", cure))
         return lacks + self.launcher.missing()
+
+    def steps(self) -> list[Step]:
+        """Packages, sources, the build with its time and memory, and how simgen finds it."""
+        version = self.simulated.gem5_version
+        tag = TAGS.get(version, version)
+        cores = len(os.sched_getaffinity(0))
+        memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+        jobs = max(1, min(cores, memory // OBJECT_NBYTES))
+        lacking = [name for name in PROGRAMS if shutil.which(name) is None]
+        clone = f"git clone --depth 1 --branch {tag} https://github.com/gem5/gem5 ~/gem5"
+        minutes = round(CORE_MINUTES / jobs)
+        found = f"no {', '.join(lacking)} in PATH" if lacking else f"{', '.join(PROGRAMS)} are here"
+        root = os.environ.get("GEM5", "")
+        here = self.missing()
+        return [
+            Step("packages", f"sudo apt-get install -y {' '.join(PACKAGES)}", found),
+            Step("sources", clone, f"GEM5 is {root}" if root else "GEM5 is not set"),
+            Step("build", f"cd ~/gem5 && scons {self.simulated.gem5_opt} -j {jobs}",
+                 " | ".join(lack.fact for lack in here) or "it is built"),
+            Step("time", f"about {minutes} minutes with -j {jobs}", f"{cores} cores"),
+            Step("memory", f"2 GB for each job: {2 * jobs} GB", f"{memory >> 30} GiB"),
+            Step("use", "export GEM5=~/gem5", "" if here else "ready"),
+            *([Step("python", "Python 3.10 or older, whose python3-config is first in PATH",
+                    "pybind11 of gem5 before 23.0 knows no newer one")]
+              if version < "23" else []),
+        ]  # fmt: skip
 
     def refusal(self, bundle: Path) -> str | None:
         path = str(bundle.resolve())

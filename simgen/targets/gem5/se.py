@@ -182,6 +182,7 @@ class Gem5Package(Package):
             redirected=REDIRECTED,
             gem5_opt=self.simulated.gem5_opt,
             told=self.simulated.version.told,
+            **apu_se.passed_on(self.simulated.gem5_version),
             apu_se=APU_SE,
             gem5_version=self.simulated.gem5_version,
             image=self.simulated.version.image,

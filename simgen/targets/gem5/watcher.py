@@ -48,8 +48,16 @@ DIAGNOSES: tuple[tuple[str, str], ...] = (
         "this gem5's driver lacks a request of the launcher{}; use gem5 21.0 or later",
     ),
     (
-        r"unrecognized arguments: (.+)|argument --gfx-version: (.+)|Incorrect (gfx version.*)",
+        r"argument --gfx-version: (.+)|Incorrect (gfx version.*)",
         "apu_se.py does not take the options ({}); build for your gem5 with --gem5-version",
+    ),
+    (
+        r"apu_se\.py: error: the following arguments are required: (.+)",
+        "this gem5's apu_se.py needs more options ({}); pass each on with --gem5-arg=OPTION=VALUE",
+    ),
+    (
+        r"apu_se\.py: error: (argument .+: (?:invalid|expected|not allowed).*|ambiguous option.*)",
+        "apu_se.py refuses a value ({}); write it as apu_se.py --help says",
     ),
     (
         r"([Pp]ossible [Dd]eadlock detected)",
@@ -105,8 +113,29 @@ class Gem5Watcher(Watcher):
 
 def explained(log: str, first: tuple[tuple[str, str], ...]) -> str | None:
     """What a log of gem5 tells ("fact; cure"), by `first` and then DIAGNOSES; None: nothing."""
-    for pattern, message in first + DIAGNOSES:
-        match = re.search(pattern, log)
-        if match:
-            return message.format(next((g for g in match.groups() if g), "")).strip()
+    for known in (first, _unrecognised(log), DIAGNOSES):
+        for pattern, message in known:
+            match = re.search(pattern, log)
+            if match:
+                return message.format(next((g for g in match.groups() if g), "")).strip()
     return None
+
+
+def _unrecognised(log: str) -> tuple[tuple[str, str], ...]:
+    """What to say of options that apu_se.py does not know."""
+    match = re.search(r"unrecognized arguments: (.+)", log)
+    if not match:
+        return ()
+    told = re.findall(r"^simgen: option: (.+)$", log, re.MULTILINE)
+    passed = {word.partition("=")[0] for word in told}
+    unknown = [word for word in match[1].split() if word.startswith("-")]
+    if unknown and {word.partition("=")[0] for word in unknown} <= passed:
+        message = (
+            "this gem5 has no option {}, which the run passes on; leave it out, or set GEM5 to the "
+            "gem5 that has it"
+        )
+    else:
+        message = (
+            "apu_se.py does not take the options ({}); build for your gem5 with --gem5-version"
+        )
+    return ((r"unrecognized arguments: (.+)", message),)

@@ -4,7 +4,4 @@
 `floats`, `conversions` and `approximations` say what each computes, `forms`, `memory`, `warps` and
 `control` put them into all operands and surroundings, `kernels` writes these as PTX, and `running`
 runs them until nothing in them ends the machine any more.
-
-May import: conform.expected, conform.integers, conform.judging, conform.page,
-conform.values, conform.arithmetic.
 """

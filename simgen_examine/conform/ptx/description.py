@@ -16,9 +16,9 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from simgen.errors import DamagedError, UsageError, did_you_mean
-from simgen.ground import resources
 from simgen.ground.storage import schema
 from simgen.ground.storage.files import read_regular
+from simgen_examine import HERE
 from simgen_examine.conform.ptx.operation import OpcodeText, signed, width
 
 if TYPE_CHECKING:
@@ -139,7 +139,7 @@ def _is_legal(op: OpcodeText) -> bool:
 
 @cache
 def _file() -> Any:
-    path = resources.folder("data") / "conform" / FILE
+    path = HERE / "data" / FILE
     try:
         return schema.parse(read_regular(path, MAX_NBYTES))
     except (OSError, ValueError) as error:

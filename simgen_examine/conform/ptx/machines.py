@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from simgen.errors import MissingError
-from simgen.ground import resources
 from simgen.ground.storage.files import new_mode, read_regular
 from simgen.kernels import ptx_modules
 from simgen.targets import TARGETS
 from simgen.targets.gpgpusim import needs
+from simgen_examine import HERE
 from simgen_examine.conform.ptx import description
 from simgen_examine.conform.ptx.running import LAUNCHER, MOST_LOG
 
@@ -66,7 +66,7 @@ class DriverMachine:
         Raises:
             MissingError: there is none.
         """
-        launcher = resources.folder("templates") / LAUNCHER
+        launcher = HERE / "templates" / LAUNCHER
         done = subprocess.run(
             [sys.executable, str(launcher), "--device"], capture_output=True, text=True, check=False
         )

@@ -22,8 +22,8 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 
 from simgen.errors import MissingError, RunError
-from simgen.ground import resources
 from simgen.ground.storage.files import read_regular
+from simgen_examine import HERE
 from simgen_examine.conform import judging, values
 from simgen_examine.conform.judging import Found, Seen
 from simgen_examine.conform.ptx import kernels
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from simgen_examine.conform.ptx.forms import PtxForm
 
-LAUNCHER = "launchers/ptx_probe.py"
+LAUNCHER = "ptx_probe.py"
 REFUSED = 7  # the launcher's code for a text that is not taken
 MOST_ROUNDS = 400
 GONE = (Found.MISSING, Found.ENDS)
@@ -177,7 +177,7 @@ class PtxProbe:
             "limit": self.limit, "arch": self.arch,
         }  # fmt: skip
         (place / "job.json").write_text(json.dumps(job))
-        launcher = resources.folder("templates") / LAUNCHER
+        launcher = HERE / "templates" / LAUNCHER
         start = time.monotonic()
         done = subprocess.run(
             [sys.executable, str(launcher), str(place / "job.json")], stdin=subprocess.DEVNULL,

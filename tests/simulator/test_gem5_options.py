@@ -1,0 +1,41 @@
+"""The table of options against the gem5 that is here: what its own help says."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from simgen.targets.gem5 import script_options
+from simgen.targets.gem5.needs import APU_SE
+
+GEM5 = Path(os.environ.get("GEM5", "/nowhere"))
+PROGRAM = GEM5 / "build/VEGA_X86/gem5.opt"
+pytestmark = [
+    pytest.mark.gem5,
+    pytest.mark.skipif(not PROGRAM.exists(), reason="GEM5 has no build/VEGA_X86/gem5.opt"),
+]
+
+
+def listed(text: str) -> set[str]:
+    """The options that a help begins lines with, and their other names."""
+    lines = [line.strip() for line in text.splitlines() if line.lstrip().startswith("-")]
+    return {
+        each
+        for line in lines
+        for each in re.findall(r"(?:^|, )(--?[A-Za-z][\w-]*)", line.split("  ")[0])
+    }
+
+
+@pytest.mark.parametrize("group", [script_options.SCRIPT, script_options.OWN])
+def test_the_table_has_the_options_of_its_help(tmp_path: Path, group: str) -> None:
+    words = ["-d", str(tmp_path), str(GEM5 / APU_SE)] if group == script_options.SCRIPT else []
+    done = subprocess.run([PROGRAM, *words, "--help"], capture_output=True, text=True, cwd=tmp_path)
+    version = re.search(r"^gem5 version (\d+\.\d+)", done.stdout, re.MULTILINE)
+    names = script_options.names(group, version[1] if version else "24.0")
+    # gem5's parser has --help by itself, and in 24.0 the short options of Python.
+    without = {"-c", "-m", "-P", "-s", "-h", "--help"} if group == script_options.OWN else set()
+    assert listed(done.stdout) - without == set(names) - without
