@@ -86,6 +86,8 @@ OPERATIONS = {
     "s_bfe_u32": lambda a, b: a >> (b & 31) & ((1 << (b >> 16 & 127)) - 1),
     "v_lshlrev_b32": lambda a, b: b << (a & 31), "v_lshrrev_b32": lambda a, b: b >> (a & 31),
     "v_ashrrev_i32": lambda a, b: signed(b) >> (a & 31),
+    "v_bfe_i32": lambda a, b, c: field(a, b, c),
+    "v_mad_i32_i24": lambda a, b, c: signed(a, 24) * signed(b, 24) + c,
     "v_bfm_b32": lambda a, b: ((1 << (a & 31)) - 1) << (b & 31),
 }  # fmt: skip
 SETS_SCC = ("s_and_b32", "s_ashr_i32", "s_lshl_b32", "s_lshl_b64", "s_ashr_i64", "s_bfe_u32")
@@ -175,6 +177,16 @@ def test_upper_halves_of_products(kind: str) -> None:
         lane = run(f"s_mul_hi_{kind}32 s1, s1, s2", table, s1=a, s2=b)
         product = a * b if kind == "u" else signed(a) * signed(b)
         assert lane.held["s1"] == product >> 32 & MASK
+
+
+def test_sums_of_four_products() -> None:
+    """V_DOT4C_I32_I8: D += the products of the bytes of S0 and S1."""
+    table = facts.table("gem5", "24.0", "gfx90a")
+    for a, b, c in zip(VALUES, VALUES[1:], VALUES[2:], strict=False):
+        line = "v_dot4c_i32_i8_e32 v0, v1, v2"
+        lane = run(line, table, "gfx90a", v0=c, v1=a, v2=b)
+        products = (signed(a >> n, 8) * signed(b >> n, 8) for n in (0, 8, 16, 24))
+        assert lane.held["v0"] == sum(products, c) & MASK
 
 
 def test_constants_below_zero() -> None:

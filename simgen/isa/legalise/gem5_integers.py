@@ -12,7 +12,8 @@
 * v_cmpx_ge_u16_e64, gt and le compare with signs
 * v_sad_u32 takes its sources for numbers with signs; v_sad_hi_u8 adds differences, not their
   magnitudes
-* v_dot4_i32_i8, v_dot2_i32_i16, v_dot8_i32_i4 cut each product to the bits of a factor
+* v_dot4_i32_i8, v_dot2_i32_i16, v_dot8_i32_i4 cut each product to the bits of a factor; v_dot4c
+  and the like are not there
 * v_add_u32, v_sub_u32 and v_subrev_u32 ignore clamp
 * v_med3_f32 of a NaN and two numbers gives the greater one
 """
@@ -291,8 +292,10 @@ def saturated(site: Site) -> None:
 
 
 def products(site: Site) -> None:
-    """v_dot4_i32_i8 and the like: one product after the other."""
+    """v_dot4_i32_i8 and the like, and v_dot4c: one product after the other."""
     result, *sources = site.item.operands
+    if len(sources) == 2:
+        sources.append(result)
     if site.item.tail:
         site.out.append(site.item)
         return
@@ -308,6 +311,7 @@ def products(site: Site) -> None:
 
 
 DOTS = {"v_dot4_i32_i8": 8, "v_dot2_i32_i16": 16, "v_dot8_i32_i4": 4}  # bits of a factor
+DOTS |= {"v_dot4c_i32_i8_e32": 8, "v_dot2c_i32_i16_e32": 16, "v_dot8c_i32_i4_e32": 4}  # they add
 SATURATING = tuple(f"v_{each}_u32_e64" for each in ("add", "sub", "subrev"))
 RULES: dict[str, Callable[[Site], None]] = {
     **dict.fromkeys(FIELD, extended),
