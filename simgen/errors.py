@@ -1,6 +1,7 @@
 """Everything simgen raises on purpose, and the exit code of each.
 
-* SimgenError            1   a bug in simgen (a rendered kernel that does not compile, say)
+* SimgenError            1   a bug in simgen
+  + SourceError          1   its sources do not fit together: in a checkout, what was changed last
   + UsageError           2   wrong command line
     + ConfigError        2   a config says something that cannot be accepted (file:line)
     + UnsupportedError   2   the config is valid, but has nothing to run in the passes asked for
@@ -36,6 +37,10 @@ class SimgenError(Exception):
     """Base class: the command line prints the message on one line and exits with `exit_code`."""
 
     exit_code: ClassVar[int] = 1
+
+
+class SourceError(SimgenError, ValueError):
+    """Simgen's own sources do not fit together: a mistake of who changes them, with its place."""
 
 
 class UsageError(SimgenError):
@@ -89,6 +94,32 @@ class DamagedError(SimgenError):
     exit_code = 7
 
 
+# Words that people type -> what they may mean: the first one whose beginning is known.
+# No entry: the word resembles nothing, however near some name is.
+_UNITS = ("--num-compute-units", "num_compute_units")
+_TYPES = {"f16": "fp16 half float16", "bf16": "bfloat16", "f32": "fp32 float float32 single",
+          "f64": "fp64 double float64", "i8": "int8", "i32": "int32",
+          "f8e4m3": "fp8 float8 e4m3", "f8e5m2": "e5m2"}  # fmt: skip
+_GPUS = {"gfx942": "mi300 mi300x mi300a mi325x", "gfx90a": "mi200 mi210 mi250 mi250x",
+         "gfx908": "mi100", "gfx900": "vega vega10 vega64", "gfx902": "apu raven",
+         "gfx803": "fiji polaris nano r9nano", "gfx801": "carrizo"}  # fmt: skip
+SYNONYMS: dict[str, tuple[str, ...]] = {
+    **dict.fromkeys(["num_cus", "num_cu", "cus", "cu", "sms", "num_sms", "units"], _UNITS),
+    **dict.fromkeys(["n", "batch", "batch_size", "batchsize", "bs"], ("--set n=N", "n")),
+    **dict.fromkeys(["dtype", "data_type", "datatype", "precision"], ("--type", "type")),
+    **{word: (f"--type {name}", name) for name, words in _TYPES.items() for word in words.split()},
+    **{word: (f"--arch {name}", name) for name, words in _GPUS.items() for word in words.split()},
+    **dict.fromkeys(["cpu", "x86", "native"], ("host",)),
+    **dict.fromkeys(["gpu", "nvidia"], ("--plan-for", "--on cuda", "cuda")),
+    **dict.fromkeys(["rocm", "amd"], ("hip",)),
+    **dict.fromkeys(["l2", "l2_size"], ("--tcc-size", "tcc_size")),
+    **dict.fromkeys(["l1", "l1_size", "l1d_size"], ("--tcp-size", "tcp_size")),
+    **dict.fromkeys(["clock", "freq", "frequency"], ("--gpu-clock", "gpu_clock")),
+    **dict.fromkeys(["detailed", "cycle"], ("timing",)),
+    **dict.fromkeys(["gpgpusim", "gpgpu_sim", "accel_sim"], ("gpgpusim",)),
+}
+
+
 def did_you_mean(word: str, known: Iterable[str], listing: str = "") -> str:
     """The cure for an unknown word: the nearest known one, else all of them, or the first.
 
@@ -96,8 +127,15 @@ def did_you_mean(word: str, known: Iterable[str], listing: str = "") -> str:
     """
     known = sorted({str(name) for name in known})
     folded = {name.lower(): name for name in known}
+    meant = SYNONYMS.get(word.lower().lstrip("-").replace("-", "_"))
+    for each in meant or ():
+        if each.split()[0] in known:
+            return f"did you mean {printable(each)}?"
+    if newest := _nearest_version(word, known):
+        return f"did you mean {printable(newest)}?"
     # What is longer than this resembles nothing, and comparing it would take its time.
-    near = get_close_matches(word.lower(), folded, n=1) if len(word) <= LONGEST_WORD else []
+    short = len(word) <= LONGEST_WORD and meant is None
+    near = get_close_matches(word.lower(), folded, n=1) if short else []
     if near:
         return f"did you mean {printable(folded[near[0]])}?"
     if listing:
@@ -107,6 +145,33 @@ def did_you_mean(word: str, known: Iterable[str], listing: str = "") -> str:
     names = ", ".join(one_line(cut(name, 60)) for name in known[:MOST_NAMES])
     more = len(known) - MOST_NAMES
     return f"known: {names}{f' and {more} more' if more > 0 else ''}"
+
+
+def _nearest_version(word: str, known: Iterable[str]) -> str:
+    """The newest of the known versions that are no newer than `word`; empty where it is none."""
+
+    def parts(text: str) -> tuple[int, ...]:
+        return tuple(map(int, text.split(".")))
+
+    pattern = re.compile(r"\d{1,4}(?:\.\d{1,4}){1,2}", re.ASCII)
+    if not pattern.fullmatch(word):
+        return ""
+    versions = sorted((each for each in known if pattern.fullmatch(each)), key=parts)
+    older = [each for each in versions if parts(each) <= parts(word)]
+    return (older or versions[:1] or [""])[-1]
+
+
+def whole_number(text: str, usual: str) -> str:
+    """The cure where `text` should be a whole number: `usual`, unless it says what was meant."""
+    scaled = re.fullmatch(r"(\d{1,9})([kKmM])(i?)[bB]?", text, re.ASCII)
+    if scaled:
+        power = "km".index(scaled[2].lower()) + 1
+        decimal, binary = int(scaled[1]) * 1000**power, int(scaled[1]) * 1024**power
+        return f"write {binary}" if scaled[3] else f"write {decimal} or {binary}"
+    if re.fullmatch(r"\d{1,9}(?:[,;:]\d{1,9})+", text, re.ASCII):
+        values = re.sub(r"[;:]", ",", text)
+        return f"write one value; simgen run --sweep NAME={values} takes several"
+    return usual
 
 
 def resembling(lacking: Iterable[str], settings: Iterable[str]) -> str:

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from simgen.errors import did_you_mean
+from simgen.errors import did_you_mean, whole_number
 
 LONGEST = 100_000  # characters of a text
 FLAGS = {"yes": True, "true": True, "no": False, "false": False}
@@ -96,7 +96,7 @@ class Whole(ValueKind):
     def read(self, value: Any) -> int:
         text = str(value)
         if not re.fullmatch(r"-?\d+", text, re.ASCII):
-            raise ValueError(f"write a whole number, {self.range}")
+            raise ValueError(whole_number(text, f"write a whole number, {self.range}"))
         found = int(text) if len(text) < 25 else LARGEST
         if self.least <= found <= self.most:
             return found

@@ -49,7 +49,7 @@ def workload(ctx: click.Context, param: click.Parameter, text: str) -> list[Comp
     from simgen.frontend import deepbench, problem
     from simgen.frontend.operation import FAMILIES
 
-    names: list[str] = [*problem.built_in()]
+    names: list[str] = [*problem.listed()]
     if text.startswith("deepbench/"):
         names = [each.name for family in FAMILIES for each in deepbench.problems(family)]
     found = [CompletionItem(name) for name in names if name.startswith(text)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import click
@@ -41,3 +42,22 @@ def kernel(name: str) -> None:
         write_atomic(path, render.text(f"own/kernel{suffix}.j2", name=name).encode())
     print(f"written: {paths['.hip']}, {paths['.toml']}")
     print(f"next: simgen build {paths['.toml']} --target host --run")
+
+
+@new.command()
+@click.argument("name")
+def layer(name: str) -> None:
+    """Write a layer into a checkout of simgen: a kernel for each pass, its registration, its test.
+
+    It builds, runs and passes its tests: change it into what is yours (docs/adding-a-layer.md).
+
+    \b
+    simgen new layer square
+    simgen build square_fwd --target host --run
+    .ci/layer square
+    """
+    from simgen.cli import layer_files
+
+    paths = layer_files.write(name)
+    print("written:", *(os.path.relpath(path) for path in paths), sep="\n  ")
+    print(f"next: .ci/layer {name}")

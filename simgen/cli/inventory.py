@@ -264,7 +264,7 @@ def _list_layers() -> list[dict[str, str]]:
 def _list_workloads() -> list[dict[str, str]]:
     from simgen.frontend import problem
 
-    return [{"workload": name, "what": what} for name, what in problem.built_in().items()]
+    return [{"workload": name, "what": what} for name, what in problem.listed().items()]
 
 
 def _list_networks() -> list[dict[str, str]]:

@@ -13,6 +13,8 @@ import signal
 import stat
 import sys
 import threading
+import traceback
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 INTERRUPTED = 130
+PACKAGE = Path(__file__).resolve().parents[1]
 MOST_LINES = 100  # of a compiler, in the message of a bug
 
 
@@ -45,33 +48,40 @@ def cli() -> None:
     """
 
 
-# In the order of the help: where each lies, a function of the same name in a module of this room.
-# None: another package has it.
-COMMANDS = {
-    "build": "pipeline",
-    "run": "pipeline",
-    "sweep": "sweep_files",
-    "collect": "sweep_files",
-    "diff": "comparing",
-    "report": "comparing",
-    "bisect": None,
-    "export": "exporting",
-    "study": "studying",
-    "synthesise": "synthesising",
-    "score": "synthesising",
-    "status": "standing",
-    "lint": "linting",
-    "legalise": "legalising",
-    "new": "creating",
-    "conform": None,
-    "rates": "rating",
-    "show": "inventory",
-    "list": "inventory",
-    "data": "inventory",
-    "cache": "inventory",
-    "doctor": "inventory",
+# In the order of the help, by group: where each lies, a function of the same name in a module of
+# this room. None: another package has it.
+GROUPS: dict[str, dict[str, str | None]] = {
+    "Make": {
+        "build": "pipeline",
+        "new": "creating",
+        "data": "inventory",
+        "synthesise": "synthesising",
+        "export": "exporting",
+    },
+    "Run": {
+        "run": "pipeline",
+        "sweep": "sweep_files",
+        "collect": "sweep_files",
+        "status": "standing",
+        "study": "studying",
+    },
+    "Judge": {"diff": "comparing", "report": "comparing", "score": "synthesising"},
+    "Examine a simulator": {
+        "lint": "linting",
+        "legalise": "legalising",
+        "conform": None,
+        "bisect": None,
+        "rates": "rating",
+    },
+    "Look up": {
+        "show": "inventory",
+        "list": "inventory",
+        "doctor": "inventory",
+        "cache": "inventory",
+    },
 }
-cli.below = COMMANDS
+cli.groups = {title: tuple(group) for title, group in GROUPS.items()}
+cli.below = {name: module for group in GROUPS.values() for name, module in group.items()}
 
 
 def main() -> None:
@@ -104,9 +114,7 @@ def _one_line_errors() -> Iterator[None]:
         message, cure = error.format_message().rstrip("."), "see --help"
         if isinstance(error, click.NoSuchOption):  # which each version of click words otherwise
             message = f"No such option: {error.option_name}"
-            passed = _passed_on(error)
-            if passed or error.possibilities:
-                cure = passed or did_you_mean(error.option_name, error.possibilities or ())
+            cure = _passed_on(error) or _near(error) or cure
         _fail(f"{place}{message}; {cure}", 2)
     except (KeyboardInterrupt, click.Abort):
         # Python ends `-m simgen` by the signal all the same where it met text that was executed, as
@@ -129,7 +137,25 @@ def _one_line_errors() -> Iterator[None]:
     except Exception as error:
         if "-v" in sys.argv or "--verbose" in sys.argv:
             raise
-        _fail(f"bug: {type(error).__name__}: {error}; run again with -v and report it", 1)
+        fact = f"{type(error).__name__}: {error}"
+        _fail(f"{_raised(error)}: bug: {fact}; run again with -v and report it", 1)
+
+
+def _raised(error: Exception) -> str:
+    """The line of simgen that an error comes from, below the folder of the package."""
+    lines = traceback.extract_tb(error.__traceback__)
+    own = [line for line in lines if Path(line.filename).is_relative_to(PACKAGE)]
+    return f"{Path(own[-1].filename).relative_to(PACKAGE.parent)}:{own[-1].lineno}"
+
+
+def _near(error: click.NoSuchOption) -> str:
+    """Which option of the command was meant; empty: none resembles it."""
+    if error.ctx is None:
+        return ""
+    params = error.ctx.command.get_params(error.ctx)
+    known = [name for each in params for name in (*each.opts, *each.secondary_opts)]
+    cure = did_you_mean(error.option_name, [name for name in known if name.startswith("-")])
+    return cure if cure.startswith("did you mean") else ""
 
 
 def _passed_on(error: click.NoSuchOption) -> str:

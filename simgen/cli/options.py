@@ -31,6 +31,9 @@ if TYPE_CHECKING:
 T = TypeVar("T", bound="Asked")
 
 
+SUMMARY = 400  # characters of a command's first sentence, which the help shows whole
+
+
 class Commands(click.Group):
     """A group that knows what a mistyped command might have been, and lists in its own order.
 
@@ -39,6 +42,7 @@ class Commands(click.Group):
     """
 
     below: Mapping[str, str | None] = {}
+    groups: Mapping[str, Sequence[str]] = {}  # title in the help -> commands; the others come last
 
     def __init__(self, *args: Any, **options: Any) -> None:
         # Without a command: an error of one line, as every other one.
@@ -87,6 +91,21 @@ class Commands(click.Group):
         if self.get_command(ctx, args[0]) is None:
             raise UsageError(f"command {args[0]!r}: unknown; {did_you_mean(args[0], self.names())}")
         return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        shown = self.all()
+        grouped = {name for names in self.groups.values() for name in names}
+        groups = dict(self.groups) | {"Commands": [name for name in shown if name not in grouped]}
+        for title, names in groups.items():
+            rows = [(n, shown[n].get_short_help_str(SUMMARY)) for n in names if n in shown]
+            if rows:
+                with formatter.section(title):
+                    formatter.write_dl(rows, col_spacing=2)
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        if self.groups and args in ([], ["help"]):
+            args = ["--help"]
+        return super().parse_args(ctx, args)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return self.names()

@@ -79,11 +79,15 @@ def built_in() -> dict[str, str]:
         for kind, layer in sorted(LAYERS.items())
         for direction in passes_of(layer)
     }
-    own = {
+    return found | {name: f"network, {name}.dnnmark" for name in networks()}
+
+
+def listed() -> dict[str, str]:
+    """Those, and the networks as DNNMark's own programs have them."""
+    return built_in() | {
         name: f"network, {base}.dnnmark without groups and biases"
         for name, base in DNNMARK_NETWORKS.items()
     }
-    return found | {name: f"network, {name}.dnnmark" for name in networks()} | own
 
 
 def networks() -> dict[str, str]:
@@ -130,12 +134,12 @@ def find(
         text = (resources.folder("data") / f"{base}.dnnmark").read_text("utf-8")
         content = config.parse(LACKING_IN_DNNMARK.sub("", text), word, dict(settings))
         return replace(_of_config(word, content, settings, passes or usual), dtype=dtype)
-    listed = deepbench.find(word)
-    line = None if listed else table.read(word)
-    found = listed.operation if listed else line or operation.read(word)
+    problem = deepbench.find(word)
+    line = None if problem else table.read(word)
+    found = problem.operation if problem else line or operation.read(word)
     if found:
         typed = bool(line) or bool(re.search(r"[:,]\s*type\s*=", word))
-        made = _from_operation(found, listed, settings, passes, dtype, typed=typed)
+        made = _from_operation(found, problem, settings, passes, dtype, typed=typed)
         return replace(made, notes=(*made.notes, *table.notes(word))) if line else made
     if GEM5_LINE.search(word):
         raise UsageError(
@@ -153,7 +157,7 @@ def find(
         raise UsageError(f"workload {printable(word)}: a bundle, not a workload; {cure}")
     if word and path.is_dir():
         raise UsageError(f"workload {printable(word)}: a folder; name a workload or a config file")
-    known = [*built_in(), *(f"{kind}_fwd" for kind in LAYERS), *deepbench.samples()]
+    known = [*listed(), *(f"{kind}_fwd" for kind in LAYERS), *deepbench.samples()]
     cure = did_you_mean(word, known, "simgen list")
     raise UsageError(f"workload {printable(word)}: no such workload; {cure}")
 

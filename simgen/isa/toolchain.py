@@ -15,8 +15,8 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from simgen.errors import MissingError, SimgenError, UsageError, one_line
-from simgen.ground import machine
+from simgen.errors import MissingError, SimgenError, UsageError, did_you_mean, one_line
+from simgen.ground import machine, resources
 from simgen.ground.storage.files import scratch_folder
 from simgen.isa import child, lacking
 
@@ -464,6 +464,32 @@ def _run(folder: Path, *command: str) -> None:
     if done.returncode:
         raise RejectedError(
             done.stderr,
-            f"compiler: rejected {command[-3]} (a bug in simgen): zig {' '.join(command)}\n"
-            f"{done.stdout}{done.stderr}".rstrip(),
+            f"{_first_mistake(folder, done.stderr)}\n"
+            f"zig {' '.join(command)}\n{done.stdout}{done.stderr}".rstrip(),
         )
+
+
+def _first_mistake(folder: Path, said: str) -> str:
+    """The first error in what simgen has made: its template and line where they can be told."""
+    found = re.search(r"^(?:\./)?([^\s:][^:\n]*):(\d+):\d+: (?:fatal )?error: (.*)$", said, re.M)
+    if not found:
+        return "compiler: does not accept what simgen has made; this is what it says:"
+    place, number, fact = f"{found[1]}:{found[2]}", int(found[2]), found[3]
+    templates = resources.folder("templates")
+    with contextlib.suppress(OSError, IndexError):
+        line = (folder / found[1]).read_text().splitlines()[number - 1]
+        for path in sorted(templates.glob("kernels/**/*.h*")):
+            lines = path.read_text().splitlines()
+            if line in lines:
+                place = f"templates/{path.relative_to(templates)}:{lines.index(line) + 1}"
+                break
+    cure = "correct it"
+    if unknown := re.search(r"undeclared identifier '(\w+)'", fact):
+        functions = re.findall(r"__forceinline__ \w+ ([a-z]\w*)\(", _prelude())
+        cure = did_you_mean(unknown[1], functions) + "; docs/adding-a-layer.md lists more"
+    return f"{place}: {fact}; {cure}"
+
+
+def _prelude() -> str:
+    folder = resources.folder("templates") / "prelude"
+    return "".join((folder / name).read_text() for name in ("host.h", "common.h"))

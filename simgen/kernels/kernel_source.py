@@ -27,6 +27,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, TypeGuard
 
+from simgen.errors import SourceError
 from simgen.ground import resources
 
 if TYPE_CHECKING:
@@ -56,6 +57,8 @@ _RANGES = {
     "bool": (0, 1),
     "macro": (0, 2**31 - 1),
 }
+_KERNELS = "templates/kernels/"
+_CURE = "Kernel(...) of the layer and constants/*.h of the template must name the same"
 _OWN = {"KERNEL": "name", "BLOCK": "block"}  # what a kernel has beside its constants
 
 
@@ -73,7 +76,7 @@ def text(item: Kernel) -> str:
     """Source of a kernel; of what it includes, the prelude alone is left.
 
     Raises:
-        ValueError: there is no such file; a constant is missing, unknown or none of its type.
+        SourceError: there is no such file; a constant is missing, unknown or none of its type.
     """
     pieces = _pieces(item.template)
     values = {"name": item.name, "block": item.block, **dict(item.constants)}
@@ -81,9 +84,10 @@ def text(item: Kernel) -> str:
     aliases = [piece.name for piece in pieces if _is_alias(piece)]
     values |= {name: SAMPLE_TYPE for name in aliases if name not in values}
     if asked != set(values):
-        lacks = ", ".join(sorted(asked - set(values)))
-        more = ", ".join(sorted(set(values) - asked))
-        raise ValueError(f"{_path(item)}: constants that are missing: {lacks}; unknown: {more}")
+        lacks, more = sorted(asked - set(values)), sorted(set(values) - asked)
+        facts = [f"has no constant {', '.join(lacks)}"] if lacks else []
+        facts += [f"has {', '.join(more)}, which no header declares"] if more else []
+        raise SourceError(f"{_path(item)} {' and '.join(facts)}; {_CURE}")
     made = "".join(
         piece if isinstance(piece, str) else _literal(item, piece, values[piece.name])
         for piece in pieces
@@ -130,7 +134,7 @@ def c_float(value: float) -> str:
 def _pieces(template: str) -> tuple[str | _Slot, ...]:
     """The text of a kernel file, cut at its values."""
     if template not in _files():
-        raise ValueError(f"kernels/{template}: there is no such kernel")
+        raise SourceError(f"{_KERNELS}{template}: there is no such kernel; write it")
     pieces: list[str | _Slot] = []
     words: dict[str, tuple[str, ...]] = {}
     macros = []
@@ -172,7 +176,11 @@ def _inlined(folder: str, name: str, done: set[str]) -> Iterator[tuple[str, bool
     What is in `done` is put in no more; the first include of the prelude stays.
     """
     done.add(name)
-    text = _ONCE.sub("", (resources.folder("templates") / folder / name).read_text())
+    path = resources.folder("templates") / folder / name
+    if not path.is_file():
+        fact = "a kernel includes it, and it is not there"
+        raise SourceError(f"templates/{folder}/{name}: {fact}; write it, or correct its name")
+    text = _ONCE.sub("", path.read_text())
     end = 0
     for found in _INCLUDE.finditer(text):
         yield text[end : found.start()], name.startswith(CONSTANTS)
@@ -222,8 +230,8 @@ def _literal(item: Kernel, slot: _Slot, value: int | float | str) -> str:
             return ("false", "true")[value] if kind == "bool" else str(int(value))
         case int() if kind == "each" and value > 0:
             return "".join(f" DO({at})" for at in range(value))
-    raise ValueError(f"{_path(item)}: {slot.name}: {value!r} is no {kind}")
+    raise SourceError(f"{_path(item)}: {slot.name}: {value!r} is no {kind}; {_CURE}")
 
 
 def _path(item: Kernel) -> str:
-    return f"kernels/{item.template}: kernel {item.name}"
+    return f"{_KERNELS}{item.template}: kernel {item.name}"

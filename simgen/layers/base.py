@@ -11,7 +11,14 @@ from functools import cache
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, ClassVar, Self, get_type_hints
 
-from simgen.errors import ConfigError, UnsupportedError, did_you_mean, printable
+from simgen.errors import (
+    ConfigError,
+    SourceError,
+    UnsupportedError,
+    did_you_mean,
+    printable,
+    whole_number,
+)
 from simgen.ground import dtypes
 from simgen.ground.ir import DType, Pass
 from simgen.ground.machine import Machine, fitted
@@ -194,7 +201,8 @@ class Layer(ABC):
         super().__init_subclass__()
         if "kind" in cls.__dict__ and in_configs:
             if cls.kind in LAYERS:
-                raise RuntimeError(f"layer kind {cls.kind!r} is registered twice")
+                fact = f"kind {cls.kind!r} is that of {LAYERS[cls.kind].__module__} too"
+                raise SourceError(f"{cls.__module__}: {fact}; choose another")
             LAYERS[cls.kind] = cls
 
     @classmethod
@@ -465,7 +473,8 @@ def parse_value(kind: Any, name: str, text: str, where: object) -> Any:
         value = kind(text if text.isascii() and "_" not in text else "")
     except ValueError:
         noun = {int: "a whole number", float: "a number"}.get(kind, kind.__name__)
-        raise ConfigError(where, f"{name} is {printable(text)}; write {noun}") from None
+        cure = whole_number(text, f"write {noun}") if kind is int else f"write {noun}"
+        raise ConfigError(where, f"{name} is {printable(text)}; {cure}") from None
     if kind is float and not math.isfinite(value):
         raise ConfigError(where, f"{name} is {printable(text)}; write a finite number")
     return value

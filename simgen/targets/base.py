@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from simgen.ask.choice import spelled
 from simgen.ask.run import RunChoices
-from simgen.errors import UsageError, did_you_mean, printable
+from simgen.errors import UsageError, did_you_mean, printable, whole_number
 from simgen.isa.legalise import Model, cache_policy
 from simgen.targets.roles import File as File
 from simgen.targets.roles import Job as Job
@@ -23,7 +23,7 @@ from simgen.targets.roles import Package as Package
 from simgen.targets.roles import Progress as Progress
 from simgen.targets.roles import Reader as Reader
 from simgen.targets.roles import Requirements as Requirements
-from simgen.targets.roles import Step as Step
+from simgen.targets.roles import SetupStep as SetupStep
 from simgen.targets.roles import Watcher as Watcher
 from simgen.targets.roles import log_text as log_text
 
@@ -103,7 +103,8 @@ class RunOption:
             return text
         if re.fullmatch(r"\d{1,9}", text, re.ASCII) and int(text) >= self.least:
             return int(text)
-        raise ValueError(f"{printable(text)}: write a whole number, {self.least} or more")
+        cure = whole_number(text, f"write a whole number, {self.least} or more")
+        raise ValueError(f"{printable(text)}: {cure}")
 
 
 @dataclass(frozen=True)

@@ -82,7 +82,7 @@ class Progress:
 
 
 @dataclass(frozen=True)
-class Step:
+class SetupStep:
     """One step on the way to a target that runs here."""
 
     what: str
@@ -97,9 +97,9 @@ class Requirements:
         """What this machine lacks, all at once; empty if it is ready."""
         return []
 
-    def steps(self) -> list[Step]:
+    def steps(self) -> list[SetupStep]:
         """How to get what it needs, from nothing: in the order in which to do it."""
-        return [Step(lack.fact, lack.cure) for lack in self.missing()]
+        return [SetupStep(lack.fact, lack.cure) for lack in self.missing()]
 
     def refusal(self, bundle: Path) -> str | None:
         """Why the bundle must not be run where it lies ("fact; cure"), or None."""

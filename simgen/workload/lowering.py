@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from simgen.ask.build import BuildChoices
-from simgen.errors import ConfigError, UnsupportedError, UsageError
+from simgen.errors import ConfigError, SourceError, UnsupportedError, UsageError, did_you_mean
 from simgen.frontend.descent import Descent
 from simgen.frontend.inputs import Source
 from simgen.frontend.network import Placed
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
     from simgen.frontend.network import Network
     from simgen.ground.machine import Machine
-    from simgen.layers.base import Port
+    from simgen.layers.base import Layer, Lowering, Port
 
 NEW = "new_"  # begins the names of ports that are written in the place of others
 PLAIN = Descent()
@@ -218,6 +218,7 @@ class _Draft:
                 fill = replace(fill, every=1, times=self.loss_scale)
             spec = replace(port.spec, shape=self.shapes.get(first[port.name], port.spec.shape))
             self.tensors.setdefault(names[port.name], replace(port, spec=spec, fill=fill))
+        _check_names(layer, lowering, names)
         for kernel in lowering.kernels:
             if self.kernels.setdefault(kernel.name, kernel) != kernel:
                 raise RuntimeError(f"two different kernels are named {kernel.name!r}")
@@ -472,6 +473,20 @@ def _check_scale(loss_scale: float, name: str, dtype: DType) -> None:
             f"which is multiplied by it, and {dtype} ends at {dtype.largest:g}; choose a smaller "
             f"one, or another {BuildChoices.type}"
         )
+
+
+def _check_names(layer: Layer, lowering: Lowering, ports: Mapping[str, str]) -> None:
+    """Raises SourceError unless the launches of a layer name its kernels and ports."""
+    kernels = {kernel.name for kernel in lowering.kernels}
+    for launch in lowering.launches:
+        unknown = [arg for arg in launch.args if arg not in ports]
+        if unknown or launch.kernel not in kernels:
+            what, word = ("port", unknown[0]) if unknown else ("kernel", launch.kernel)
+            known = did_you_mean(word, ports if unknown else kernels)
+            raise SourceError(
+                f"{type(layer).__module__}: a launch names {what} {word!r}, which the pass lacks; "
+                f"{known}"
+            )
 
 
 def _check_grid(launch: Launch, kernel: Kernel, where: str) -> None:

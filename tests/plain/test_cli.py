@@ -260,7 +260,9 @@ def test_a_bug_is_one_line_and_exit_code_1(simgen, monkeypatch):
         raise ZeroDivisionError("of something")
 
     monkeypatch.setattr(problem, "find", broken)
-    fails(simgen("show softmax_fwd"), 1, "bug: ZeroDivisionError: of something; run again with -v")
+    done = simgen("show softmax_fwd")
+    fails(done, 1, "bug: ZeroDivisionError: of something; run again with -v")
+    assert re.match(r"simgen: error: simgen/\S+\.py:\d+: bug: ", done.err)
 
 
 def test_backward_needs_no_forward(simgen, tmp_path):

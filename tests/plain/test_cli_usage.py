@@ -9,7 +9,6 @@ import pytest
 from command_line import fails
 
 USAGE = [
-    ("", "Missing command"),
     ("bild", "command 'bild': unknown; did you mean 'build'?"),
     ("cache", "Missing command"),
     ("cache lst", "command 'lst': unknown; did you mean 'list'?"),
@@ -91,9 +90,9 @@ USAGE = [
 ]
 
 
-@pytest.mark.parametrize(("line", "words"), USAGE, ids=[line or "(nothing)" for line, _ in USAGE])
+@pytest.mark.parametrize(("line", "words"), USAGE, ids=[line for line, _ in USAGE])
 def test_wrong_usage_is_one_line_and_exit_code_2(simgen, line, words, tmp_path):
-    done = simgen(*shlex.split(line)) if line != "" else simgen(*())
+    done = simgen(*shlex.split(line))
     fails(done, 2, words)
     assert done.out == ""
     assert list(tmp_path.iterdir()) == [], "nothing was written"
@@ -172,3 +171,44 @@ def test_a_bad_config_is_told_with_its_place(simgen, command, content, tmp_path)
 def test_a_config_that_is_no_file_is_told(simgen, name, tmp_path):
     (tmp_path / "folder.dnnmark").mkdir()
     fails(simgen("build", name), 2, name)
+
+
+# What people type who know other tools: TensorFlow's, PyTorch's, NVIDIA's and gem5's words.
+TYPED = [
+    ("run x --num-cus 8", "'--num-compute-units'"),
+    ("run x --sms 8", "'--num-compute-units'"),
+    ("run x --l2-size 1MiB", "'--tcc-size'"),
+    ("build softmax_fwd --batch 4", "'--set n=N'"),
+    ("build softmax_fwd --batch-size 4", "'--set n=N'"),
+    ("build softmax_fwd -n 4", "'--set n=N'"),
+    ("build softmax_fwd --set batch_size=4", "'n'"),
+    ("build softmax_fwd --dtype f16", "'--type'"),
+    ("build softmax_fwd --fp16", "'--type f16'"),
+    ("build softmax_fwd --type half", "'f16'"),
+    ("build softmax_fwd --target cpu", "'host'"),
+    ("build softmax_fwd --target gpu", "'cuda'"),
+    ("build softmax_fwd --target gem5-se --arch mi300x", "'gfx942'"),
+    ("build softmax_fwd --target gem5-se --gem5-version 26.0", "'25.1'"),
+    ("lint . --simulator gem5@26.0", "'25.1'"),
+    ("build softmax_fwd --set n=16k", "write 16000 or 16384"),
+    ("build softmax_fwd --set n=16KiB", "write 16384"),
+    ("build softmax_fwd --set n=4,8", "simgen run --sweep NAME=4,8 takes several"),
+    ("run x --num-compute-units 4,8", "simgen run --sweep NAME=4,8 takes several"),
+    ("lint . --simulator gpgpusim", "known: gem5, mgpusim"),
+]
+
+
+@pytest.mark.parametrize(("words", "cure"), TYPED)
+def test_words_of_other_tools_get_the_right_hint(simgen, words, cure):
+    done = simgen(words)
+    assert done.code == 2
+    assert cure in done.err
+
+
+@pytest.mark.parametrize("words", [(), ("help",), ("--help",)])
+def test_the_help_has_five_groups_and_whole_summaries(simgen, words):
+    done = simgen(*words)
+    assert done.code == 0
+    titles = re.findall(r"^(\w.*):$", done.out, re.MULTILINE)
+    assert titles == ["Options", "Make", "Run", "Judge", "Examine a simulator", "Look up"]
+    assert "..." not in done.out.replace("[ARGS]...", "")

@@ -148,7 +148,7 @@ def test_a_class_name_stands_for_one_class():
     assert {name: found for name, found in homes.items() if len(found) > 1} == {}
 
 
-PLACEHOLDERS = re.compile(r"[A-Z]{2,}|\*|SIMULATOR|/(scale|blank|one|sums)\.")  # NAME, and examples
+PLACEHOLDERS = re.compile(r"[A-Z]{2,}|\*|SIMULATOR|/(blank|one|sums)\.")  # NAME, and examples
 FILES = re.compile(
     r"(?<![\w/.-])((?:simgen|simgen_examine|simgen_rocm|templates|tests|data)/[\w./*-]+\.(?:py|h|hip|j2|go|json))\b"
 )

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from simgen.errors import SourceError
 from simgen.ground import resources
 from simgen.ground.ir import Constants, Kernel
 from simgen.kernels import kernel_source
@@ -118,12 +119,12 @@ def test_values_and_headers_take_their_places(kernels: Path) -> None:
 @pytest.mark.parametrize("missing", [name for name, _ in VALUES])
 def test_a_constant_too_few_is_refused(kernels: Path, missing: str) -> None:
     fewer = tuple(pair for pair in VALUES if pair[0] != missing)
-    with pytest.raises(ValueError, match=rf"missing: {missing}; unknown: $"):
+    with pytest.raises(SourceError, match=rf"sums\.hip: kernel sums has no constant {missing};"):
         kernel_source.text(Kernel("sums", "sums.hip", 256, fewer))
 
 
 def test_a_constant_too_many_is_refused(kernels: Path) -> None:
-    with pytest.raises(ValueError, match=r"missing: ; unknown: half$"):
+    with pytest.raises(SourceError, match=r"kernel sums has half, which no header declares;"):
         kernel_source.text(kernel(half=5))
 
 
@@ -145,5 +146,5 @@ def test_a_value_of_another_type_is_refused(
 
 @pytest.mark.parametrize("template", ["other.hip", "../sums.hip", "constants/sums.h", "once.h", ""])
 def test_what_is_no_kernel_file_is_refused(kernels: Path, template: str) -> None:
-    with pytest.raises(ValueError, match="there is no such kernel"):
+    with pytest.raises(SourceError, match="there is no such kernel; write it"):
         kernel_source.text(Kernel("sums", template, 256, VALUES))

@@ -25,7 +25,7 @@ PAGES = [
     *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "docker/README.md")),
     *sorted((ROOT / "docs").rglob("*.md")),
 ]
-OF_READERS = "blank|scale_fwd"  # a target and a layer that readers of two pages write
+OF_READERS = "blank|square_fwd|new layer"  # a target and a layer that readers of two pages write
 
 
 def calls(line: str) -> Iterator[list[str]]:

@@ -27,6 +27,7 @@ pytestmark = pytest.mark.skipif(
 )
 ROOT = Path(__file__).resolve().parents[2]
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+PER_LAYER = ("layers", "launch_geometry", "kernel_constants", "exactness", "render")
 NAMED = re.compile(r"`((?:simgen|templates|tests|blank)/[\w./-]+)`:\n\n\Z")  # right before a block
 
 
@@ -42,13 +43,10 @@ def copied(place: Path) -> Path:
     return root
 
 
-def done(
-    page: str, root: Path, place: Path, install: Callable[[Path, Path], None] | None = None
-) -> tuple[list[str], list[str]]:
-    """(the files that a recipe names, what its commands printed); an error where one fails."""
-    text = (ROOT / "docs" / page).read_text()
+def shell(text: str, root: Path, place: Path) -> str:
+    """What commands print that are given in `place`, with the sources in `root`."""
     commands = place / "bin"
-    commands.mkdir()
+    commands.mkdir(exist_ok=True)
     for name, words in (("python", ""), ("simgen", "-m simgen ")):
         program = commands / name
         program.write_text(f'#!/bin/sh\nexec {sys.executable} {words}"$@"\n')
@@ -61,8 +59,18 @@ def done(
         "PYTEST_ADDOPTS": "",  # those of this run are not the page's
         "SIMGEN_CACHE_DIR": str(place / "cache"),
     }
-    if (root / "tests").exists():
-        (place / "tests").symlink_to(root / "tests")
+    run = subprocess.run(
+        ["sh", "-ec", text], cwd=place, env=environment, capture_output=True, text=True, timeout=120
+    )
+    assert run.returncode == 0, run.stdout + run.stderr
+    return run.stdout
+
+
+def done(
+    page: str, root: Path, place: Path, install: Callable[[Path, Path], None] | None = None
+) -> tuple[list[str], list[str]]:
+    """(the files that a recipe names, what its commands printed); an error where one fails."""
+    text = (ROOT / "docs" / page).read_text()
     files, printed = [], []
     for block in BLOCK.finditer(text):
         named = NAMED.search(text[: block.start()])
@@ -75,26 +83,51 @@ def done(
         elif block[1] == "console" and install:  # python -m pip install ./FOLDER
             install(root / block[2].split()[-1], root)
         elif block[1] == "sh":
-            run = subprocess.run(
-                ["sh", "-ec", block[2]],
-                cwd=place, env=environment, capture_output=True, text=True, timeout=120,
-            )  # fmt: skip
-            assert run.returncode == 0, run.stdout + run.stderr
-            printed.append(run.stdout)
+            printed.append(shell(block[2], root, place))
     return files, printed
 
 
-def test_a_layer_is_added_as_its_page_says(tmp_path: Path) -> None:
-    files, (printed,) = done("adding-a-layer.md", copied(tmp_path), tmp_path)
-    assert files == [
-        "simgen/layers/scale.py",
-        "templates/kernels/scale.hip",
-        "templates/kernels/constants/scale.h",
-        "simgen/layers/__init__.py",
-        "tests/plain/test_layers.py",
-    ]
+def test_a_new_layer_runs_as_its_page_says_and_keeps_the_contract(tmp_path: Path) -> None:
+    """`.ci/layer` has the tests that concern all layers together, too."""
+    root = copied(tmp_path)
+    _, (printed,) = done("adding-a-layer.md", root, tmp_path)
+    assert "next: .ci/layer square" in printed
     assert "1 result, 1 tensor: all right" in printed
-    assert re.search(r"^[1-9]\d* passed", printed, re.MULTILINE)
+    plain = " ".join(f"plain/test_{name}.py" for name in PER_LAYER)
+    chosen = f"-k 'square and not squared' {plain} toolchain/test_contract.py"
+    words = f"cd {root}/tests; python -m pytest -q -p no:cacheprovider {chosen}"
+    tested = shell(words, root, tmp_path)
+    assert re.search(r"^[1-9]\d* passed", tested, re.MULTILINE)
+
+
+MISTAKES = [  # in the layer (py) or a kernel (hip), and what is said of it
+    ("hip", "(x[at] * x[at])", "fabsf(x[at])",
+     "templates/kernels/square_fwd.hip:10: use of undeclared identifier 'fabsf'; known: absolute"),
+    ("hip", "x[at]);", "x[at])", "templates/kernels/square_fwd.hip:10: expected ';'"),
+    ("hip", "constants/square.h", "constants/sqare.h",
+     "templates/kernels/constants/sqare.h: a kernel includes it, and it is not there; write it"),
+    ("py", ', ("size", x.size)', ",", "p1 has no constant size; Kernel(...) of"),
+    ("py", '= ("x", "y")', '= ("x", "z")',
+     "simgen.layers.square: a launch names port 'z', which the pass lacks; known: x, y"),
+    ("py", 'kind = "square"', 'kind = "add"', "simgen.layers.square: kind 'add' is that of "),
+    ("py", "BLOCK, constants", "BLOK, constants", "simgen/layers/square.py:68: bug: NameError: "),
+]  # fmt: skip
+
+
+def test_a_mistake_is_told_with_its_place(tmp_path: Path) -> None:
+    """What a contributor may do to the layer: place, fact and cure, and no traceback."""
+    root = copied(tmp_path)
+    shell("simgen new layer square", root, tmp_path)
+    files = {"py": "simgen/layers/square.py", "hip": "templates/kernels/square_fwd.hip"}
+    for suffix, old, new, said in MISTAKES:
+        path = root / files[suffix]
+        text = path.read_text()
+        assert old in text
+        path.write_text(text.replace(old, new))
+        printed = shell("simgen build square_fwd -t host --set n=2 2>&1 || true", root, tmp_path)
+        assert printed.startswith("simgen: error: "), printed
+        assert said in printed
+        path.write_text(text)
 
 
 def installed(package: Path, place: Path) -> None:

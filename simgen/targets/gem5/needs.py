@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from simgen.targets.base import Lack, Requirements, Step
+from simgen.targets.base import Lack, Requirements, SetupStep
 
 if TYPE_CHECKING:
     from simgen.ground.ir import Workload
@@ -69,7 +69,7 @@ class Gem5Checkout(Requirements):
             lacks.append(Lack("SIMGEN_DOCKER is 1 and there is no docker", cure))
         return lacks + self.launcher.missing()
 
-    def steps(self) -> list[Step]:
+    def steps(self) -> list[SetupStep]:
         """Packages, sources, the build with its time and memory, and how simgen finds it."""
         version = self.simulated.gem5_version
         tag = TAGS.get(version, version)
@@ -83,14 +83,14 @@ class Gem5Checkout(Requirements):
         root = os.environ.get("GEM5", "")
         here = self.missing()
         return [
-            Step("packages", f"sudo apt-get install -y {' '.join(PACKAGES)}", found),
-            Step("sources", clone, f"GEM5 is {root}" if root else "GEM5 is not set"),
-            Step("build", f"cd ~/gem5 && scons {self.simulated.gem5_opt} -j {jobs}",
+            SetupStep("packages", f"sudo apt-get install -y {' '.join(PACKAGES)}", found),
+            SetupStep("sources", clone, f"GEM5 is {root}" if root else "GEM5 is not set"),
+            SetupStep("build", f"cd ~/gem5 && scons {self.simulated.gem5_opt} -j {jobs}",
                  " | ".join(lack.fact for lack in here) or "it is built"),
-            Step("time", f"about {minutes} minutes with -j {jobs}", f"{cores} cores"),
-            Step("memory", f"2 GB for each job: {2 * jobs} GB", f"{memory >> 30} GiB"),
-            Step("use", "export GEM5=~/gem5", "" if here else "ready"),
-            *([Step("python", "Python 3.10 or older, whose python3-config is first in PATH",
+            SetupStep("time", f"about {minutes} minutes with -j {jobs}", f"{cores} cores"),
+            SetupStep("memory", f"2 GB for each job: {2 * jobs} GB", f"{memory >> 30} GiB"),
+            SetupStep("use", "export GEM5=~/gem5", "" if here else "ready"),
+            *([SetupStep("python", "Python 3.10 or older, whose python3-config is first in PATH",
                     "pybind11 of gem5 before 23.0 knows no newer one")]
               if version < "23" else []),
         ]  # fmt: skip
