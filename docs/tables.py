@@ -91,10 +91,10 @@ def layer(kind: str, cls: type[Layer]) -> str:
         parts.append(table(("key", "values", "default", "meaning"), rows))
     if cls.algorithms:
         names = _listed(cls.algorithms)
-        parts.append(f"Kernels of simgen's own, for `--algo` or the key `algo`: {names}.")
+        parts.append(f"Algorithms of simgen, for `--algo` or the key `algo`: {names}.")
     if cls.sample and passes:
         sample = "\n".join(f"{key}={value}" for key, value in cls.sample.items())
-        parts.append(f"The built-in workloads are\n\n```ini\n[{cls.section}]\n{sample}\n```")
+        parts.append(f"The built-in workloads have\n\n```ini\n[{cls.section}]\n{sample}\n```")
     return "\n\n".join(parts)
 
 
@@ -171,7 +171,7 @@ def metrics() -> str:
     """All metrics: those that targets count, and those that follow; in Markdown."""
     counted = [(f"`{m.name}`", m.unit, m.title) for m in METRICS.values() if not m.formula]
     follow = [(f"`{m.name}`", m.unit, f"`{m.formula}`") for m in METRICS.values() if m.formula]
-    heads = ("metric", "unit", "is")
+    heads = ("metric", "unit", "meaning")
     parts = ("Targets count:", table(heads, counted), "From that follow:", table(heads, follow))
     return "\n\n".join(parts)
 
@@ -223,7 +223,7 @@ def targets() -> str:
         for name, cls in TARGETS.items()
         if not cls.example
     ]
-    return table(("target", "what it is", "seen running"), rows)
+    return table(("target", "description", "tested"), rows)
 
 
 def _seen(unseen: str) -> str:

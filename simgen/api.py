@@ -96,7 +96,7 @@ def asks(value: Callable[P, A]) -> Callable[[Callable[[S, A], R]], Callable[Conc
 
 @asks(BuildChoices)
 def plan(workload: Where, choices: BuildChoices) -> PlannedBuild:
-    """What `simgen build WORKLOAD` with these options would make; nothing is compiled or written.
+    """Plan what `simgen build WORKLOAD` with these options makes, without compiling or writing it.
 
     Args:
         workload: a name that `simgen list` or `simgen list deepbench` prints, a .dnnmark or
@@ -116,7 +116,7 @@ def load(path: Where) -> BuiltBundle:
 
     Raises:
         UsageError: the folder holds no bundle.
-        DamagedError: its manifest or workload is not what was written.
+        DamagedError: its manifest or workload has changed.
     """
     with bundles.opened(Path(path)):
         return BuiltBundle(Path(path))
@@ -126,13 +126,13 @@ def load(path: Where) -> BuiltBundle:
 def report(
     made: Iterable[BuiltBundle | Where], output: Where, baseline: str | None = None
 ) -> Report:
-    """Write what all results in the bundles measured into the folder `output`, as `simgen report`.
+    """Write a report of all results in the bundles to the folder `output`, as `simgen report` does.
 
     `baseline` is the result that the others are compared with: TARGET, or BUNDLE:TARGET.
 
     Raises:
-        UsageError: a bundle is given twice, nothing has run, or the baseline is none.
-        DamagedError: a result is not what its run left.
+        UsageError: a bundle is given twice, nothing has run, or there is no such baseline.
+        DamagedError: a result has changed since its run.
     """
     paths = [each.path if isinstance(each, BuiltBundle) else Path(each) for each in made]
     if not paths:
@@ -160,18 +160,18 @@ class Sweeping(Running):
 
 @dataclass(frozen=True)
 class PlannedBuild:
-    """A workload that is ready to be built."""
+    """A workload that is ready to build."""
 
     plan: planning.Plan
 
     @property
     def name(self) -> str:
-        """The workload's name, which the command line gives to the bundle, too."""
+        """The workload's name; the command line uses it for the bundle too."""
         return self.plan.problem.name
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What there is to be said: its list, how it was scaled down, what `data` was taken for."""
+        """Notes for the user: its list, how it was scaled down, the detected kind of `data`."""
         return self.plan.notes
 
     @property
@@ -220,7 +220,7 @@ class PlannedBuild:
 
 @dataclass(frozen=True)
 class BuiltBundle:
-    """A bundle in its folder; every question is answered from the files, as they are now."""
+    """A bundle in its folder; every answer comes from the current files."""
 
     path: Path
     gone: tuple[str, ...] = ()  # what the build that made it removed
@@ -252,7 +252,7 @@ class BuiltBundle:
 
     @asks(Running)
     def run(self, asked: Running) -> Result:
-        """Run it on a target; the result is kept in the bundle, too.
+        """Run it on a target; the result is also stored in the bundle.
 
         Args:
             CHOICES

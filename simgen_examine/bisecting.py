@@ -18,21 +18,23 @@ from simgen.cli.options import verbosity
 @click.argument("a")
 @click.argument("b")
 @click.option("--code", default="", metavar="T",
-              help="Whose code objects both run [default: mgpusim's, else A's].")  # fmt: skip
+              help=
+                  "Architecture of the code objects that both run [default: "
+                  "mgpusim's, else A's].")  # fmt: skip
 @number("--ulps", kind=Whole("N", 0, 2**20), default=0,
-        help="Words that differ by no more are the same [default: 0].")  # fmt: skip
+        help="Words that differ by at most this are equal [default: 0].")  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @verbosity
 def bisect(
     bundle: Path, a: str, b: str, code: str, ulps: int, as_json: bool, quiet: bool, verbose: bool
 ) -> None:
-    """Find the first launch, instruction and lane of BUNDLE that targets A and B execute unlike.
+    """Find the first instruction where two targets differ.
 
-    Both run the same code objects. Launches are replayed, fewer and fewer; then the kernel that
-    leaves something else is, storing its registers at the start of a block, until the block is
-    found; and of that, before each instruction. What it prints at last is a reproducer of a few
-    lines of assembly. Modes of MGPUSim are written mgpusim:emu and mgpusim:timing. Exit code 6:
-    they differ.
+    The search finds the launch, the instruction and the lane of BUNDLE. Both targets run the same
+    code objects. The search first replays launches, then the differing kernel with its registers
+    stored at the start of a block, then before each instruction of that block. The last output is a
+    reproducer of a few lines of assembly. Modes of MGPUSim are written mgpusim:emu and
+    mgpusim:timing. Exit code 6: the targets differ.
 
     \b
     simgen build softmax_fwd --target mgpusim --target gem5-se --arch gfx942

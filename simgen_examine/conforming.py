@@ -20,31 +20,37 @@ MOST_ROWS = 60  # of the table, without --verbose
 
 @click.command()
 @click.option(
-    "--on", required=True, metavar="T", help="The target: mgpusim, gem5-se, gpgpusim or cuda."
+    "--on", required=True, metavar="T", help="Target: mgpusim, gem5-se, gpgpusim or cuda."
 )
-@click.option("--arch", default="", metavar="A", help="The GPU [default: the target's].")
+@click.option("--arch", default="", metavar="A", help="GPU [default: the target's].")
 @click.option(
     "--mode",
     default="",
     metavar="M",
     help="mgpusim: emu or timing; gpgpusim: functional or timing [default: the first].",
 )
-@click.option("--gem5-version", "version", default="", metavar="V", help="Of gem5 [default: 24.1].")
-@click.option("--only", default="", metavar="RE", help="Forms whose text matches, such as v_fma.")
-@click.option("--all", "all_", is_flag=True, help="gem5: try what its sources lack, too (slow).")
+@click.option(
+    "--gem5-version", "version", default="", metavar="V", help="Version of gem5 [default: 24.1]."
+)
+@click.option(
+    "--only", default="", metavar="RE", help="Try only forms whose text matches, such as v_fma."
+)
+@click.option(
+    "--all", "all_", is_flag=True, help="gem5: also try forms that its sources lack (slow)."
+)
 @click.option(
     "--legalised",
     is_flag=True,
-    help="Try what `simgen legalise` makes of the forms; those that it refuses are told.",
+    help="Try legalise's replacements of the forms; forms that it refuses are reported.",
 )
 @number(
     "--timeout",
     kind=SECONDS,
-    help="Seconds that a run may take; on gem5, of a processor, for a kernel [default: 120]; of "
-    "PTX, that a kernel may take [default: 10].",
+    help="Time limit: seconds per run; on gem5, CPU seconds per kernel [default: 120]; for PTX, "
+    "seconds per kernel [default: 10].",
 )
 @click.option("-o", "output", type=click.Path(path_type=Path, file_okay=False), metavar="DIR",
-              help="Write page.md, findings.json and a table for lint there.")  # fmt: skip
+              help="Write page.md, findings.json and a table for lint to DIR.")  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @verbosity
 def conform(
@@ -61,13 +67,14 @@ def conform(
     quiet: bool,
     verbose: bool,
 ) -> None:
-    """Try each instruction on a simulator, and compare lane by lane with the vendor's manuals.
+    """Compare single instructions with the vendor's manuals.
 
-    On cuda and gpgpusim, these are instructions of PTX. A real GPU has to have none that is wrong.
+    Each lane of each instruction on a simulator is compared. On cuda and gpgpusim, the instructions
+    are PTX. A real GPU must have no wrong ones.
 
-    An instruction is tried in all its encodings, with modifiers, kinds of sources and special
-    values. A form is `right`, `wrong`, `missing` (the simulator has no code for it), or `ends` the
-    simulator; one that does is left out, and the others go on. Exit code 6: something is not right.
+    Each instruction is tried in all encodings, with modifiers, kinds of sources and special values.
+    A form is `right`, `wrong`, `missing` (the simulator has no code for it), or `ends` the
+    simulator. After `ends`, the remaining forms are still tried. Exit code 6: a form is not right.
 
     \b
     simgen conform --on mgpusim

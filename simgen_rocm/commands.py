@@ -25,43 +25,49 @@ OTHER = "there, another one"
 
 @click.command()
 @click.argument("configs", nargs=-1)
-@click.option("--gfx", default="gfx902", show_default=True, metavar="G", help="The GPU.")
-@number("--num-cus", kind=Whole("N", 1), default=4, show_default=True, help="Its compute units.")
+@click.option("--gfx", default="gfx902", show_default=True, metavar="G", help="GPU.")
+@number(
+    "--num-cus",
+    kind=Whole("N", 1),
+    default=4,
+    show_default=True,
+    help="Number of compute units of the GPU.",
+)
 @click.option(
     "--miopen",
     "version",
     default="2.9.0",
     show_default=True,
     metavar="V",
-    help="1.7.0 (gem5 20.1 and 21.0) or 2.9.0 (gem5 21.1 and later).",
+    help="Version of MIOpen: 1.7.0 (gem5 20.1 and 21.0) or 2.9.0 (gem5 21.1 and later).",
 )
-@click.option("--pass", "passes", metavar="P", help="Passes of a network, as fwd,bwd.")
+@click.option("--pass", "passes", metavar="P", help="Passes of a network, such as fwd,bwd.")
 @click.option("--set", "settings", multiple=True, metavar="K=V", help="Set a config key.")
 @click.option(
     "--rows",
     type=click.Path(path_type=Path, dir_okay=False),
     metavar="FILE",
-    help="Kernels of a cachefiles.csv of gem5-resources, too.",
+    help="Also include the kernels of this cachefiles.csv of gem5-resources.",
 )
 @click.option(
     "--in",
     "folder",
     type=click.Path(path_type=Path, file_okay=False),
     metavar="DIR",
-    help="The folder that MIOpen will look in: say what it has. Exit code 3: it lacks some.",
+    help="Folder that MIOpen will look in: report what it has. Exit code 3: kernels are missing.",
 )
 @click.option(
     "--from",
     "source",
     type=click.Path(path_type=Path, file_okay=False),
     metavar="DIR",
-    help="Take what it lacks from this folder, and compare the rest.",
+    help="Take missing kernels from this folder, and compare the rest.",
 )
 @click.option(
     "--sources",
     type=click.Path(path_type=Path, file_okay=False),
     metavar="DIR",
-    help="Compile what it still lacks: MIOpen's src/kernels.",
+    help="MIOpen's src/kernels: compile kernels that are still missing.",
 )
 @click.option("--compiler", metavar="PROGRAM", help="[default: /opt/rocm/bin/clang-ocl]")
 @click.option(
@@ -76,10 +82,10 @@ OTHER = "there, another one"
 def miopen(
     configs: tuple[str, ...], as_json: bool, quiet: bool, verbose: bool, **given: Any
 ) -> None:
-    """List the kernels that MIOpen will ask its database for when DNNMark runs CONFIGS.
+    """List the kernels that MIOpen requests from its database when DNNMark runs CONFIGS.
 
-    MIOpen cannot compile under gem5, so that all of them must be there before. Kernels of rocBLAS
-    (fully connected layers, products of convolutions) come with it.
+    MIOpen cannot compile under gem5, so the database must have all of them beforehand. Kernels of
+    rocBLAS (fully connected layers, products of convolutions) come with rocBLAS.
 
     \b
     simgen cache miopen softmax_fwd alexnet.dnnmark -o cachefiles.csv

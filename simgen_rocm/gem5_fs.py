@@ -90,7 +90,7 @@ class Gem5Fs(Target):
     summary: ClassVar[str] = "gem5's GPU model, full system: Linux and ROCm in it, KVM"
     simulates: ClassVar[bool] = True
 
-    arch: str = setting("gfx942", "the GPU to compile kernels for", GPUS)
+    arch: str = setting("gfx942", "GPU that kernels are compiled for", GPUS)
     gem5_version: str = setting("24.0", "the version of gem5 that will run it", VERSIONS)
     l1: str = l1_setting()
 

@@ -55,8 +55,8 @@ class Hip(Target):
     run_options: ClassVar[Mapping[str, RunOption]] = launch_rows.ROUND_OPTIONS | {
         "counters": RunOption(
             "SIMGEN_COUNTERS",
-            "count what the hardware does, with rocprofv3: all launches once more for each group "
-            "of counters",
+            "hardware counters of rocprofv3, from one more run of all launches per group of "
+            "counters",
             choices=("yes", "no"),
             default="no",
         ),
@@ -64,7 +64,7 @@ class Hip(Target):
 
     own_languages: ClassVar[tuple[Language, ...]] = FOR_AMD
 
-    arch: str = setting("gfx90a", "the GPU to compile kernels for", toolchain.AMD_ARCHS)
+    arch: str = setting("gfx90a", "GPU that kernels are compiled for", toolchain.AMD_ARCHS)
     l1: str = l1_setting()
 
     @property

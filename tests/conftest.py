@@ -30,6 +30,9 @@ FIRST = ("simulator/test_slurm.py", "simulator/test_kubernetes.py", "simulator/"
 TESTS = Path(__file__).parent
 
 
+os.environ.pop("COLUMNS", None)  # of pytest's processes; what simgen prints is as wide as it
+
+
 def pytest_configure(config: pytest.Config) -> None:
     """Processes get their next test when they begin one, and none a heap of long ones."""
     if getattr(config.option, "maxschedchunk", 1) is None:

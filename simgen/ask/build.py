@@ -46,67 +46,66 @@ class BuildChoices(Asked):
     _: KW_ONLY
     set: Settings = choice("--set", KeyValues("K=V"), (), key="settings",
         completes="settings", text=
-        "Set a config key (n=4; in a network, conv1.n=4) or a $VARIABLE of a template; may be "
-        "repeated.")
+        "Set a config key (n=4; in a network, conv1.n=4) or a $VARIABLE of a template. Repeatable.")
     passes: NamesOf = choice("--pass", NameList("P"), completes="passes", text=
-        "Passes of a network: fwd, bwd, sgd (parameter update), or several, such as fwd,bwd. "
-        "[default: fwd]")
+        "Passes of a network, separated by commas: fwd, bwd, sgd (parameter update). [default: "
+        "fwd]")
     layers: NamesOf = choice("--layers", NameList("L"), completes="layers", text=
-        "A slice of a network: conv1..pool1, or layers separated by commas.")
+        "Build only these layers: a range such as conv1..pool1, or names separated by commas.")
     algo: Text = choice("--algo", ValueKind("A"), key="algorithm", completes="algorithms", text=
-        "The algorithm of all layers that have a choice; see `simgen list algorithms`.")
+        "Algorithm of every layer that has a choice; see `simgen list algorithms`.")
     type: Text = choice("--type", ValueKind("T"), completes="types", text=
-        "The type of the input's elements, as f16 or bf16; of a layer: {set} conv1.type=T. "
+        "Element type of the input, such as f16 or bf16. One layer: {set} conv1.type=T. "
         "[default: f32]")
     rate: Number = choice("--rate", Real(), text=
-        "Learning rate of pass sgd. [default: 0.01; of adam 0.001]")
+        "Learning rate of pass sgd. [default: 0.01; for adam 0.001]")
     loss_scale: Number = choice(
         "--loss-scale", Real("S", 2.0**-24, 2.0**24, told="2^-24 to 2^24"), text=
-        "Multiply the gradients that the backward pass begins with, and divide steps of pass sgd "
-        "by the same: small gradients then do not vanish in f16. [default: 1]")
+        "Multiply the first gradients of the backward pass by S, and divide the updates of pass "
+        "sgd by S. This keeps small f16 gradients from vanishing. [default: 1]")
     optimizer: Text = choice("--optimizer", ValueKind("O"), text=
-        "What pass sgd does: sgd, adam or adamw, with settings behind it: "
+        "Optimiser of pass sgd: sgd, adam or adamw, with settings appended: "
         "sgd,momentum=0.9,weight_decay=5e-4,nesterov=true. [default: sgd]")
     loss: Text = choice("--loss", ValueKind("L"), text=
-        "The loss that the network ends in: cross_entropy, squared_error, or none. [default: with "
-        "{inference.off}, cross_entropy in the place of a last softmax]")
+        "Loss at the end of the network: cross_entropy, squared_error or none. [default: with "
+        "{inference.off}, cross_entropy in place of a last softmax]")
     steps: Count = choice("--steps", Whole("N", 1, 10_000), text=
-        "Training steps, each with the parameters that the one before left, and with a batch and "
-        "labels of its own. [default: 1]")
+        "Number of training steps. Each step starts from the parameters of the one before and "
+        "has its own batch and labels. [default: 1]")
     inference: YesNoOrNone = choice("--inference", Flag(off="--training"), text=
-        "For the whole network: in inference, batch normalisation uses running statistics and "
-        "there is no dropout; in training, it uses those of the batch, and the passes are "
-        "fwd,bwd,sgd unless {passes} names others. [default: as the config says]")
+        "Mode of the whole network. Inference: batch normalisation uses running statistics, and "
+        "dropout is off. Training: it uses statistics of the batch, and the passes are "
+        "fwd,bwd,sgd unless {passes} is given. [default: as the config says]")
     fuse: YesNo = choice("--fuse", Flag(), False, text=
-        "Merge batch normalisation and activations into the kernel of the convolution or fully "
-        "connected layer before them; pass fwd only.")
+        "Merge batch normalisation and activations into the kernel of the preceding convolution "
+        "or fully connected layer. Pass fwd only.")
     reuse_memory: YesNo = choice("--reuse-memory", Flag(), False, text=
-        "Give a tensor's memory to later ones after its last use; pass fwd only.")
+        "Reuse a tensor's memory after its last use. Pass fwd only.")
     values: Files = choice("--values", Texts("FILE"), (), text=
-        "Input values of your own: a .npz, .npy or HDF5 file whose arrays are named as in "
-        "data.h5; may be repeated. The word `exact` draws whole numbers whose sums are not "
-        "rounded, and `model` takes the parameters of the ONNX model that is built.")
+        "Your own input values: a .npz, .npy or HDF5 file whose arrays are named as in data.h5. "
+        "Repeatable. `exact`: draw whole numbers whose sums are not rounded. `model`: use the "
+        "parameters of the ONNX model that is built.")
     data: FileOrNone = choice("--data", Path("FILE"), text=
-        "Samples for inputs and labels: images of MNIST or CIFAR-10 in their binary formats, a "
-        "text, or pairs of sentences with tabs between them; or what comes with simgen: "
-        "digits-images-idx3-ubyte.gz, words.txt.")
+        "Samples for inputs and labels: MNIST or CIFAR-10 images in their binary formats, a "
+        "text, or pairs of sentences separated by tabs. simgen includes "
+        "digits-images-idx3-ubyte.gz and words.txt.")
     plan_for: Text = choice("--plan-for", ValueKind("M"), completes="machines", text=
-        "The machine to choose tiles, splits and algorithms for, of `simgen list machines`; with "
-        "other hardware: gem5-gfx902,num_compute_units=16. [default: that of the first simulated "
-        "target, or of the GPU; a bundle keeps its own]")
+        "Machine that tiles, splits and algorithms are chosen for; see `simgen list machines`. "
+        "Change its hardware with gem5-gfx902,num_compute_units=16. [default: that of the first "
+        "simulated target, or of the GPU; a bundle keeps its own]")
     scale_to: Number = choice("--scale-to", Real("OPS", 1), text=
-        "Make a product, convolution or recurrent layer smaller until it has at most so many "
-        "operations, as 2e7, and keep what its kernels meet: remainders of tiles, operations per "
-        "byte, work-groups per unit. `simgen show` says what became of it.")
+        "Shrink a product, convolution or recurrent layer to at most OPS operations, such as "
+        "2e7. Remainders of tiles, operations per byte and work-groups per compute unit are "
+        "kept. `simgen show` prints the new sizes.")
     matrix: Text = choice("--matrix", Word("", ("auto", "yes", "no", "tf32")), text=
-        "Whether the machine's matrix instructions multiply: auto where that pays, and of f32 "
-        "nowhere; tf32 so, but products of f32 too, cut off to 11 bits. [default: auto]")
+        "Use matrix cores: auto = where faster, never for f32; yes; no; tf32 = auto, plus f32 "
+        "products in TF32 (11 bits). [default: auto]")
     layout: Text = choice("--layout", ValueKind("F"), text=
-        "The storage format of images, nchw or nhwc, of a convolution by itself; filters have "
-        "{set} filter_layout=krsc. Where kernels want another, launches convert. [default: nchw]")
+        "Order of image axes in memory, nchw or nhwc. Filters: {set} filter_layout=krsc. simgen "
+        "adds a conversion where a kernel needs the other order. [default: nchw]")
     queues: Count = choice("--queues", Whole("N", 1, QUEUES), text=
-        "Run layers and passes that do not depend on each other at once, in so many queues: CUDA "
-        "streams, command queues of MGPUSim's timing model, AQL queues of gem5. [default: 1]")
+        "Run independent layers and passes concurrently in N queues: CUDA streams, command "
+        "queues of MGPUSim's timing model, AQL queues of gem5. [default: 1]")
     seed: ChoiceField[int, int] = choice("--seed", Whole(), 0, text=
         "Seed of the random inputs. [default: 0]")
 
@@ -117,10 +116,9 @@ class Destination(Asked):
 
     _: KW_ONLY
     targets: Words = choice("--target", Commas("T"), (), also="-t", completes="build_targets", text=
-        "A target, or several with commas between them; may be repeated. [default: gem5-se and "
-        "host]")
+        "Target, or several separated by commas. Repeatable. [default: gem5-se and host]")
     output: FileOrNone = choice("-o", Path("DIR"), also="--output", text=
-        "The folder of the bundle. [default: ./WORKLOAD]")
+        "Folder of the bundle. [default: ./WORKLOAD]")
 
 
 @asking
@@ -129,7 +127,7 @@ class Making(Asked):
 
     _: KW_ONLY
     run: YesNo = choice("--run", Flag(), False, text=
-        "Run it too, on the first target that can run here; the others are named.")
+        "Also run the bundle on its first usable target; list the other usable ones.")
     replace: YesNo = choice("--replace", Flag(), False, text=
         "Remove results that this build makes invalid.")
 # fmt: on

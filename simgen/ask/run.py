@@ -34,34 +34,33 @@ class RunChoices(Asked):
     """How a bundle is run."""
 
     target: Text = choice("--on", ValueKind("T"), completes="targets", text=
-        "The target. [default: the first that can run here]")
+        "Target to run on. [default: the first that can run here]")
     _: KW_ONLY
     options: OptionsOf = choice("", Options(), {}, text=
-        "Options of the target, by their names, as num_compute_units=8.")
+        "Options of the target by name, such as num_compute_units=8.")
     timeout: Number = choice("--timeout", Real("SECONDS", 0, above=True), text=
-        "End the run after this time.")
+        "Stop the run after this time.")
     replace: YesNo = choice("--replace", Flag(), False, text=
-        "Run it anew where a run with the same options has a result, which goes when this one is "
-        "whole; of a sweep, all points.")
+        "Run again even if a result with the same options exists. The old result is removed "
+        "once the new one is complete. In a sweep: all points.")
     layers: NamesOf = choice("--layers", NameList("L"), completes="layers", text=
-        "Run only these layers: conv1..pool1, or layers separated by commas.")
+        "Run only these layers: a range such as conv1..pool1, or names separated by commas.")
     inputs: FileOrNone = choice("--inputs", Path("R"), text=
-        "Take the inputs of these layers from a target that has run, a results.h5, or "
-        "`reference`. [default: this target's result, or else the reference]")
+        "Source of these layers' inputs: a target that has run, a results.h5, or `reference`. "
+        "[default: this target's result, or else the reference]")
     representatives: YesNo = choice("--representatives", Flag(), False, text=
-        "Simulate only the first of launches that are alike; the others get its figures.")
+        "Simulate only the first of several equal launches; the others get its figures.")
     jobs: Count = choice("--jobs", Whole("N", 1), text=
-        "Simulate pieces of the network side by side, N at a time, each from the reference's "
-        "tensors.")
+        "Split the network into pieces and simulate N of them at a time. Each piece starts from "
+        "the reference's tensors.")
     warm: Text = choice("--warm", Word("", (PREVIOUS, NONE)), text=
-        "What fills the caches of such a piece: the layer before it, which runs first and is not "
-        "counted, or nothing. [default: previous]")
+        "Warm-up of each piece: previous = run the layer before it, uncounted; none = start "
+        "with empty caches. [default: previous]")
     sample: Number = choice("--sample", Share(), text=
-        "Simulate about this part of the work-groups of each launch that has enough, and "
-        "extrapolate its figures.")
+        "Simulate about P% of the work-groups of each large launch, and extrapolate its figures.")
     scale_model: Count = choice("--scale-model", Whole("K", 2), text=
-        "Simulate a K-th of the work-groups of each launch on a K-th of the machine: of its "
-        "compute units, banks of L2 and memory.")
+        "Simulate 1/K of each launch's work-groups on 1/K of the machine (compute units, L2 "
+        "banks, memory).")
     resume: YesNo = choice("--resume", Flag(), False, text=
         "Continue a stopped run after its last finished layer.")
 
@@ -113,14 +112,14 @@ class RunCommand(RunChoices):
 
     _: KW_ONLY
     grid: Words = choice("--sweep", Texts("O=V,V..."), (), completes="axes", text=
-        "Run at each of several values of an option below, or of a setting of the build (n, algo, "
-        "conv1.n), which are built beside BUNDLE; repeat it for all combinations.")
-    again: YesNo = choice("--again", Flag(), False, text="Of a sweep: as {replace}.")
+        "Run once per value of a run option below, or of a build setting (n, algo, conv1.n). "
+        "Settings are built beside BUNDLE. Repeat it for all combinations.")
+    again: YesNo = choice("--again", Flag(), False, text="In a sweep, same as {replace}.")
     unless_done: YesNo = choice("--unless-done", Flag(), False, text=
-        "Do nothing where a run with the same options has a result.")
+        "Do nothing if a result with the same options exists.")
     piece: Count = choice("--piece", Whole("K", 1), text=
-        "Simulate only this piece of {representatives} or {jobs}, from 1 on, and keep it, as jobs "
-        "of a cluster do; the command without {piece} makes the result.")
+        "Simulate and keep only piece K (from 1) of {representatives} or {jobs}, as cluster "
+        "jobs do. Run again without {piece} to assemble the result.")
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -144,12 +143,12 @@ class JobChoices(Asked):
 
     _: KW_ONLY
     executor: Text = choice("--executor", ValueKind("E"), text=
-        "Have Snakemake run it as jobs: local, slurm, kubernetes, or another of its executor "
-        "plugins.")
+        "Run as Snakemake jobs: local, slurm, kubernetes, or another of its executor plugins.")
     profile: Text = choice("--profile", ValueKind("P"), text=
-        "A profile of Snakemake's, with options of your cluster: a name, or a folder.")
+        "Snakemake profile with your cluster's options: a name or a folder.")
     container: Text = choice("--container", ValueKind("IMAGE"), text=
-        "Run the jobs in this image, such as docker://you/simgen: with Apptainer, or as pods.")
+        "Run the jobs in this container image, such as docker://you/simgen, with Apptainer or "
+        "as pods.")
     workflow_only: YesNo = choice("--workflow-only", Flag(), False, text=
-        "Write the workflow, and start nothing.")
+        "Write the workflow without starting it.")
 # fmt: on

@@ -18,7 +18,7 @@ from simgen.errors import UsageError
 @click.argument("a", required=False, shell_complete=completing.results)
 @click.argument("b", required=False, shell_complete=completing.results)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-@click.option("--strict", is_flag=True, help="Fail also where a tensor proves nothing.")
+@click.option("--strict", is_flag=True, help="Also fail if a tensor proves nothing.")
 @verbosity
 def diff(
     bundle: Path,
@@ -29,14 +29,14 @@ def diff(
     quiet: bool,
     verbose: bool,
 ) -> None:
-    """Say whether the results in BUNDLE are right.
+    """Check whether the results in BUNDLE are right.
 
-    Every result is compared with a float64 reference, and every two with each other (a point of a
-    sweep with the first result of its target). With A or B, only these are: targets that have run,
-    points of a sweep, results.h5 files, or `reference`.
+    Each result is compared with a float64 reference, and each pair of results with each other. A
+    point of a sweep is compared with its target's first result. A or B restricts this to
+    targets that have run, points of a sweep, results.h5 files, or `reference`.
 
     Each tensor is `same`, `different`, or `proved nothing`: right, but a kernel that does nothing
-    could have left it too. Exit code 6: one is different or, with --strict, proved nothing.
+    would pass too. Exit code 6: a tensor is different or, with --strict, proved nothing.
 
     \b
     simgen diff softmax_fwd
@@ -80,29 +80,29 @@ def diff(
     show_default=True,
     metavar="DIR",
     callback=folder_of_page,
-    help="The folder to write to.",
+    help="Folder to write to.",
 )
 @click.option(
     "--baseline",
     metavar="RESULT",
     shell_complete=completing.baselines,
-    help="Compare the others with this result: TARGET, a point of a sweep, or BUNDLE:TARGET.",
+    help="Compute speed-ups over this result: TARGET, a point of a sweep, or BUNDLE:TARGET.",
 )
 @verbosity
 def report(
     bundles: tuple[Path, ...], output: Path, baseline: str | None, quiet: bool, verbose: bool
 ) -> None:
-    """Set the measurements in BUNDLES side by side, or the points of a sweep's STORE.
+    """Report the measurements of BUNDLES, or of a sweep's STORE.
 
-    All metrics of all results are given, by layer and pass:
+    The report has all metrics of all results, by layer and pass:
 
     \b
     DIR/report.html      figures and tables, on one page
     DIR/metrics.csv      metrics of each layer, pass and target
     DIR/baseline.csv     speed-ups over the result that --baseline names
-    DIR/correlation.csv  how well every two targets agree
+    DIR/correlation.csv  agreement of each pair of targets
     DIR/timeline.json    layers and launches in time, for Perfetto (ui.perfetto.dev) and Chrome
-    DIR/trace.sqlite3    metrics of each launch, tied to layer, pass and kernel, to be queried
+    DIR/trace.sqlite3    metrics of each launch, tied to layer, pass and kernel, for queries
 
     \b
     simgen report softmax_fwd
@@ -110,7 +110,7 @@ def report(
     simgen report alexnet --baseline gem5-se@num_compute_units=4 -o report
     simgen report caches/store.sqlite3 -o report
 
-    Of a store it says which points are fast and cheap (Pareto), what each setting does
+    For a store, the report has the fast and cheap points (Pareto), the effect of each setting
     (DIR/sensitivity.csv), and speed-ups over the base point (DIR/points.csv).
     """
     from simgen.cli import present

@@ -12,7 +12,7 @@ from simgen.cli.options import Commands
 
 @click.group(cls=Commands)
 def new() -> None:
-    """Write a template of something of your own."""
+    """Write a template for your own code."""
 
 
 @new.command()
@@ -20,7 +20,7 @@ def new() -> None:
 def kernel(name: str) -> None:
     """Write NAME.hip and NAME.toml, a kernel of your own.
 
-    They build and run as they are: change both into what is yours (docs/own-kernels.md).
+    Both build and run unchanged. Edit them into your kernel (docs/own-kernels.md).
 
     \b
     simgen new kernel scale

@@ -25,7 +25,7 @@ from simgen.cli.options import verbosity
     required=True,
     metavar="FORMAT",
     shell_complete=completing.exports,
-    help="One of `simgen list exports`.",
+    help="Format; see `simgen list exports`.",
 )
 @click.option(
     "-o",
@@ -33,19 +33,20 @@ from simgen.cli.options import verbosity
     type=click.Path(path_type=Path),
     required=True,
     metavar="PATH",
-    help="The file or folder to write, which is not there yet.",
+    help="File or folder to write; it must not exist.",
 )
 @click.option(
     "--result",
     metavar="R",
     shell_complete=completing.baselines,
-    help="A target, or a point of a sweep. [default: the only one; for csv and parquet, all]",
+    help="Result to export: a target, or a point of a sweep. [default: the only one; for csv and "
+    "parquet, all]",
 )
 @click.option(
     "--model",
     metavar="K=N,...",
-    help="latency: what layers do not tell of the model, for Vidur: n_head=32,n_kv_head=32,"
-    "vocab_size=32768.",
+    help="latency: facts about the model that its layers do not show, for Vidur: "
+    "n_head=32,n_kv_head=32,vocab_size=32768.",
 )
 @verbosity
 def export(
@@ -57,7 +58,7 @@ def export(
     quiet: bool,
     verbose: bool,
 ) -> None:
-    """Write bundles, and what they measured, in a format that other tools read.
+    """Write bundles and measurements in formats of other tools.
 
     \b
     simgen export lenet5 --as chakra --result mgpusim -o traces

@@ -30,21 +30,21 @@ if TYPE_CHECKING:
     "--as",
     "form",
     metavar="F",
-    help="Print layers that libraries have as problem strings (string), or as command lines of "
-    "MIOpenDriver (miopen), rocblas-bench (rocblas), hipblaslt-bench (hipblaslt), cutlass_profiler "
-    "(cutlass), benchdnn, or DeepBench's own programs (deepbench).",
+    help="Print the layers that libraries support, as problem strings (string) or as command "
+    "lines of MIOpenDriver (miopen), rocblas-bench (rocblas), hipblaslt-bench (hipblaslt), "
+    "cutlass_profiler (cutlass), benchdnn, or DeepBench's own programs (deepbench).",
 )
 @click.option(
     "--cost",
     is_flag=True,
-    help="Print what simulating it will take: instructions, simulated time, time and memory of "
-    "this machine, which a short run measures once (--probe: again).",
+    help="Print the predicted cost of simulating it: instructions, simulated time, and this "
+    "machine's time and memory. A short run calibrates this machine once.",
 )
-@click.option("--probe", is_flag=True, help="With --cost, measure this machine again.")
+@click.option("--probe", is_flag=True, help="With --cost, calibrate this machine again.")
 @click.option(
     "--budget",
     metavar="T",
-    help="Also print how to stay within a time, as 10m or 2h, and what is given up for it.",
+    help="Also print how to stay within a time, such as 10m or 2h, and what that gives up.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @verbosity
@@ -58,14 +58,14 @@ def show(
     verbose: bool,
     **given: Any,
 ) -> None:
-    """Print layers, shapes, work and memory of WORKLOAD, or of what a bundle was built from.
+    """Print layers, shapes, work and memory of a workload.
 
-    Operations are floating-point operations and special functions; bytes are the traffic that no
-    kernel can avoid, each tensor read or written once. The command lines that run the bundle are
-    printed too; -v adds parameters, settings and launches. Layers may have no kernels for the pass.
+    Operations are floating-point operations and special functions. Bytes are the minimum traffic:
+    each tensor is read or written once. The command lines that run the bundle are printed too. -v
+    adds parameters, settings and launches. Layers without kernels for the pass are shown as well.
 
-    A folder that is a bundle is shown as it was built, with its results, unless options of a
-    workload, or of costs, are given.
+    A bundle is shown as it was built, with its results, unless options of a workload or of costs
+    are given.
 
     \b
     simgen show softmax_fwd
@@ -202,15 +202,16 @@ def _show_json(plan: Plan, workload: Workload | None) -> dict[str, Any]:
 @click.argument("part", required=False)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def list_(what: str, part: str | None, as_json: bool) -> None:
-    """List workloads, networks, layers, targets, algorithms, machines, metrics or exports.
+    """List workloads, layers, targets, metrics and others.
 
-    Without a word, workloads are listed.
+    The lists are workloads (the default), networks, layers, targets, algorithms, machines, metrics
+    and exports.
 
-    `deepbench` lists DeepBench's problems, all of them or those of a family: gemm, conv, rnn,
-    sparse or allreduce.
+    `deepbench` lists DeepBench's problems. Add gemm, conv, rnn, sparse or allreduce to list one
+    family.
 
-    A file is what MIOpen, rocBLAS or hipBLASLt logged of a model's run: its problems, which `simgen
-    build` takes, and how often each was called.
+    A file is a log that MIOpen, rocBLAS or hipBLASLt wrote of a model's run. simgen lists its
+    problems, which `simgen build` takes, and how often each was called.
 
     \b
     simgen list
@@ -393,14 +394,14 @@ def _list_algorithms() -> list[dict[str, str]]:
 @click.option(
     "--like",
     type=click.Choice(("mnist", "cifar10", "text", "pairs")),
-    help="Write samples in the format of these, made from the seed.",
+    help="Write samples in this format, generated from the seed.",
 )
 @number(
     "--samples",
     kind=Whole("N", 1, 1_000_000),
     default=1000,
     show_default=True,
-    help="With --like: images, lines or pairs.",
+    help="With --like: number of images, lines or pairs.",
 )
 @number("--seed", kind=SEED, default=0, show_default=True, help="Seed of the values.")
 @verbosity
@@ -413,11 +414,11 @@ def data(
     quiet: bool,
     verbose: bool,
 ) -> None:
-    """Write FILE: for DNNMark's option -mmap, or samples for --data.
+    """Write data for DNNMark's option -mmap, or samples.
 
-    With --bytes, it holds raw little-endian float32 values, uniform in [0, 1). With --like, images
-    with classes, a text or pairs of sentences, as networks are trained with; images of MNIST have
-    their labels in a second file, whose name follows from that of the first.
+    With --bytes, FILE holds raw little-endian float32 values, uniform in [0, 1). With --like, it
+    holds training data: images with classes, a text, or pairs of sentences. Labels of MNIST images
+    go to a second file, whose name follows from the first.
 
     \b
     simgen data mmap.bin --bytes 2G
@@ -461,7 +462,7 @@ def _parse_size(text: str) -> int:
 
 @click.group(cls=Commands)
 def cache() -> None:
-    """Compiled kernels and programs, which later builds find here."""
+    """Manage the cache of compiled kernels and programs."""
 
 
 @cache.command(name="list")
@@ -504,7 +505,7 @@ def cache_list(as_json: bool) -> None:
 
 @cache.command(name="verify")
 def cache_verify() -> None:
-    """Check the digest of every entry. Exit code 7: one is damaged.
+    """Check the digest of every entry. Exit code 7: an entry is damaged.
 
     \b
     simgen cache verify
@@ -532,12 +533,10 @@ def cache_verify() -> None:
     "--output",
     type=click.Path(path_type=Path, file_okay=False),
     metavar="DIR",
-    help="The folder to write to. [default: the set that comes with simgen]",
+    help="Folder to write to. [default: the set that comes with simgen]",
 )
 def cache_pack(output: Path | None) -> None:
-    """Write the precomputed set.
-
-    It is what the built-in workloads need for gem5-se.
+    """Write the precomputed set: the kernels of the built-in workloads for gem5-se.
 
     \b
     simgen cache pack -o cachefiles
@@ -558,10 +557,10 @@ def cache_pack(output: Path | None) -> None:
 
 @cache.command(name="clear")
 def cache_clear() -> None:
-    """Remove all entries of your cache, the simulators that runs have built, and notes.
+    """Remove your cache's entries, the simulators that simgen built, and notes.
 
-    Notes are which bundles were built here, and what `simgen rates` and `show --cost` have
-    measured. The precomputed set stays.
+    Notes record which bundles were built here, and what `simgen rates` and `show --cost` measured.
+    The precomputed set stays.
 
     \b
     simgen cache clear
@@ -589,9 +588,7 @@ def cache_clear() -> None:
 def doctor(target: str | None, version: str | None, as_json: bool) -> None:
     """Check what this machine has and lacks.
 
-    What is missing is named, with how to get it.
-
-    Exit code 3: nothing can be built or run.
+    For each missing program, the cure is printed. Exit code 3: nothing can be built or run.
 
     \b
     simgen doctor

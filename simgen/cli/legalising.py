@@ -11,15 +11,21 @@ from simgen.cli.options import verbosity
 
 @click.command()
 @click.argument("file", type=click.Path(path_type=Path, exists=True, dir_okay=False))
-@click.option("--simulator", "-s", required=True, metavar="S[@V]", help="As `simgen lint` has it.")
+@click.option(
+    "--simulator",
+    "-s",
+    required=True,
+    metavar="S[@V]",
+    help="Simulator and version, such as gem5@24.0; see `simgen lint --help`.",
+)
 @click.option("--output", "-o", required=True, type=click.Path(path_type=Path, dir_okay=False),
-              metavar="OUT", help="The code object to write.")  # fmt: skip
-@click.option("--arch", default="", metavar="A", help="Of assembly that names no processor.")
+              metavar="OUT", help="Code object to write.")  # fmt: skip
+@click.option("--arch", default="", metavar="A", help="Processor of assembly that names none.")
 @click.option(
     "--dynamic-lds",
     type=click.IntRange(0, 2**16),
     metavar="BYTES",
-    help="The most LDS that launches ask for beside what kernels declare.",
+    help="Largest LDS size that launches request in addition to what kernels declare.",
 )
 @verbosity
 def legalise(
@@ -31,14 +37,15 @@ def legalise(
     quiet: bool,
     verbose: bool,
 ) -> None:
-    """Write FILE as a code object that a simulator executes right.
+    """Replace instructions that a simulator lacks or gets wrong.
 
-    FILE is a code object or assembly of anybody's, or a container with one code object for a
-    processor that the simulator has. Kernels keep their names, arguments and metadata; what the
-    simulator lacks or executes wrongly is replaced, as in kernels of simgen. What has no
-    replacement is refused (exit code 4), and nothing is written. Replacements of exchanges between
-    lanes take LDS behind all that a work-group owns: of kernels that access LDS, --dynamic-lds says
-    where that ends.
+    FILE is a code object or assembly from any compiler, or a container with one code object for a
+    processor that the simulator has. Kernels keep their names, arguments and metadata. Instructions
+    that the simulator lacks or executes wrongly are replaced, as in simgen's own kernels. If one
+    has no replacement, the command is refused (exit code 4) and writes nothing.
+
+    Replacements of exchanges between lanes take LDS beyond the work-group's own. For kernels that
+    access LDS, pass --dynamic-lds with the bytes that launches request, 0 for none.
 
     \b
     simgen legalise kernel.co --simulator mgpusim -o kernel_mgpusim.co

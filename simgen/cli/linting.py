@@ -25,11 +25,12 @@ MOST_ROWS = 100  # of the table, without --verbose
     "-s",
     default="",
     metavar="S[@V]",
-    help="gem5@24.0, mgpusim@4.2.0, ...; without a version, the newest that is known.",
+    help="Simulator: gem5@24.0, mgpusim@4.2.0, ...; without a version, the newest known one.",
 )
 @click.option("--table", "own", type=click.Path(path_type=Path, exists=True, dir_okay=False),
-              metavar="FILE", help="Or: lint.json of `simgen conform -o`.")  # fmt: skip
-@click.option("--arch", default="", metavar="A", help="Of assembly that names no processor.")
+              metavar="FILE", help=
+                  "Instead of a simulator: lint.json of `simgen conform -o`.")  # fmt: skip
+@click.option("--arch", default="", metavar="A", help="Processor of assembly that names none.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @verbosity
 def lint(
@@ -41,15 +42,16 @@ def lint(
     quiet: bool,
     verbose: bool,
 ) -> None:
-    """Say what a simulator lacks or executes wrongly in FILES.
+    """Report instructions that a simulator lacks or gets wrong.
 
-    A file is anybody's: a code object, a fat binary (compressed too), a program or library of HIP,
-    a static library, assembly, or a folder of those, such as a bundle. Of several, those that are
-    damaged are named, and the others looked at.
+    Files may come from any compiler: code objects, fat binaries (compressed too), HIP programs and
+    libraries, static libraries, assembly, or folders of those, such as a bundle. Damaged ones are
+    reported; the rest are still checked.
 
-    A finding is `ends` (the simulation ends there), `wrong` (it goes on, with another result than a
-    GPU's), or `edges` (wrong for a few special values; shown with -v). Exit code 4: there is one of
-    the first two. What is so of instructions that nearly all kernels have is a note, told once.
+    A finding is `ends` (the simulation ends there), `wrong` (it continues with another result than
+    a GPU's), or `edges` (wrong for a few special values; shown with -v). Exit code 4: there is a
+    finding `ends` or `wrong`. A note is a defect of instructions that nearly all kernels have; it
+    is printed once.
 
     \b
     simgen lint kernel.co --simulator gem5@24.0

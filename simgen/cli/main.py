@@ -34,12 +34,12 @@ MOST_LINES = 100  # of a compiler, in the message of a bug
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, message="simgen %(version)s")
 def cli() -> None:
-    """Deep-learning workloads for GPU simulators, and a check of what comes back.
+    """Run deep-learning workloads on GPU simulators, and check the results.
 
     \b
     simgen build softmax_fwd     make a bundle: programs, kernels, data, launch scripts
-    simgen run   softmax_fwd     run it on gem5, on MGPUSim, on this CPU or on a GPU
-    simgen diff  softmax_fwd     is the result right?
+    simgen run   softmax_fwd     run it on gem5, MGPUSim, GPGPU-Sim, this CPU or a GPU
+    simgen diff  softmax_fwd     check the result
 
     \b
     Exit codes: 0 done, 1 a bug in simgen, 2 wrong usage or config, 3 something is missing on

@@ -39,8 +39,8 @@ def build(quiet: bool, verbose: bool, **given: Any) -> None:
     simgen build block.dnntemplate --set N=16 --set K=64
     simgen build model.onnx --set batch=1 --values model
 
-    If the bundle exists, the targets are added to it. A build that would make results in it invalid
-    is refused (exit code 4), unless --replace allows it to remove them.
+    If the bundle exists, the targets are added to it. A build that would invalidate results in it
+    is refused (exit code 4); --replace removes them.
     """
     from simgen.cli import present
     from simgen.targets import matrix, queueing
@@ -112,8 +112,8 @@ def _say_built(made: Bundle, layers: int, cache: Cache, verbose: bool) -> None:
 def run(bundle: Path, quiet: bool, verbose: bool, **given: Any) -> None:
     """Run BUNDLE on a target; results go to BUNDLE/results/TARGET.
 
-    With other options than the usual ones they go to TARGET@OPTION=VALUE,..., beside those that
-    are there. A run whose result is there is refused (exit code 4) unless --replace allows it.
+    Results of other than default options go to TARGET@OPTION=VALUE,..., next to existing ones. If
+    the result exists, the run is refused (exit code 4) unless --replace is given.
 
     \b
     simgen run softmax_fwd
@@ -129,14 +129,20 @@ def run(bundle: Path, quiet: bool, verbose: bool, **given: Any) -> None:
     simgen run resnet50 --on mgpusim --mode timing --representatives --scale-model 8
     simgen run resnet50 --on mgpusim --mode timing --representatives --jobs 40 --executor slurm
 
-    Each point of a sweep has a result of its own, TARGET@OPTION=VALUE,..., in a bundle of its own,
-    BUNDLE@SETTING=VALUE,..., for settings of the build. Points that have one are not run again, so
-    the same command continues after an interruption. The result of --layers is TARGET@LAYERS, of
-    --representatives TARGET@representatives, of --sample TARGET@sample=0.05,sampled, of
-    --scale-model TARGET@scale_model=8,scaled, of --jobs alone TARGET@pieces, with --warm none
-    TARGET@warm=none,...; these go on where they were interrupted, too.
+    Each point of a sweep has its own result, TARGET@OPTION=VALUE,.... Settings of the build also
+    get their own bundle, BUNDLE@SETTING=VALUE,.... Finished points are not run again, so the same
+    command continues after an interruption.
 
-    Exit code 5: the run failed, or points of the sweep did.
+    \b
+    Other results:
+    --layers                 TARGET@LAYERS
+    --representatives        TARGET@representatives
+    --sample 5%              TARGET@sample=0.05,sampled
+    --scale-model 8          TARGET@scale_model=8,scaled
+    --jobs alone             TARGET@pieces
+    --warm none              TARGET@warm=none,...
+
+    These also continue after an interruption. Exit code 5: the run, or points of the sweep, failed.
     """
     from simgen.bundle import writing as bundles
     from simgen.cli.following import Printing

@@ -5,8 +5,11 @@ from __future__ import annotations
 import contextlib
 import functools
 import hashlib
+import os
 import re
+import shutil
 import sys
+import textwrap
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -34,7 +37,8 @@ if TYPE_CHECKING:
 
 PLAIN_INTERVAL = 10.0  # seconds between lines of progress where there is no terminal
 MOST_SHOWN = 4  # numbers of a constant
-MOST = 1_000_000  # columns of a table where there is no terminal
+PIPED = 160  # columns of a table where there is neither a terminal nor COLUMNS
+NARROWEST = 40  # columns that are believed
 OF_BYTES = ("data", "checking data")  # kinds of work that are counted in them
 EXACT = "exact"  # in place of a share of a tolerance: there was none
 UNBROKEN = 24  # longest word that a narrow terminal does not break: names of kernels are longer
@@ -43,40 +47,96 @@ UNBROKEN = 24  # longest word that a narrow terminal does not break: names of ke
 NUMBER = re.compile(r"[-+]?\.?\d")  # begins one
 
 
-def table(title: str | None, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
-    """A table on stdout; numbers to the right. Colours and cut lines only on a terminal."""
+def table(
+    title: str | None,
+    columns: Sequence[str],
+    rows: Iterable[Sequence[object]],
+    drop: Sequence[str] = (),
+) -> None:
+    """A table on stdout, at most as wide as the terminal or COLUMNS; numbers to the right.
+
+    Cells are folded between words. Where that is not enough, columns of `drop` are left out, the
+    first one first, and named below the table. Where that is not enough either, a row is a card.
+    """
+    cells = [[str(cell) for cell in row] for row in rows]
+    room, kept = _room(), list(range(len(columns)))
+    for name in drop:
+        if _least(columns, cells, kept) <= room:
+            break
+        kept = [at for at in kept if columns[at] != name]
+    if title:
+        print(title)
+    shown = [[row[at] for at in kept] for row in cells]
+    heads = [columns[at] for at in kept]
+    if _least(columns, cells, kept) > room:
+        _cards(heads, shown, room)
+    else:
+        _grid(heads, shown, room)
+    if len(kept) < len(columns):
+        left = ", ".join(
+            " ".join(columns[at].split()) for at in range(len(columns)) if at not in kept
+        )
+        print("\n".join(textwrap.wrap(f"left out, as the terminal is narrow: {left}", room)))
+
+
+def _room() -> int:
+    """Columns of the terminal, or what COLUMNS says; where neither is there, PIPED."""
+    if sys.stdout.isatty():
+        return max(shutil.get_terminal_size().columns, NARROWEST)
+    given = os.environ.get("COLUMNS", "")
+    return max(int(given), NARROWEST) if re.fullmatch(r"[0-9]{1,5}", given) else PIPED
+
+
+def _numbers(column: Sequence[str]) -> bool:
+    """Whether all cells that are not empty are numbers."""
+    return all(NUMBER.match(each) or each in ("-", "inf", "-inf", EXACT) for each in column if each)
+
+
+def _width(head: str, column: Sequence[str]) -> int:
+    """The least width of a column: numbers are not broken, nor words of up to UNBROKEN letters."""
+    words = [*head.split(), *(column if _numbers(column) else " ".join(column).split())]
+    return min(max(map(len, words), default=0), UNBROKEN)
+
+
+def _least(columns: Sequence[str], cells: Sequence[Sequence[str]], kept: Sequence[int]) -> int:
+    """The least width of a table of the columns `kept`."""
+    return 1 + sum(_width(columns[at], [row[at] for row in cells]) + 3 for at in kept)
+
+
+def _widths(heads: Sequence[str], columns: Sequence[Sequence[str]], room: int) -> list[int]:
+    """A width for each column: the least, and more where it is wanted, as far as there is room."""
+    wanted = [
+        max(map(len, [*head.split("\n"), *column]))
+        for head, column in zip(heads, columns, strict=True)
+    ]
+    widths = [
+        min(_width(head, column), most)
+        for head, column, most in zip(heads, columns, wanted, strict=True)
+    ]
+    spare = room - 1 - sum(widths) - 3 * len(widths)
+    while spare > 0 and widths != wanted:
+        at = min(
+            (at for at in range(len(widths)) if widths[at] < wanted[at]), key=lambda i: widths[i]
+        )
+        widths[at] += 1
+        spare -= 1
+    return widths
+
+
+def _grid(heads: Sequence[str], cells: Sequence[Sequence[str]], room: int) -> None:
     from rich import box
     from rich.table import Table
     from rich.text import Text
 
-    cells = [[str(cell) for cell in row] for row in rows]
     made = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    least = 1
-    for at, name in enumerate(columns):
-        column = [row[at] for row in cells if row[at]]
-        numbers = all(NUMBER.match(cell) or cell in ("-", "inf", "-inf", EXACT) for cell in column)
-        words = [*name.split(), *(column if numbers else " ".join(column).split())]
-        width = min(max(map(len, words), default=0), UNBROKEN)
-        made.add_column(
-            name,
-            justify="right" if cells and numbers else "left",
-            overflow="fold",
-            min_width=width,
-        )
-        least += width + 3
+    columns = [[row[at] for row in cells] for at in range(len(heads))]
+    for name, column, width in zip(heads, columns, _widths(heads, columns, room), strict=True):
+        right = any(column) and _numbers(column)
+        made.add_column(name, justify="right" if right else "left", overflow="fold", width=width)
     for row in cells:
         made.add_row(*(Text(cell, style=STYLES.get(cell, "")) for cell in row))
     console = _console()
-    # A terminal that is too narrow breaks the lines, not the words and numbers in them; what no
-    # terminal reads is as wide as its cells.
-    if console.is_terminal:
-        console.width = max(console.width, least)
-    else:
-        from rich.measure import Measurement
-
-        console.width = Measurement.get(console, console.options.update(width=MOST), made).maximum
-    if title:
-        console.print(Text(title, style="italic"), soft_wrap=True)
+    console.width = room - 1  # rich ends lines with a column of padding
     if console.is_terminal:
         console.print(made, soft_wrap=True)
         return
@@ -85,6 +145,22 @@ def table(title: str | None, columns: Sequence[str], rows: Iterable[Sequence[obj
     print("\n".join(line.rstrip() for line in captured.get().splitlines()))  # no padding
 
 
+def _cards(heads: Sequence[str], cells: Sequence[Sequence[str]], room: int) -> None:
+    """Each row below its first cell, a line or more for each other one."""
+    names = [" ".join(head.split()) for head in heads]
+    width = max(map(len, names), default=0)
+    for row in cells:
+        print()
+        print("\n".join(textwrap.wrap(row[0], room)) if row else "")
+        for name, cell in zip(names[1:], row[1:], strict=True):
+            start = f"  {name:<{width}}  "
+            lines = textwrap.wrap(cell, max(room - len(start), 10)) or [""]
+            print(start + f"\n{' ' * len(start)}".join(lines) if cell else start.rstrip())
+    print()
+
+
+# Columns of `diff` that a narrow terminal has no room for, the first one first.
+DROPPED = ("elements", "all errors /\nrounding", "error /\nlargest value", "error /\ntolerance")
 STYLES = {
     "same": "green",
     "DIFFERENT": "bold red",
@@ -100,7 +176,7 @@ SAID = {"same": "", "different": " is different", "proved nothing": " proved not
 def _console() -> Any:
     from rich.console import Console
 
-    return Console(width=None if sys.stdout.isatty() else MOST, highlight=False)
+    return Console(width=_room(), highlight=False)
 
 
 def size(nbytes: float) -> str:
@@ -329,7 +405,7 @@ def difference(report: Diff, details: bool) -> None:
         *(["most ULPs\napart"] if details else []),
         "verdict",
     ]
-    table(f"{report.a} against {report.b}", heads, rows)
+    table(f"{report.a} against {report.b}", heads, rows, DROPPED)
     bitwise = sum(verdict.exact for verdict in report.verdicts)
     if bitwise:
         print(f"{bitwise} of {many(len(rows), 'tensor')} compared bit for bit")

@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
 @click.command(cls=OptionsCommand)
 @click.option("--on", required=True, metavar="T", shell_complete=completing.targets,
-              help="The target: mgpusim or gem5-se.")  # fmt: skip
-@click.option("--arch", default=None, metavar="A", help="The GPU [default: the target's].")
-@number("--timeout", kind=SECONDS, help="End the run after this time.")
+              help="Target: mgpusim or gem5-se.")  # fmt: skip
+@click.option("--arch", default=None, metavar="A", help="GPU [default: the target's].")
+@number("--timeout", kind=SECONDS, help="Stop the run after this time.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @verbosity
 def rates(
@@ -33,12 +33,12 @@ def rates(
     verbose: bool,
     **given: Any,
 ) -> None:
-    """Measure what a simulator's memories and units do, beside what it is configured to do.
+    """Measure the bandwidth, latency and rates of a simulated GPU.
 
-    Latency and bandwidth of DRAM, both caches and LDS, multiply-adds, and what a launch costs,
-    each from two launches that differ in a count; run options of the target make other hardware.
-    A rate that cannot be measured, or is faster than a nearer memory's, has a note.
-    -v keeps the bundle.
+    The results are printed next to configured values. Measured are latency and bandwidth of DRAM,
+    both caches and LDS, the rate of multiply-adds, and the cost of a launch. Each follows from two
+    launches that differ in a count. Run options of the target change the hardware. A note marks a
+    rate that cannot be measured, or that exceeds the rate of a nearer memory. -v keeps the bundle.
 
     \b
     simgen rates --on gem5-se

@@ -24,13 +24,15 @@ HEADS = ("bundle", "result", "state", "steps", "since (UTC)", "verdict", "")
 
 @click.command()
 @click.argument("paths", nargs=-1, metavar="[BUNDLE|FOLDER]...", type=click.Path(path_type=Path))
-@click.option("--watch", is_flag=True, help="Look again each second, until nothing runs.")
+@click.option("--watch", is_flag=True, help="Refresh each second, until nothing runs.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def status(paths: tuple[Path, ...], watch: bool, as_json: bool) -> None:
-    """Say how runs stand: not run, running, stopped, failed or finished, and what diff said.
+    """Print the state of runs, and the verdicts of diff.
 
-    Of bundles, and of those in a folder. [default: this folder] It sees runs of other processes,
-    sweeps among them, and of other machines where the folder is shared and has locks.
+    States are not run, running, stopped, failed and finished.
+
+    Arguments are bundles, or folders of bundles. [default: this folder] Runs of other processes and
+    sweeps are included; so are runs on other machines if they share the folder and it has locks.
 
     \b
     simgen status

@@ -30,56 +30,56 @@ MOST_BATCH = 2**20
     required=True,
     metavar="DIR",
     callback=folder_of_page,
-    help="The folder of the study; what it has done already is not done again.",
+    help="Folder of the study; finished parts in it are not repeated.",
 )
 @click.option(
     "--targets",
     metavar="T,T",
-    help="The targets to run on. [default: those of gem5-se, mgpusim, cuda, hip and host that can "
+    help="Targets to run on. [default: those of gem5-se, mgpusim, cuda, hip and host that can "
     "run here]",
 )
-@click.option("--batch", metavar="N,N", help="Sizes of the batch. [default: the study's]")
+@click.option("--batch", metavar="N,N", help="Batch sizes. [default: the study's]")
 @click.option(
-    "--reduced", is_flag=True, help="Small layers and batches, for minutes on a simulator."
+    "--reduced", is_flag=True, help="Use small layers and batches: minutes on a simulator."
 )
 @click.option(
     "--set",
     "settings",
     multiple=True,
     metavar="[CASE:]K=V",
-    help="Set a config key of all cases, or of one; may be repeated.",
+    help="Set a config key of all cases, or of one. Repeatable.",
 )
 @number(
     "--timeout",
     kind=SECONDS,
-    help="End each run after this time.",
+    help="Stop each run after this time.",
 )
 @click.option(
     "--counters",
     is_flag=True,
-    help="cuda and hip: count what the hardware does, too, with the profiler.",
+    help="cuda and hip: also collect hardware counters with the profiler.",
 )
 @click.option(
     "--clocks",
     metavar="F,F",
-    help="gem5-se and mgpusim: run all layers at each of these clocks of the GPU too, and show the "
-    "slowest that each layer can do with.",
+    help="gem5-se and mgpusim: also run all layers at each of these GPU clocks, and show the "
+    "slowest clock that each layer tolerates.",
 )
 @click.option(
     "--units",
     metavar="N,N",
-    help="gem5-se and mgpusim: the same with these numbers of compute units.",
+    help="gem5-se and mgpusim: the same for these numbers of compute units.",
 )
 @click.option(
     "--machine",
     type=click.Choice(["A", "B"]),
-    help="The machine that --clocks and --units are for. [default: A]",
+    help="Machine that --clocks and --units apply to. [default: A]",
 )
 @click.option(
     "--elsewhere",
     metavar="T,T",
-    help="Targets of another machine: write T.sh, which runs their bundles there, and take the "
-    "results that were brought back.",
+    help="Targets on another machine. simgen writes T.sh, which runs their bundles there; copy "
+    "the results back and run the study again.",
 )
 @click.option("--no-check", is_flag=True, help="Do not compare results with the reference.")
 @verbosity

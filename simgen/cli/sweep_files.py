@@ -21,7 +21,7 @@ from simgen.errors import UsageError
     "--output",
     type=click.Path(path_type=Path, file_okay=False),
     metavar="DIR",
-    help="The folder of the workflow. [default: SPEC without its ending]",
+    help="Folder of the workflow. [default: SPEC without its ending]",
 )
 @number("--jobs", kind=RunChoices.jobs.kind, help="Jobs at a time. [default: as SPEC says]")
 @asks(JobChoices)
@@ -29,11 +29,11 @@ from simgen.errors import UsageError
 def sweep(
     spec: Path, output: Path | None, jobs: int | None, quiet: bool, verbose: bool, **given: Any
 ) -> None:
-    """Build, run, judge and report all that the file SPEC names, as jobs.
+    """Build, run, check and report what SPEC describes, as jobs.
 
-    SPEC is TOML: workloads, targets, and settings of builds and runs, whose lists are swept.
-    DIR gets a Snakemake workflow with bundles, results and the report. What is done is not
-    done again: the same command goes on, and so does `snakemake` in DIR.
+    SPEC is a TOML file with workloads, targets, and settings of builds and runs; lists are swept.
+    DIR gets a Snakemake workflow with bundles, results and the report. Finished jobs are not
+    repeated: the same command continues, and so does `snakemake` in DIR.
 
     \b
     simgen sweep sweep.toml
@@ -62,10 +62,10 @@ def sweep(
 @click.argument("folder", type=click.Path(path_type=Path), default=Path())
 @click.option("-q", "--quiet", is_flag=True, help="Print only errors.")
 def collect(folder: Path, quiet: bool) -> None:
-    """Put the results of a sweep's FOLDER into its store, FOLDER/store.sqlite3.
+    """Collect the results of a sweep in FOLDER/store.sqlite3.
 
-    The workflow does so at its end; by hand it can be done before, of the points that have run.
-    `simgen report` reads the store. [default: this folder]
+    The workflow collects at its end. Run `collect` earlier to see the finished points. `simgen
+    report` reads the store. [default: this folder]
 
     \b
     simgen collect caches

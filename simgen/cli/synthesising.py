@@ -27,20 +27,20 @@ FEWEST, MOST = 1e4, 1e15  # operations
     type=click.Path(path_type=Path, dir_okay=False),
     required=True,
     metavar="FILE",
-    help="The config to write, FILE.dnnmark.",
+    help="Config to write, FILE.dnnmark.",
 )
 @number(
     "--operations",
     kind=Real("N", FEWEST, MOST),
     default=2e7,
     show_default="2e7",
-    help="About how many the network has.",
+    help="Approximate number of operations of the network.",
 )
 @click.option("--training", is_flag=True, help="Passes fwd,bwd,sgd; otherwise fwd.")
 @number(
     "--within",
     kind=Real("D", 0, 1),
-    help="Write nothing if the largest distance is more than D.",
+    help="Write nothing if the largest distance exceeds D.",
 )
 @verbosity
 def synthesise(
@@ -52,12 +52,12 @@ def synthesise(
     quiet: bool,
     verbose: bool,
 ) -> None:
-    """Write a small network that costs what WORKLOADS do, each of them counted alike.
+    """Write a small network with the cost profile of WORKLOADS.
 
-    It has a layer for each kind of theirs, in sizes that give about the same shares of operations
-    and of bytes, operations per byte and parameters. How near it came is printed, and stands in
-    the file: distances are 0 to 1, and smaller with more --operations, since small products have
-    few operations for each byte.
+    All workloads have the same weight. The network has a layer for each kind of layer in WORKLOADS.
+    Sizes are chosen for about the same shares of operations and bytes, operations per byte, and
+    parameters. The distances reached, 0 to 1, are printed and stored in the file. More --operations
+    reduce them, because small products have few operations per byte.
 
     \b
     simgen synthesise alexnet resnet50 language_model -o mix.dnnmark
@@ -122,10 +122,10 @@ def _row(made: Synthesis, kind: str) -> tuple[str, ...]:
 @click.argument("bundles", nargs=-1, required=True, type=click.Path(path_type=Path))
 @verbosity
 def score(bundles: tuple[Path, ...], quiet: bool, verbose: bool) -> None:
-    """Print the AI operations per second of what ran BUNDLES.
+    """Print the AI operations per second of the results in BUNDLES.
 
-    For each result, that is the operations of all layers, as `simgen show` counts them, over the
-    time of all launches, copies among them; for a target with several bundles, the geometric mean.
+    A result's score is the operations of all layers, as `simgen show` counts them, divided by the
+    time of all launches, copies included. A target with several bundles gets the geometric mean.
 
     \b
     simgen score mix alexnet

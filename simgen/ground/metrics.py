@@ -144,14 +144,16 @@ _ROWS = (
     Metric("seconds", "seconds", TIME, "Time of each layer", "", True, True, "time"),
     Metric(
         "elapsed_seconds", "seconds", TIME,
-        "Of several queues, by how much it ended after all that ended before: the sum is the run's",
+        "Several queues: time from the latest earlier end to its own end; the sum is the run's "
+        "time",
     ),
     Metric("seconds_min", "seconds", TIME, "Time in the fastest round"),
     Metric("seconds_q1", "seconds", TIME, "Time that a quarter of the rounds do not exceed"),
     Metric("seconds_q3", "seconds", TIME, "Time that three quarters of the rounds do not exceed"),
     Metric("seconds_max", "seconds", TIME, "Time in the slowest round"),
     Metric("rounds", "rounds", COUNTER, "Timed rounds"),
-    Metric("simulated_seconds", "seconds", TIME, "Time since the launch before, CPUs included"),
+    Metric("simulated_seconds", "seconds", TIME,
+           "Time since the end of the launch before, CPUs included"),
     Metric("host_seconds", "seconds", TIME, "Time that the simulator took"),
     Metric("shader_active_ticks", "ticks", COUNTER, "Ticks in which the GPU was active"),
     Metric("cycles", "cycles", COUNTER, "Cycles of the GPU's clock", "", True),
@@ -168,7 +170,7 @@ _ROWS = (
     _kind("scalar_memory_reads", "scalar memory", "Scalar loads"),
     Metric(
         "other_instructions", "instructions", COUNTER,
-        "Waits, barriers, ends, and what a target does not tell apart",
+        "Waits, barriers, ends, and instructions that a target does not classify",
         "max(0, instructions - valu_instructions - coalesce(salu_instructions, 0)"
         " - coalesce(lds_instructions, 0) - coalesce(vector_memory_reads, 0)"
         " - coalesce(vector_memory_writes, 0) - coalesce(scalar_memory_reads, 0))",
@@ -228,27 +230,27 @@ _ROWS = (
         "wavefront_slot_cycles", "cycles", COUNTER,
         "Active cycles of compute units times wavefronts that they can hold",
     ),
-    Metric("wavefront_cycles", "cycles", COUNTER, "Those of them in which there was a wavefront"),
+    Metric("wavefront_cycles", "cycles", COUNTER, "Those of them with a wavefront"),
     Metric(
         "occupancy", "share of wavefront slots", SHARE, "Occupancy",
         "wavefront_cycles / wavefront_slot_cycles", figure=True,
     ),
     _wait("ready", "ready", "Cycles of wavefronts that may be scheduled"),
     _wait("stall_fetch", "instruction fetch", "Cycles of waiting for the next instruction"),
-    _wait("stall_wait", "memory and LDS", "Cycles in s_waitcnt: of waiting for memory or LDS"),
+    _wait("stall_wait", "memory and LDS", "Cycles in s_waitcnt (waiting for memory or LDS)"),
     _wait("stall_barrier", "barrier", "Cycles at barriers"),
     _wait("stall_vgpr", "vector register", "Cycles of waiting for a vector register"),
     _wait("stall_sgpr", "scalar register", "Cycles of waiting for a scalar register"),
     _wait("stall_dependency", "result before", "Cycles of waiting for the instruction before"),
     _wait("stall_pipe", "busy unit", "Cycles of waiting for a functional unit or its queue"),
-    _wait("stall_other", "other, or executing", "Cycles that a target does not tell apart"),
+    _wait("stall_other", "other, or executing", "Cycles that a target does not classify"),
     Metric(
         "eligible_wavefronts", "of a compute unit", RATE, "Wavefronts that may issue, per cycle",
         "ready_cycles / cu_active_cycles", figure=True,
     ),
     Metric(
         "counted_seconds", "seconds", TIME,
-        "Time under a profiler, which is that of its shares, not of the run",
+        "Time under a profiler; the base of its shares, not the run's time",
     ),
     *_busy("alu", "vector ALUs", "valu_instructions / (cu_cycles * peak_valu_issue)"),
     *_busy(
@@ -294,9 +296,9 @@ _ROWS = (
     # What is at the DRAM at once follows from these by Little's law.
     Metric(
         "dram_read_cycles", "cycles", COUNTER,
-        "Cycles from a DRAM read's arrival at its controller to the answer, of all added up",
+        "Cycles from a DRAM read's arrival at its controller to the answer, summed over all",
     ),
-    Metric("dram_write_cycles", "cycles", COUNTER, "The same of DRAM writes"),
+    Metric("dram_write_cycles", "cycles", COUNTER, "The same for DRAM writes"),
     Metric(
         "dram_read_latency", "seconds", RATE, "Mean latency of DRAM reads, at the controller",
         "dram_read_cycles * seconds / cycles / dram_reads", figure=True,
@@ -306,7 +308,7 @@ _ROWS = (
         "dram_write_cycles * seconds / cycles / dram_writes",
     ),
     Metric(
-        "dram_outstanding", "requests", RATE, "Requests at the DRAM at once, in the mean",
+        "dram_outstanding", "requests", RATE, "Mean number of outstanding DRAM requests",
         "(dram_read_cycles + dram_write_cycles) / cycles", figure=True,
     ),
     # Adding up the sums that several GPUs have parts of, after the step of the launch.
@@ -314,7 +316,7 @@ _ROWS = (
     Metric("all_reduce_instructions", "instructions", COUNTER, "Instructions of the all-reduce"),
     Metric("all_reduce_seconds", "seconds", TIME, "Time of the all-reduce"),
     Metric("all_reduce_host_seconds", "seconds", TIME, "Time that the simulator took for it"),
-    Metric("all_reduce_bytes", "bytes", COUNTER, "Bytes of the vector that each GPU has a part of"),
+    Metric("all_reduce_bytes", "bytes", COUNTER, "Bytes of the vector that the GPUs reduce"),
     # Of n GPUs, 2 (n - 1) / n of that; bandwidths by the names and formulas of NCCL's nccl-tests.
     Metric("all_reduce_bus_bytes", "bytes", COUNTER, "Bytes that each GPU sends in a ring"),
     Metric(

@@ -11,20 +11,21 @@
     gelu          x Phi(x)                 dy (Phi(x) + x Phi'(x))  Hendrycks and Gimpel 2016
     gelu_tanh     x Phi(x), Phi by tanh    the same                 the same
 
-c is `activation_ceiling`, a is `activation_alpha`, Phi is in simgen/layers/gelu.py. Every other
-derivative is a function of y alone, so a backward pass reads two tensors, and a network need not
-keep x; two x of gelu have the same y, so that its backward pass reads x and dy. Float32 computes a
-derivative from y with a small relative error everywhere, since 1 - y, 1 + y and y + a are exact
-where they would cancel. No formula brings back what was lost when y was rounded: where sigmoid or
-tanh is rounded to its limit, the gradient is 0, as in every library that keeps y. Tensors have any
-shape.
+c is `activation_ceiling`, a is `activation_alpha`, Phi is in simgen/layers/gelu.py. Tensors have
+any shape. Except for gelu, a derivative is a function of y alone, so a backward pass reads two
+tensors and a network need not keep x. For gelu, two x have the same y, so its backward pass reads x
+and dy.
 
-Of i8, y has the scale of x and its `zero_point`, which relu has in place of 0; other modes take
-floats alone.
+Float32 computes a derivative from y with a small relative error, since 1 - y, 1 + y and y + a are
+exact where they would cancel. Where sigmoid or tanh is rounded to its limit, the gradient is 0, as
+in every library that keeps y.
 
-y has a small relative error too, in the tails as well, so every bound is relative, but for the
-slope of gelu, whose sign changes; a kernel that
-computes log(1 + exp(x)) or 1 - exp(-y) as it stands here exceeds it.
+For i8, y has the scale of x and its `zero_point`, which replaces 0 in relu. Other modes take floats
+only.
+
+y has a small relative error in the tails too, so every bound is relative, except for the slope of
+gelu, whose sign changes. A kernel that computes log(1 + exp(x)) or 1 - exp(-y) as written here
+exceeds it.
 """
 
 from __future__ import annotations
@@ -99,7 +100,7 @@ class Activation(Layer):
         default=6.0,
         least=1e-3,
         most=1e6,
-        text="largest value of clipped_relu",
+        text="upper limit of clipped_relu",
     )
     alpha: float = key(
         "activation_alpha", default=1.0, least=0.0, most=1e6, text="factor of exp(x) - 1 in elu"

@@ -6,12 +6,12 @@
     c' = beta * c + (1 - beta)                                  new_c, of both betas
     y  = x - rate * (m' / c1') / (sqrt(v' / c2') + epsilon)     `decoupled`: x - rate weight_decay x
 
-m, v and c are zero before the first step. After t steps c is 1 - beta^t, the bias correction: as a
-state it goes on from step to step with one kernel for all of them, and by this formula, which
-subtracts nothing, without cancellation. c has two elements; the last work-group writes it.
+m, v and c are zero before the first step. After t steps, c is 1 - beta^t, the bias correction. As a
+state, it continues from step to step with one kernel for all steps. This formula subtracts nothing,
+so it has no cancellation. c has two elements; the last work-group writes it.
 
-With `decoupled` the decay is not in the moments (AdamW). What x, dx, y and `copy` are, stands in
-simgen/layers/optimiser.py.
+With `decoupled`, the decay is not in the moments (AdamW). simgen/layers/optimiser.py describes x,
+dx, y and `copy`.
 
 Source: Kingma and Ba, "Adam: A Method for Stochastic Optimization", 2015, algorithm 1; Loshchilov
 and Hutter, "Decoupled Weight Decay Regularization", 2019; torch.optim.Adam and AdamW.
@@ -53,17 +53,21 @@ class Adam(Optimiser):
     per_sample = False  # c is one of the whole parameter
 
     beta1: float = key(
-        "beta1", default=0.9, least=0.0, most=0.999999, text="share of the first moment that stays"
+        "beta1", default=0.9, least=0.0, most=0.999999, text="decay rate of the first moment"
     )
     beta2: float = key(
-        "beta2", default=0.999, least=0.0, most=0.999999, text="the same of the second moment"
+        "beta2", default=0.999, least=0.0, most=0.999999, text="decay rate of the second moment"
     )
-    epsilon: float = key("epsilon", default=1e-8, least=1e-12, most=1.0, text="added to the root")
-    weight_decay: float = key(
-        "weight_decay", default=0.0, least=0.0, most=1.0, text="of the parameter"
+    epsilon: float = key(
+        "epsilon",
+        default=1e-8,
+        least=1e-12,
+        most=1.0,
+        text="constant added to the root, for stability",
     )
+    weight_decay: float = key("weight_decay", default=0.0, least=0.0, most=1.0, text="weight decay")
     decoupled: bool = key(
-        "decoupled", default=False, text="the decay is not in the gradient (AdamW)"
+        "decoupled", default=False, text="apply the weight decay outside the gradient (AdamW)"
     )
 
     @property

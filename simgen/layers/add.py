@@ -5,12 +5,12 @@
 
     x0, x1, ..., y and their gradients  (N, C, H, W), or another shape that all have in common
 
-Of i8, there are two, with a scale for each tensor, and only a forward pass:
+For i8, there are two inputs, a scale for each tensor, and only a forward pass:
 
     y = saturate(round(f0 (x0 - x0_zero_point) + f1 (x1 - x1_zero_point)) + y_zero_point)
 
-where fi = xi_scale / y_scale is rounded to float32, as both products and their sum are: results are
-known to the bit. This is QLinearAdd of ONNX Runtime.
+where fi = xi_scale / y_scale is rounded to float32, as are both products and their sum. So results
+are known to the bit. This is QLinearAdd of ONNX Runtime.
 
 Source: He et al., "Deep residual learning for image recognition", 2016, eq. 1; cudnnAddTensor and
 cudnnOpTensor compute it. By itself the layer has `inputs` inputs; in a network, as many as

@@ -1,13 +1,13 @@
-"""All-reduce: the sum of a vector of each GPU, which all of them have in the end.
+"""All-reduce: each GPU ends with the sum of all GPUs' vectors.
 
     y(i) = sum over r of  x(r, i)
 
     x  (n, ...)  n vectors, shared by the GPUs as a batch is: of as many GPUs, each has one
     y  (...)     one vector, on every GPU
 
-Each GPU adds up its own vectors, in order; that is a copy where it has one. Then the GPUs add up
-what they have, in a ring or along a tree (simgen/workload/sharding.py), as they add up gradients in
-training. Of one GPU there is nothing to reduce, so it takes several.
+Each GPU sums its own vectors, in order; with one vector, this is a copy. Then the GPUs sum their
+results in a ring or along a tree (simgen/workload/sharding.py), as they sum gradients in training.
+The layer needs several GPUs.
 
 Source: MPI_Allreduce; ncclAllReduce of NCCL; DeepBench's all-reduces.
 """
@@ -55,7 +55,9 @@ class AllReduce(Layer):
     needs_gpus = True
     sample: ClassVar[Mapping[str, str]] = {"n": "4", "c": "100000"}
 
-    route: Route = key("route", default=Route.RING, hint=True, text="how sums go from GPU to GPU")
+    route: Route = key(
+        "route", default=Route.RING, hint=True, text="route of the sums between GPUs"
+    )
 
     @property
     def way(self) -> str:

@@ -1,4 +1,4 @@
-"""Attention sum: a word's probability is the attention that falls on all places where it stands.
+"""Attention sum: a word's probability is the sum of the attention at all places of the word.
 
     forward   total[n, c] = epsilon + sum of x[n, i] over the places i with
                             ids[n, i] = candidates[n, c]                     in the order of i
@@ -9,7 +9,7 @@
     x  (N, D) or (N, D, 1)      ids  (N, D) int32      candidates  (N, C) int32      y  (N, C)
 
 Without log=true, epsilon is 0. ids and candidates are the second and third tensor of
-`previous_layer`, or come from the data file, in which words follow Zipf's law.
+`previous_layer`, or come from the data file, where words follow Zipf's law.
 
 Source: Kadlec et al., "Text Understanding with the Attention Sum Reader Network", 2016, eq. 2; Cui
 et al., "Attention-over-Attention Neural Networks for Reading Comprehension", 2017, eq. 8.
@@ -71,11 +71,18 @@ class AttentionSum(Layer):
     sample: ClassVar[Mapping[str, str]] = {"shape": "16x100"}
 
     candidates: int = key(
-        "candidates", default=10, least=1, text="words of each sample, where no layer names them"
+        "candidates",
+        default=10,
+        least=1,
+        text="candidate words per sample, if no layer provides them",
     )
-    log: bool = key("log", default=False, text="the logarithm of each sum?")
+    log: bool = key("log", default=False, text="output the logarithm of each sum")
     epsilon: float = key(
-        "epsilon", default=1e-3, least=1e-30, most=1.0, text="what log=true adds to each sum"
+        "epsilon",
+        default=1e-3,
+        least=1e-30,
+        most=1.0,
+        text="constant that log=true adds to each sum",
     )
     vocabulary: int = key(
         "vocabulary",
@@ -83,7 +90,7 @@ class AttentionSum(Layer):
         least=1,
         most=MOST_WORDS,
         hint=True,
-        text="of words that are random",
+        text="vocabulary size of random words",
     )
     zipf: float = key(
         "zipf",
@@ -91,7 +98,7 @@ class AttentionSum(Layer):
         least=0.0,
         most=STEEPEST,
         hint=True,
-        text="exponent of their frequencies",
+        text="Zipf exponent of random words",
     )
 
     def _words(self, inputs: tuple[TensorSpec, ...]) -> tuple[TensorSpec, TensorSpec]:

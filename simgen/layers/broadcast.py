@@ -1,5 +1,5 @@
-"""Sum, difference, product or quotient of two tensors, of which one, or each, is read again along
-the axes where the other has more elements. One launch, forward only.
+"""Sum, difference, product or quotient of two tensors, each repeated along the axes where the other
+has more elements. One launch, forward only.
 
     operation   y =
     add         x0 + x1
@@ -7,7 +7,7 @@ the axes where the other has more elements. One launch, forward only.
     multiply    x0 x1
     divide      x0 / x1, by the reciprocal of x1
 
-Extents are compared from the last axis on: they are equal, or one of them is 1, or not there.
+Extents are compared from the last axis on. They are equal, or one of them is 1 or missing.
 
 Source: "Multidirectional Broadcasting" of ONNX, which is NumPy's, for Add, Sub, Mul and Div.
 """
@@ -69,10 +69,12 @@ class Broadcast(Layer):
     any_float: ClassVar[bool] = True
     sample: ClassVar[Mapping[str, str]] = {"n": "16", "c": "64", "h": "56", "w": "56"}
 
-    operation: Pairwise = key("operation", default=Pairwise.MULTIPLY, text="what is computed")
+    operation: Pairwise = key(
+        "operation", default=Pairwise.MULTIPLY, text="operation on each pair of elements"
+    )
     operand: str = key(
         "operand", default="",
-        text="extents of x1 where previous_layer names none; 0: as x0 has it",
+        text="extents of x1 if previous_layer has no second layer; 0: as in x0",
     )  # fmt: skip
 
     def workload_inputs(self, x: TensorSpec) -> tuple[TensorSpec, ...]:

@@ -9,14 +9,14 @@ Integers stand for real numbers: x of i8 or i32 for x_scale (x - x_zero_point), 
 
     saturate(round(scale (x - x_zero_point)) + y_zero_point)     scale = x_scale / y_scale
 
-where what is no integer has the scale 1 and the zero point 0. Each step is one float32 operation,
-with a scale that is rounded once, so that results are known to the bit. There is no backward pass
-then. These are QuantizeLinear and DequantizeLinear of ONNX, or both in a row.
+where tensors of other types have the scale 1 and the zero point 0. Each step is one float32
+operation, with a scale that is rounded once, so results are known to the bit. There is no backward
+pass then. These are QuantizeLinear and DequantizeLinear of ONNX, or both in sequence.
 
-To the nearest number, of two the even one: IEEE 754-2019, 5.4.2 (convertFormat) and 4.3.1
-(roundTiesToEven). What is too large becomes infinity, or NaN where the type has none: the OCP 8-bit
-Floating Point Specification, 2023, calls that non-saturating. By itself the layer reads the type
-`from`; in a network, what the layer before it writes.
+Rounding is to nearest, ties to even: IEEE 754-2019, 5.4.2 (convertFormat) and 4.3.1
+(roundTiesToEven). Too large numbers become infinity, or NaN if the type has none: "non-saturating"
+in the OCP 8-bit Floating Point Specification, 2023. Alone, the layer reads the type `from`; in a
+network, the type of the previous layer's output.
 """
 
 from __future__ import annotations

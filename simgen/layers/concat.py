@@ -1,4 +1,4 @@
-"""Concatenation along an axis: the channels, unless the config says otherwise.
+"""Concatenation along an axis, by default the channels.
 
     forward   y = x0, x1, ... one behind the other along the axis
     backward  dx_i = the part of dy that x_i has in y
@@ -42,7 +42,7 @@ class Concat(Several):
     integers: ClassVar[tuple[DType, ...]] = (DType.I8, DType.I32)
     sample: ClassVar[Mapping[str, str]] = {"n": "100", "c": "128", "h": "28", "w": "28"}
 
-    axis: int = key("axis", default=1, text="along which they are joined; -1 is the last")
+    axis: int = key("axis", default=1, text="axis to join along; -1 is the last")
 
     def output(self, inputs: tuple[TensorSpec, ...]) -> TensorSpec:
         shape = inputs[0].shape

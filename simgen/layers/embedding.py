@@ -5,13 +5,13 @@
 
     ids  (N, T), or any shape: int32 in [0, V)      w, dw  (V, E)      y, dy  (N, T, E)
 
-By itself, or where no layer gives them, ids come from the data file: words of a text whose
-frequencies follow Zipf's law with the exponent `zipf` (simgen/tensors/word_ids.py).
+If no layer provides them, ids come from the data file: words of a text whose frequencies follow
+Zipf's law with the exponent `zipf` (simgen/tensors/word_ids.py).
 
-The gradient has no atomics, and one order of each sum. A place i is the key ids[i] L + i of L
-places. Work-groups sort CHUNK keys each in LDS (a bitonic network); then each element of a longer
-sorted run finds itself in two shorter ones (merge path), which are merged until one is left. Each
-row of dw looks its first key up, by halves, and adds up what follows.
+The gradient uses no atomics, and each sum has one order. A place i has the key ids[i] L + i, for L
+places. Work-groups sort CHUNK keys each in LDS (a bitonic network). Sorted runs are then merged in
+pairs (merge path) until one is left. Each row of dw finds its first key by binary search, and sums
+what follows.
 
 Source: torch.nn.Embedding, whose gradient on GPUs sorts the indices as well
 (embedding_dense_backward_cuda). K. E. Batcher, "Sorting networks and their applications", 1968;
@@ -94,7 +94,7 @@ class Embedding(Layer):
         least=0.0,
         most=STEEPEST,
         hint=True,
-        text="exponent of the frequencies of words, where ids are random; 0: all alike",
+        text="Zipf exponent of random ids; 0: uniform",
     )
     type: DType = key("type", default=DType.F32, text="element type of the table")
 

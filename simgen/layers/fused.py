@@ -4,9 +4,9 @@
     t = bn_w (s - running_mean) / sqrt(running_var + epsilon) + bn_b     with batch_norm=true
     y = activation(t)                                                    unless activation=false
 
-Statistics of the batch normalisation are given, as in inference, one for each channel. There is
-only a forward pass: a backward pass would read s and t, which are never stored. `simgen build
---fuse` puts these layers in place of the separate ones.
+Batch normalisation uses given statistics, as in inference, one per channel. There is only a forward
+pass: a backward pass would read s and t, which are never stored. `simgen build --fuse` replaces the
+separate layers by these.
 
 Source: the fusions that MIOpen calls CBNA and CBA; cudnnConvolutionBiasActivationForward.
 """
@@ -79,18 +79,20 @@ class Fused(Layer):
     integers: ClassVar[tuple[DType, ...]] = ()
     first: ClassVar[type[Layer]]
 
-    batch_norm: bool = key("batch_norm", default=False, text="does batch normalisation follow?")
+    batch_norm: bool = key("batch_norm", default=False, text="batch normalisation follows")
     epsilon: float = key(
-        "epsilon", default=1e-5, least=1e-12, most=1e6, text="added to its variance"
+        "epsilon", default=1e-5, least=1e-12, most=1e6, text="constant added to its variance"
     )
-    activation: bool = key("activation", default=True, text="does an activation follow?")
-    activation_mode: FusedMode = key("activation_mode", default=FusedMode.RELU, text="which one")
+    activation: bool = key("activation", default=True, text="an activation follows")
+    activation_mode: FusedMode = key(
+        "activation_mode", default=FusedMode.RELU, text="function of the activation"
+    )
     ceiling: float = key(
         "activation_ceiling",
         default=6.0,
         least=1e-3,
         most=1e6,
-        text="largest value of clipped_relu",
+        text="upper limit of clipped_relu",
     )
     alpha: float = key(
         "activation_alpha", default=1.0, least=0.0, most=1e6, text="factor of exp(x) - 1 in elu"

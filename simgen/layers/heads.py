@@ -1,4 +1,4 @@
-"""Heads of attention: the features of each token, cut into heads that become part of the batch.
+"""Heads of attention: splits the features of each token into heads that become part of the batch.
 
     forward   y[n, h, s, e] = x[n, s, h E + e]      of x with three axes: heads are cut
               y[n, s, h E + e] = x[n, h, s, e]      of x with four: heads are put together again

@@ -1,6 +1,7 @@
 """A tensor of the data file, of any rank, which several layers may read; nothing runs for it.
 
-One that is `fixed`, as a mask or a table of places, has no samples: a bare `n` changes others.
+A `fixed` tensor, such as a mask or a table of places, has no samples: a bare `n` does not change
+it.
 
     y  the tensor      dy  the sum of the gradients that its readers give it
 
@@ -32,7 +33,7 @@ class Input(Layer):
     sample: ClassVar[Mapping[str, str]] = {"shape": "8x128x768"}
 
     fixed: bool = key(
-        "fixed", default=False, text="whether it has no samples, so that a bare n leaves it alone"
+        "fixed", default=False, text="the input has no samples; a bare n does not change it"
     )
 
     def output(self, inputs: tuple[TensorSpec, ...]) -> TensorSpec:

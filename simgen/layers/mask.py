@@ -1,4 +1,4 @@
-"""Masks of attention: scores of keys that a query must not see become so low that they count 0.
+"""Masks of attention: sets the scores of hidden keys so low that their weight is 0.
 
     forward   y[n, ..., q, k] = x[n, ..., q, k] where query q of sample n sees key k, else -2^15,
                                 or the lowest number of a type that ends before
@@ -9,9 +9,9 @@
 
     x, y, dx, dy  (N, ..., Q, K)
 
-A [Softmax] with softmax_axis=-1 behind it gives such keys the weight 0: next to scores of any size
-that exp can tell apart, exp of so low a number is 0. Lengths are the second tensor
-of `previous_layer`, or come from the data file.
+A following [Softmax] with softmax_axis=-1 gives such keys the weight 0: relative to scores of any
+size that exp can distinguish, exp of so low a number is 0. Lengths are the second tensor of
+`previous_layer`, or come from the data file.
 
 Source: Vaswani et al., "Attention Is All You Need", 2017, section 3.2.3; attn_mask and
 key_padding_mask of torch.nn.MultiheadAttention, is_causal of scaled_dot_product_attention.
@@ -68,7 +68,7 @@ class Mask(Layer):
     sample: ClassVar[Mapping[str, str]] = {"shape": "8x12x128x128"}
 
     mode: MaskMode = key(
-        "mask", default=MaskMode.CAUSAL, text="what is hidden: what comes later, or padding"
+        "mask", default=MaskMode.CAUSAL, text="hidden elements: later ones (causal), or padding"
     )
 
     @property

@@ -33,7 +33,7 @@ class Several(Layer):
         default=2,
         least=2,
         most=MOST,
-        text="number of inputs, where previous_layer names none",
+        text="number of inputs if previous_layer names none",
     )
 
     def workload_inputs(self, x: TensorSpec) -> tuple[TensorSpec, ...]:

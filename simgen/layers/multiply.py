@@ -1,4 +1,4 @@
-"""Element-wise product of two tensors, as a gate has it.
+"""Element-wise product of two tensors, such as a gate.
 
     forward   y = x0 x1
     backward  dx0 = dy x1      dx1 = dy x0

@@ -42,13 +42,17 @@ class Optimiser(Layer):
 
     rate: float = key("rate", default=0.01, least=0.0, most=1e6, text="learning rate")
     loss_scale: float = key(
-        "loss_scale", default=1.0, least=2.0**-24, most=2.0**24, text="of the loss, in the gradient"
+        "loss_scale",
+        default=1.0,
+        least=2.0**-24,
+        most=2.0**24,
+        text="loss scale that the gradient contains",
     )
     gradient_type: DType = key("gradient_type", default=DType.F32, text="element type of dx")
     copy_type: DType = key(
         "copy_type",
         default=DType.F32,
-        text="element type of the working copy; f32: there is none",
+        text="element type of the working copy; f32: no copy",
     )
 
     @property

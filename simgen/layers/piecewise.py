@@ -1,4 +1,4 @@
-"""Element-wise functions of straight pieces, and x by a sigmoid, forward only.
+"""Piecewise linear functions and swish, element by element, forward only.
 
     mode           y =
     leaky_relu     x where x > 0, otherwise a x
@@ -8,7 +8,7 @@
     linear         a x + b
     swish          x / (1 + exp(-a x))
 
-a is `slope`, b is `offset`. Those of [Activation] have a backward pass too: relu and clipped_relu.
+a is `slope`, b is `offset`. relu and clipped_relu are in [Activation], with a backward pass.
 
 Source: LeakyRelu, Clip, HardSigmoid and HardSwish of ONNX; Howard et al., "Searching for
 MobileNetV3", 2019, section 5.2, where a = 1/6 and b = 1/2. Swish: Ramachandran et al., "Searching
@@ -80,12 +80,18 @@ class Piecewise(Layer):
     mode: PiecewiseMode = key(
         "piecewise_mode", default=PiecewiseMode.LEAKY_RELU, text="the function"
     )
-    slope: float = key("slope", default=0.125, least=-1e6, most=1e6, text="a of all but clip")
-    offset: float = key(
-        "offset", default=0.5, least=-1e6, most=1e6, text="b of hard_sigmoid, hard_swish, linear"
+    slope: float = key(
+        "slope", default=0.125, least=-1e6, most=1e6, text="coefficient a of all functions but clip"
     )
-    low: float = key("low", default=-1.0, least=-LARGEST, most=LARGEST, text="least y of clip")
-    high: float = key("high", default=6.0, least=-LARGEST, most=LARGEST, text="largest y of clip")
+    offset: float = key(
+        "offset",
+        default=0.5,
+        least=-1e6,
+        most=1e6,
+        text="coefficient b of hard_sigmoid, hard_swish, linear",
+    )
+    low: float = key("low", default=-1.0, least=-LARGEST, most=LARGEST, text="lower limit of clip")
+    high: float = key("high", default=6.0, least=-LARGEST, most=LARGEST, text="upper limit of clip")
 
     def output(self, inputs: tuple[TensorSpec, ...]) -> TensorSpec:
         (x,) = inputs

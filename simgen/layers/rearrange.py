@@ -1,5 +1,5 @@
-"""A tensor whose elements are those of another one, at other places: axes in another order, a part,
-a frame around it, copies along an axis. One copy, forward only.
+"""Moves the elements of a tensor: axes in another order, a part, added borders, copies along an
+axis. One copy, forward only.
 
     mode       y[i, j, ...] =
     permute    x with the axes in `order`: y's axis a is x's axis order[a]
@@ -8,8 +8,8 @@ a frame around it, copies along an axis. One copy, forward only.
                `before` and `behind` elements more along each axis
     expand     x[i, 0, ...] where x has one element along the second axis, and y as many as `to` has
 
-Values with x between them have a number for each axis; in `to`, 0 is x's extent. Without them, the
-axes are reversed, and otherwise y is x.
+Values separated by x have a number for each axis; in `to`, 0 is x's extent. Without them, permute
+reverses the axes, and the other modes copy x.
 
 Source: Transpose, Slice, Pad (mode "constant") and Expand of ONNX.
 """
@@ -73,16 +73,16 @@ class Rearrange(Layer):
     any_float = True
     sample: ClassVar[Mapping[str, str]] = {"shape": "16x4x29x28x28", "order": "0x2x1x3x4"}
 
-    mode: Rearrangement = key("mode", default=Rearrangement.PERMUTE, text="where elements go")
-    order: str = key("order", default="", text="of permute: axes of x, in the order of y's")
-    begin: str = key("begin", default="", text="of crop: the first element along each axis")
-    to: str = key("to", default="", text="of crop and expand: extents of y; 0: as x has it")
-    step: str = key("step", default="", text="of crop: elements of x from one to the next")
-    before: str = key("before", default="", text="of pad: elements before x, along each axis")
-    behind: str = key("behind", default="", text="of pad: elements behind it")
+    mode: Rearrangement = key("mode", default=Rearrangement.PERMUTE, text="kind of rearrangement")
+    order: str = key("order", default="", text="permute: axes of x, in the order of y's")
+    begin: str = key("begin", default="", text="crop: first element along each axis")
+    to: str = key("to", default="", text="crop, expand: extents of y; 0: as in x")
+    step: str = key("step", default="", text="crop: step along each axis, in elements of x")
+    before: str = key("before", default="", text="pad: elements added before x along each axis")
+    behind: str = key("behind", default="", text="pad: elements added after x along each axis")
     value: float = key(
         "value", default=0.0, least=-3.4028234663852886e38, most=3.4028234663852886e38,
-        text="of pad: what they are",
+        text="pad: value of the added elements",
     )  # fmt: skip
 
     def output(self, inputs: tuple[TensorSpec, ...]) -> TensorSpec:

@@ -1,9 +1,9 @@
-"""A tensor with other extents: its elements in their order, where they lie. Nothing runs for it.
+"""A tensor with other extents and the same elements in place. Nothing runs for it.
 
     y  x with the extents `to`, as many elements
 
-Who reads y reads x, and what is its gradient is that of x. An extent 0 of `to` is that of x, and -1
-is what the others leave. Without a previous layer, y is a tensor of the data file.
+Readers of y read x, and its gradient is that of x. An extent 0 of `to` is that of x, and -1 is the
+remainder. Without a previous layer, y is a tensor of the data file.
 
 Source: Reshape of ONNX, with its 0 and -1; Flatten, Squeeze and Unsqueeze are others of it.
 """
@@ -32,7 +32,7 @@ class Reshape(Layer):
     integers: ClassVar[tuple[DType, ...]] = (DType.I8, DType.I32)
     sample: ClassVar[Mapping[str, str]] = {"n": "100", "c": "256", "h": "6", "w": "6", "to": "0x-1"}
 
-    to: str = key("to", default="0x-1", text="extents of y; 0: as x has it, -1: what is left")
+    to: str = key("to", default="0x-1", text="extents of y; 0: as in x, -1: the remainder")
 
     def output(self, inputs: tuple[TensorSpec, ...]) -> TensorSpec:
         (x,) = inputs

@@ -7,9 +7,9 @@
     y = x - rate * v'                                           `nesterov`: g + momentum * v'
 
 v is the velocity, zero before the first step; without momentum there is none, and v' is g. These
-are PyTorch's formulas (torch.optim.SGD without dampening); Caffe multiplies g by the rate before it
-enters v, which is another step where the rate changes. What x, dx, y and `copy` are, stands in
-simgen/layers/optimiser.py. By default, rate / loss_scale is one constant, rounded once.
+are PyTorch's formulas (torch.optim.SGD without dampening). Caffe multiplies g by the rate before it
+enters v, which differs if the rate changes. simgen/layers/optimiser.py describes x, dx, y and
+`copy`. By default, rate / loss_scale is one constant, rounded once.
 
 Source: Robbins and Monro, "A stochastic approximation method", 1951; Polyak, "Some methods of
 speeding up the convergence of iteration methods", 1964; Sutskever et al., "On the importance of
@@ -48,13 +48,11 @@ class SGD(Optimiser):
     section = "SGD"
     contract: ClassVar[Contract] = Contract(exact_settings=("rate=0.125",))
 
-    momentum: float = key(
-        "momentum", default=0.0, least=0.0, most=1.0, text="share of the velocity that stays"
-    )
+    momentum: float = key("momentum", default=0.0, least=0.0, most=1.0, text="momentum")
     weight_decay: float = key(
-        "weight_decay", default=0.0, least=0.0, most=1.0, text="of the parameter, in its gradient"
+        "weight_decay", default=0.0, least=0.0, most=1.0, text="weight decay, part of the gradient"
     )
-    nesterov: bool = key("nesterov", default=False, text="steps look ahead by the momentum")
+    nesterov: bool = key("nesterov", default=False, text="Nesterov momentum")
 
     @property
     def step(self) -> float:

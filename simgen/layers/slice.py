@@ -50,8 +50,8 @@ class Slice(Layer):
     integers: ClassVar[tuple[DType, ...]] = (DType.I8, DType.I32)
     sample: ClassVar[Mapping[str, str]] = {"n": "100", "c": "256", "h": "28", "w": "28"}
 
-    parts: int = key("outputs", default=2, least=2, most=MOST, text="parts")
-    axis: int = key("axis", default=1, text="that is cut; -1 is the last")
+    parts: int = key("outputs", default=2, least=2, most=MOST, text="number of parts")
+    axis: int = key("axis", default=1, text="axis to cut; -1 is the last")
 
     def output(self, inputs: tuple[TensorSpec, ...]) -> TensorSpec:
         (x,) = inputs

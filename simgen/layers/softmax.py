@@ -15,12 +15,12 @@ as cuDNN's cudnnSoftmaxForward and cudnnSoftmaxBackward define it. A row is one 
 mode "channel", softmax_axis says which axis that is (Caffe's `axis`), of a tensor of any rank: 1,
 or -1 for the last.
 
-Hidden elements are below half of the type's lowest number, as a mask of attention makes them, and m
-is not less than that with algo "masked": where a query sees no key, attention is 0.
+Hidden elements are below half of the type's lowest number, as attention masks make them, and algo
+"masked" limits m to that value. If a query sees no key, its attention is 0.
 
 All tensors have the type of the input; maxima and sums are float32. Narrow elements move by fours:
-where rows are no multiple of four, or do not lie side by side, a second launch makes y or dx, from
-what the first one leaves of each row.
+if rows are no multiple of four, or not contiguous, a second launch makes y or dx from each row's
+intermediate results.
 """
 
 from __future__ import annotations
@@ -115,7 +115,7 @@ class Softmax(Layer):
         text="over the channels of each pixel, or over a whole image",
     )
     axis: int = key(
-        "softmax_axis", default=1, text="of mode channel: 1, or another; -1 is the last"
+        "softmax_axis", default=1, text="mode channel: the axis, 1 or another; -1 is the last"
     )
 
     def view(self, shape: tuple[int, ...]) -> tuple[int, int, int]:

@@ -1,4 +1,4 @@
-"""The first two axes of a tensor change places: samples and time steps.
+"""Swaps the first two axes of a tensor: samples and time steps.
 
     forward   y[t, n, ...] = x[n, t, ...]      backward  dx[n, t, ...] = dy[t, n, ...]
 

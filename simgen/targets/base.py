@@ -52,13 +52,13 @@ def setting(default: Any, text: str, choices: Iterable[str] = ()) -> Any:
 
 def l1_setting() -> Any:
     """The setting `l1` of the targets whose GPU has such a cache."""
-    text = "whether vector loads use the L1 cache (MGPUSim runs both the same)"
+    text = "vector loads use the L1 cache (MGPUSim runs both the same)"
     return setting(cache_policy.CACHED, text, cache_policy.POLICIES)
 
 
 def legalise_setting() -> Any:
     """The setting `legalise` of the targets whose simulator gets kernels rewritten."""
-    return setting(True, "leave in instructions that the simulator lacks or gets wrong")
+    return setting(True, "keep instructions that the simulator lacks or executes wrongly")
 
 
 @dataclass(frozen=True)

@@ -51,20 +51,20 @@ class Cuda(Target):
     run_options: ClassVar[Mapping[str, RunOption]] = launch_rows.ROUND_OPTIONS | {
         "noise": RunOption(
             "SIMGEN_NOISE",
-            "more rounds, until the standard deviation of their times is so many per cent",
+            "repeat until the standard deviation of the times is at most this, in per cent",
             pattern=r"\d{1,2}(\.\d{1,3})?",
             example="0.5",
         ),
         "l2": RunOption(
             "SIMGEN_L2",
-            "what L2 holds before a layer: left by the one before, other data that was written, "
-            "or that was read, its own",
+            "contents of L2 before a layer: left = from the previous layer; cold = other data, "
+            "written; clean = other data, read; warm = the layer's own data",
             choices=("left", "cold", "clean", "warm"),
             default="left",
         ),
         "counters": RunOption(
             "SIMGEN_COUNTERS",
-            "count what the hardware does, with Nsight Compute: all launches once more, each alone",
+            "hardware counters of Nsight Compute, from one more run of all launches, one at a time",
             choices=("yes", "no"),
             default="no",
         ),

@@ -92,7 +92,7 @@ class Host(Target):
     own_languages: ClassVar[tuple[Language, ...]] = (Language.HIP,)
     own_variables: ClassVar[bool] = True
 
-    sanitize: bool = setting(False, "check every access and barrier of the kernels")
+    sanitize: bool = setting(False, "check every memory access and barrier of the kernels")
 
     @property
     def needs(self) -> Requirements:

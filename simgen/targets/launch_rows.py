@@ -34,9 +34,9 @@ LEAST, MOST = 1e-30, 1e30
 
 # Of targets that time rounds of all launches: how many, and what they list of each launch.
 ROUND_OPTIONS = {
-    "warmup": RunOption("SIMGEN_WARMUP", "rounds before the timed ones", default="0"),
+    "warmup": RunOption("SIMGEN_WARMUP", "untimed rounds before the timed ones", default="0"),
     "repeats": RunOption(
-        "SIMGEN_REPEATS", "timed rounds; the median is kept", least=1, default="1"
+        "SIMGEN_REPEATS", "timed rounds; the median is reported", least=1, default="1"
     ),
 }
 ROUND_COLUMNS = ("seconds", "seconds_min", "seconds_max", "rounds")

@@ -316,4 +316,4 @@ def test_the_help_names_the_learning_rates_that_are_used():
     (rate,) = (each for each in build.params if each.name == "rate")
     usual = {name: rate for name, (_, _, rate) in descent.NAMES.items()}
     assert usual["adamw"] == usual["adam"]
-    assert f"[default: {usual['sgd']}; of adam {usual['adam']}]" in rate.help
+    assert f"[default: {usual['sgd']}; for adam {usual['adam']}]" in rate.help

@@ -41,6 +41,7 @@ def parsed(call: Shown) -> str:
     """What is wrong with the options and their values; no file is looked for."""
     command: click.Command = main.cli
     words = list(call.words)
+    names = click.Context(main.cli, **main.cli.context_settings)  # -h: click keeps the first
     try:
         while isinstance(command, click.Group) and words and not words[0].startswith("-"):
             if words[0].isupper():  # COMMAND, in a sentence
@@ -50,7 +51,7 @@ def parsed(call: Shown) -> str:
                 return f"{call.line}: no command {words[0]}"
             command, words = found, words[1:]
         if not {"--help", "--version"} & {*words}:
-            command.make_context("simgen", words)
+            command.make_context("simgen", words, parent=names)
     except (click.MissingParameter, click.BadOptionUsage) as error:
         return "" if call.inline else f"{call.line}: {error}"
     except (click.ClickException, SimgenError) as error:

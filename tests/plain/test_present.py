@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import io
-
 import numpy as np
 import pytest
 from handmade import small
-from rich.console import Console
 
 from simgen.bundle.results import Result
 from simgen.cli import present
@@ -18,41 +15,59 @@ from simgen.verdict.verdict import Diff, Verdict
 ROWS = [("softmax", "1.8 MiB", "2.99e-08"), ("pool", "273.4 KiB", "-0.5")]
 
 
-@pytest.fixture
-def narrow(monkeypatch):
-    """What is printed on a terminal of 20 columns."""
-    printed = io.StringIO()
-    terminal = Console(
-        width=20, file=printed, highlight=False, force_terminal=True, color_system=None
-    )
-    monkeypatch.setattr(present, "_console", lambda: terminal)
-    return printed
+def printed(capsys, room, monkeypatch, *table):
+    monkeypatch.setattr(present, "_room", lambda: room)
+    present.table(*table)
+    return capsys.readouterr().out
 
 
-def test_a_narrow_terminal_breaks_no_word_and_no_quantity(narrow):
-    present.table("host against reference", ("layer", "bytes", "largest error of all"), ROWS)
-    lines = narrow.getvalue().splitlines()
+def test_a_narrow_terminal_breaks_no_word_and_no_quantity(capsys, monkeypatch):
+    heads = ("layer", "bytes", "largest error of all")
+    lines = printed(capsys, 40, monkeypatch, "host against reference", heads, ROWS).splitlines()
     assert lines[0] == "host against reference"
     for row in ROWS:
         assert any(all(cell in line for cell in row) for line in lines)
     assert not any("largest error of all" in line for line in lines), "heads do break"
     assert any("largest" in line for line in lines)
+    assert max(map(len, lines)) <= 40
 
 
-def test_a_narrow_terminal_breaks_long_names_and_free_text(narrow):
+def test_a_narrow_terminal_breaks_long_names_and_free_text(capsys, monkeypatch):
     name, text = "pool_fwd_" + "3x" * 40, "one two three four"
-    present.table(None, ("kernel", "what"), [(name, text)])
-    printed = narrow.getvalue()
-    assert max(map(len, printed.splitlines())) < len(name)
-    assert all(word in printed for word in text.split())
+    out = printed(capsys, 40, monkeypatch, None, ("kernel", "what"), [(name, text)])
+    assert max(map(len, out.splitlines())) <= 40
+    assert all(word in out for word in text.split())
 
 
-def test_a_table_in_a_pipe_is_as_wide_as_its_cells(capsys):
+def test_columns_are_dropped_in_order_and_named(capsys, monkeypatch):
+    rows = [("conv1", "12345678", "0.25", "same")]
+    heads, drop = ("layer", "elements", "error /\ntolerance", "verdict"), ("elements", "verdict")
+    whole = printed(capsys, 60, monkeypatch, None, heads, rows, drop)
+    assert "12345678" in whole
+    assert "left out" not in whole
+    less = printed(capsys, 40, monkeypatch, None, heads, rows, drop)
+    assert "12345678" not in less
+    assert "same" in less
+    assert "left out, as the terminal is narrow:" in less.replace("\n", " ")
+    assert "elements" in less.splitlines()[-1]
+
+
+def test_what_has_no_room_as_a_table_is_cards(capsys, monkeypatch):
+    heads = tuple(f"column{at}" for at in range(9))
+    rows = [tuple(f"value{at}" for at in range(9)), tuple(f"other{at}" for at in range(9))]
+    lines = printed(capsys, 40, monkeypatch, None, heads, rows).splitlines()
+    assert max(map(len, lines)) <= 40
+    assert "value0" in lines
+    assert "  column8  value8" in lines
+
+
+@pytest.mark.parametrize(("columns", "most"), [("", present.PIPED), ("72", 72), ("x", 160)])
+def test_a_table_in_a_pipe_is_as_wide_as_columns_says(capsys, monkeypatch, columns, most):
+    monkeypatch.setenv("COLUMNS", columns)
     text = " ".join(["word"] * 100)
     present.table(None, ("kernel", "what"), [("k", text)])
     lines = capsys.readouterr().out.splitlines()
-    assert any(text in line for line in lines)
-    assert max(map(len, lines)) < len(text) + 20
+    assert most - 10 < max(map(len, lines)) <= most
     assert not any(line.endswith(" ") for line in lines)
 
 

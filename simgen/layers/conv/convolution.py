@@ -12,13 +12,13 @@
     d, e   dilation         G      group: the sum over c runs over the C / G channels of k's group
     P = floor((H + 2 a - (R - 1) d - 1) / u) + 1, Q likewise; outside of x and y all is zero
 
-That is conv_mode "cross_correlation". "convolution" turns the filters by 180 degrees: w[k,c,r,s]
-stands for w[k, c, R-1-r, S-1-s], with the same shapes. "transpose" swaps the roles of y and dx:
-w is (C, K / G, R, S) and P = (H - 1) u + (R - 1) d + 1 - 2 a.
+This is conv_mode "cross_correlation". "convolution" turns the filters by 180 degrees: w[k,c,r,s] is
+replaced by w[k, c, R-1-r, S-1-s], with the same shapes. "transpose" swaps the roles of y and dx: w
+is (C, K / G, R, S) and P = (H - 1) u + (R - 1) d + 1 - 2 a.
 
-Of x and w of i8, y is i32, or i8 where scales are given; 8-bit floats have scales or not
-(simgen/layers/requantisation.py). With scales, a bias is in units of the sums, which y is
-x_scale w_scale / y_scale times.
+For x and w of i8, y is i32, or i8 if scales are given. 8-bit floats may have scales
+(simgen/layers/requantisation.py). With scales, a bias is in units of the sums; y is x_scale w_scale
+/ y_scale times the sums.
 
 Source: cudnnConvolutionForward and its two backward functions; "transpose" is miopenTranspose of
 MIOpen. (On AMD GPUs, DNNMark's branch develop turns "convolution" into miopenTranspose with the
@@ -140,9 +140,11 @@ class Convolution(ChoosesLayout):
     mode: ConvMode = key(
         "conv_mode",
         default=ConvMode.CROSS_CORRELATION,
-        text="filters turned by 180 degrees, or not; or the transposed convolution",
+        text="turn filters by 180 degrees (convolution) or not; or the transposed convolution",
     )
-    num_output: int = key("num_output", default=32, least=1, text="filters, or channels of y")
+    num_output: int = key(
+        "num_output", default=32, least=1, text="number of filters (channels of y)"
+    )
     kernel_h: int = key(
         "kernel_size", "kernel_size_h", default=5, least=1, text="height of a filter"
     )
@@ -164,9 +166,12 @@ class Convolution(ChoosesLayout):
         "dilation", "dilation_w", default=1, least=1, text="columns from one tap to the next"
     )
     group: int = key(
-        "group", default=1, least=1, text="groups of channels that are convolved by themselves"
+        "group",
+        default=1,
+        least=1,
+        text="number of groups of channels that are convolved separately",
     )
-    bias: bool = key("bias", default=False, text="add a bias to each channel of y?")
+    bias: bool = key("bias", default=False, text="add a bias to each channel of y")
     x_scale: float = scale_key("x")
     x_zero_point: int = zero_key("x")
     w_scale: float = scale_key("w")
@@ -175,32 +180,32 @@ class Convolution(ChoosesLayout):
     y_scale: float = scale_key("y")
     y_zero_point: int = zero_key("y")
     propagation: bool = key(
-        "propagation", default=True, hint=True, text="compute dx? The first layer needs none"
+        "propagation", default=True, hint=True, text="compute dx; the first layer needs none"
     )
     algo: ConvAlgo = key(
         "algo",
         default=ConvAlgo.ALGO_0,
         hint=True,
-        text="which kernels; 0: chosen by size; DNNMark's values mean forward and bwd_weight",
+        text="algorithm; 0: chosen by size; DNNMark's values apply to forward and bwd_weight",
     )
     data_algo: DataAlgo = key(
         "algod",
         default=DataAlgo.ALGO_0,
         hint=True,
-        text="the same for bwd_data, where algo is a value of DNNMark's",
+        text="algorithm of bwd_data, if algo is a value of DNNMark's",
     )
     forward_algo: ForwardAlgo = key(
         "algofwd",
         default=ForwardAlgo.UNSAID,
         hint=True,
-        text="the same for forward, numbers as in cudnnConvolutionFwdAlgo_t; empty: as algo says",
+        text="algorithm of forward, numbered as in cudnnConvolutionFwdAlgo_t; empty: as algo says",
     )
     workspace_nbytes: int = key(
         "workspace_size",
         default=1,
         least=0,
         hint=True,
-        text="bytes of workspace that an algorithm that is chosen may have; 0 and 1: any number",
+        text="upper limit of an algorithm's workspace in bytes; 0 and 1: no limit",
     )
     forward_preference: Preference = _preference("conv_fwd_pref", "forward")
     filter_preference: Preference = _preference("conv_bwd_filter_pref", "bwd_weight")

@@ -12,11 +12,11 @@ labels  the right class of each row, int32, the shape of x without that axis, an
         of 1 behind it: (N,) of (N, C) and of (N, C, 1, 1), (N, L) of (N, C, L)
 y       the loss of the batch: the mean of the losses of all rows whose labels count
 
-Labels come from the data file: at random, or a user's own. dy is 1, times the loss scale, where no
-other layer reads y. The first launch is that of softmax with algo "log", without its result.
+Labels come from the data file, random or a user's own. dy is 1, times the loss scale, if no other
+layer reads y. The first launch is that of softmax with algo "log", without its result.
 
-Source: torch.nn.CrossEntropyLoss; SoftmaxWithLoss of Caffe. Without any label that counts, the loss
-of PyTorch is NaN, and this one 0.
+Source: torch.nn.CrossEntropyLoss; SoftmaxWithLoss of Caffe. If no label counts, PyTorch's loss is
+NaN, and this one 0.
 """
 
 from __future__ import annotations
@@ -63,9 +63,9 @@ class CrossEntropy(Loss):
     agreed: ClassVar[tuple[str, ...]] = ("y", "share")
     contract: ClassVar[Contract] = Contract(rounds=True)
 
-    axis: int = key("axis", default=1, text="of the classes: 1, or another; -1 is the last")
+    axis: int = key("axis", default=1, text="axis of the classes: 1, or another; -1 is the last")
     ignore_index: int = key(
-        "ignore_index", default=-100, text="label of rows that do not count, as of padding"
+        "ignore_index", default=-100, text="label of rows that do not count, such as padding"
     )
 
     @property

@@ -14,9 +14,9 @@ labels   the right word of each row, int32, the shape of x without its last axis
 samples  K words that stand for all others, the same for all rows, drawn with the frequencies
          Q(v) ~ (v + 1)^-zipf, which are those of a text's words (simgen/tensors/word_ids.py)
 
-Labels and samples come from the data file. What Q has as a constant factor is in all scores and in
-no loss. The gradient of w has no atomics: an element of it looks for its row's word among labels
-and samples, in their order, and is 0 where there is none.
+Labels and samples come from the data file. A constant factor of Q is in all scores and cancels in
+the loss. The gradient of w uses no atomics: an element looks for its row's word among labels and
+samples, in their order, and is 0 if there is none.
 
 Source: S. Jean et al., "On Using Very Large Target Vocabulary for Neural Machine Translation", ACL
 2015; Y. Bengio, J.-S. Senecal, 2008; TensorFlow's sampled_softmax_loss, with
@@ -82,12 +82,12 @@ class SampledSoftmax(Loss):
     sample: ClassVar[Mapping[str, str]] = {"shape": "4x25x64"}
 
     vocabulary: int = key(
-        "vocabulary", default=1000, least=1, most=MOST_WORDS, text="words: rows of w"
+        "vocabulary", default=1000, least=1, most=MOST_WORDS, text="vocabulary size (rows of w)"
     )
-    samples: int = key("samples", default=63, least=1, text="words that stand for all others")
+    samples: int = key("samples", default=63, least=1, text="number of sampled words")
     zipf: float = key(
         "zipf", default=1.0, least=0.0, most=STEEPEST,
-        text="exponent of the frequencies with which these are drawn",
+        text="Zipf exponent of the sampling",
     )  # fmt: skip
 
     def _rows(self, shape: tuple[int, ...]) -> int:

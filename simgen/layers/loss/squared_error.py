@@ -1,4 +1,4 @@
-"""Mean squared error: the loss of a regression, from results and what they should be.
+"""Mean squared error: the loss of a regression, from results and targets.
 
     losses = sum((x - target)^2) / size         of each sample, of `size` elements
     y      = sum(losses) / N
@@ -8,7 +8,7 @@ x       results, (N, ...)
 target  what they should be, of the same shape and type, from the data file
 y       the mean of all squares
 
-dy is 1, times the loss scale, where no other layer reads y. A work-group has a sample.
+dy is 1, times the loss scale, if no other layer reads y. Each work-group has one sample.
 
 Source: torch.nn.MSELoss. (EuclideanLoss of Caffe is size / 2 times as large.)
 """

@@ -12,10 +12,10 @@
     batchnorm_mode "per_activation"  sums over N:        M = N,      w, b, mean, ... (1, C, H, W)
     batchnorm_mode "spatial"         sums over N, H, W:  M = N H W,  w, b, mean, ... (1, C, 1, 1)
 
-With save_intermediates, forward leaves mean and r for backward, which otherwise computes them
-again. With batchnorm_statistics "running", as in inference and where a network is trained further
-with its statistics frozen, mean and var are running_mean and running_var, which are constants: dx
-is w * r * dy. With M = 1, the variance is 0, the unbiased one too.
+With save_intermediates, forward stores mean and r for backward, which otherwise computes them
+again. With batchnorm_statistics "running", mean and var are the constants running_mean and
+running_var, and dx is w * r * dy. This is used in inference, and to train a network with frozen
+statistics. With M = 1, the variance is 0, and so is the unbiased one.
 
 x, y, dx and dy have the type of the input. w, b, their gradients and all statistics are float32,
 and so are the sums.
@@ -103,10 +103,10 @@ class BatchNorm(Layer):
     mode: BatchNormMode = key(
         "batchnorm_mode",
         default=BatchNormMode.PER_ACTIVATION,
-        text="statistics of each activation, or of each channel over all pixels",
+        text="statistics per activation, or per channel over all pixels",
     )
     save_intermediates: bool = key(
-        "save_intermediates", default=True, text="forward leaves mean and r for backward"
+        "save_intermediates", default=True, text="forward stores mean and r for backward"
     )
     exp_avg_factor: float = key(
         "exp_avg_factor",
@@ -118,12 +118,12 @@ class BatchNorm(Layer):
     # Down to where r^3 of a constant channel, in the backward pass, is far from float32's largest.
     # DNNMark and cuDNN before 9 take 1e-5 at least (BN_MIN_EPSILON).
     epsilon: float = key(
-        "epsilon", default=1e-5, least=1e-12, most=1e6, text="added to the variance"
+        "epsilon", default=1e-5, least=1e-12, most=1e6, text="constant added to the variance"
     )
     statistics: Statistics = key(
         "batchnorm_statistics",
         default=Statistics.BATCH,
-        text="of the batch, or the running ones, as in inference",
+        text="statistics of the batch (training), or running statistics (inference)",
     )
 
     @property

@@ -9,12 +9,12 @@
     x, y, dx, dy  of any rank: `axis` and all axes behind it form a row, of D elements
     gamma, beta, dgamma, dbeta  the extents of a row      mean, invstd  mean and r, those before it
 
-`axis` counts from the end where it is negative: -1 is the last one. Forward is the same in training
-and in inference; it leaves mean and r for backward.
+`axis` counts from the end if it is negative: -1 is the last one. Forward is the same in training
+and in inference; it stores mean and r for backward.
 
-x, y, dx and dy have the type of the input. gamma, beta, their gradients, mean and r are float32,
-and so are the sums. Narrow elements move by fours: where rows are no multiple of four, a second
-launch makes y or dx, from what the first one leaves of each row.
+x, y, dx and dy have the type of the input. gamma, beta, their gradients, mean, r and the sums are
+float32. Narrow elements move by fours: if rows are no multiple of four, a second launch makes y or
+dx from each row's intermediate results.
 
 Source: Ba, Kiros and Hinton, "Layer Normalization", 2016, eq. 3 and 4; torch.nn.LayerNorm;
 LayerNormalization of ONNX, whose `axis` is this one.
@@ -83,9 +83,13 @@ class LayerNorm(Layer):
     sample: ClassVar[Mapping[str, str]] = {"shape": "8x128x768"}
 
     axis: int = key(
-        "axis", default=-1, text="the first one of a row, which goes to the end; -1 is the last"
+        "axis",
+        default=-1,
+        text="first axis of a row; the row extends to the last axis; -1 is the last",
     )
-    epsilon: float = key("epsilon", default=1e-5, least=1e-12, most=1e6, text="added to variances")
+    epsilon: float = key(
+        "epsilon", default=1e-5, least=1e-12, most=1e6, text="constant added to variances"
+    )
 
     def view(self, shape: tuple[int, ...]) -> tuple[int, int]:
         """(rows, elements of a row)."""

@@ -12,8 +12,8 @@
 
 A window that reaches over the edge holds fewer elements; m stays the same.
 
-x, y, dx and dy have the type of the input; sums and all between are float32. Narrow results are
-stored by fours. Where work-items make columns one by one, as lines are no multiple of four or
+x, y, dx and dy have the type of the input; sums and intermediate values are float32. Narrow results
+are stored by fours. If work-items make columns one by one, because lines are no multiple of four or
 windows are wide, results are float32, and a launch converts them.
 
 Source: cudnnLRNCrossChannelForward and Backward; "within_channel" is miopenLRNWithinChannel of

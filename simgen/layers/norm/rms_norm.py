@@ -5,9 +5,9 @@
     x, y   of any rank: `axis` and all axes behind it form a row, of D elements
     gamma  the extents of a row
 
-`axis` counts from the end where it is negative: -1 is the last one. x and y have the type of the
-input; gamma and sums are float32. Rows lie over work-items as those of [LayerNorm]. Narrow elements
-of rows that are no multiple of four are converted before and behind.
+`axis` counts from the end if it is negative: -1 is the last one. x and y have the type of the
+input; gamma and sums are float32. Rows are distributed over work-items as in [LayerNorm]. If rows
+are no multiple of four, narrow elements are converted before and after.
 
 Source: Zhang and Sennrich, "Root Mean Square Layer Normalization", 2019, eq. 4; RMSNormalization of
 ONNX, whose `axis` this is.
@@ -55,10 +55,12 @@ class RMSNorm(Layer):
     sample: ClassVar[Mapping[str, str]] = {"shape": "8x128x768"}
 
     axis: int = key(
-        "axis", default=-1, text="the first one of a row, which goes to the end; -1 is the last"
+        "axis",
+        default=-1,
+        text="first axis of a row; the row extends to the last axis; -1 is the last",
     )
     epsilon: float = key(
-        "epsilon", default=1e-5, least=1e-12, most=1e6, text="added to mean squares"
+        "epsilon", default=1e-5, least=1e-12, most=1e6, text="constant added to mean squares"
     )
 
     def view(self, shape: tuple[int, ...]) -> tuple[int, int]:

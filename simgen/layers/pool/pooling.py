@@ -7,23 +7,23 @@
     x, dx  (N, C, H, W)     y, dy  (N, C, P, Q)     P = ceil((H + 2 a - R) / u) + 1, Q likewise
     R, S   kernel_size      a, b   pad              u, v   stride         (height, width each)
 
-Of equal maxima the first in row-major order gets the gradient. Padding is never a maximum. In
-the mean it counts as zeros with "avg_include_padding", which divides by R S; "avg_exclude_padding"
-divides by the number of elements inside the image, and so does "avg". The result of a window
-that holds a NaN is not defined.
+Of equal maxima, the first in row-major order gets the gradient. Padding is never a maximum. In the
+mean, "avg_include_padding" counts padding as zeros and divides by R S. "avg_exclude_padding" and
+"avg" divide by the number of elements inside the image. The result of a window that holds a NaN is
+not defined.
 
 The division by the stride is rounded up, as in DNNMark and Caffe, but no window begins beyond the
-image. What windows then hold beyond the padding is left out of means. With round_mode "floor" it is
-rounded down, as in cuDNN, MIOpen and, unless told otherwise, PyTorch. With pad_behind, the padding
-below and on the right is other than above and on the left, as ONNX has it: H + 2 a is H + a + a'.
+image. Means exclude what windows hold beyond the padding. With round_mode "floor", the division is
+rounded down, as in cuDNN, MIOpen and, by default, PyTorch. With pad_behind, the padding below and
+on the right differs from that above and on the left, as in ONNX: H + 2 a becomes H + a + a'.
 
 All tensors have the type of the input; sums and means are float32, and places of maxima 32-bit
-integers. Narrow elements are stored by fours: of rows that are no multiple of four, work-items have
-one element each and exchange them. Where so many of them share a window that a work-group has fewer
-than four, y is float32, and a launch converts it.
+integers. Narrow elements are stored by fours: if rows are no multiple of four, work-items have one
+element each and exchange them. If so many work-items share a window that a work-group has fewer
+than four windows, y is float32, and a launch converts it.
 
-Of i8, y has the scale of x and its `zero_point`, which padding counts as; means are rounded to the
-nearest whole number, of two to the even one, whatever the machine's reciprocals are.
+For i8, y has the scale of x and its `zero_point`, which is the value of padding. Means are rounded
+to the nearest whole number, ties to even, on every machine.
 
 Source: cudnnPoolingForward and cudnnPoolingBackward; "avg" is miopenPoolingAverage of MIOpen. The
 extents are those of DNNMark's pool_layer.h and of Caffe's and PyTorch's ceil mode; with "floor",
@@ -107,7 +107,7 @@ class Pooling(Layer):
     mode: PoolingMode = key(
         "pool_mode",
         default=PoolingMode.MAX,
-        text="the largest element of a window, or its mean, with the padding or without",
+        text="maximum of a window, or its mean with or without the padding",
     )
     kernel_h: int = key(
         "kernel_size", "kernel_size_h", default=3, least=1, text="height of a window"
@@ -130,7 +130,7 @@ class Pooling(Layer):
         "pad_behind_w", default=-1, least=-1, text="columns on its right side; -1: as on the left"
     )
     rounding: Rounding = key(
-        "round_mode", default=Rounding.CEIL, text="how the number of windows is rounded"
+        "round_mode", default=Rounding.CEIL, text="rounding of the number of windows"
     )  # Caffe's name
     zero_point: int = zero_key("")
 

@@ -7,10 +7,10 @@
     x, dx  (N, C, H, W) seen as (N, Q k), k = block_size     w, dw  (P, Q, k)
     y, dy  (N, P k, 1, 1)                                     P k = num_output
 
-Real Fourier transforms make products of them, at k / 2 + 1 frequencies each: a matrix product in
-real numbers, where a row is the real parts of a row of blocks and then the imaginary ones, and w
-lies as ((re, -im), (im, re)). So there are a transform of each factor, a batch of matrix products
-(simgen/layers/product/matrix_product.py) and a transform back.
+Real Fourier transforms turn the convolutions into products at k / 2 + 1 frequencies. Each is a
+matrix product in real numbers: a row has the real parts of a row of blocks and then the imaginary
+ones, and w is stored as ((re, -im), (im, re)). The kernels are a transform of each factor, a batch
+of matrix products (simgen/layers/product/matrix_product.py) and a transform back.
 
 Source: Ding et al., "CirCNN: Accelerating and Compressing Deep Neural Networks Using
 Block-Circulant Weight Matrices", 2017, section 3; DNNMark's BCMFullyConnectedLayer (branch
@@ -79,9 +79,7 @@ class BlockCirculant(Layer):
         "num_output": "8192",
     }
 
-    num_output: int = key(
-        "num_output", default=4096, least=1, text="number of outputs of each image"
-    )
+    num_output: int = key("num_output", default=4096, least=1, text="number of outputs per image")
     block_size: int = key(
         "block_size", default=32, least=2, text="rows and columns of a circulant block"
     )
@@ -89,7 +87,7 @@ class BlockCirculant(Layer):
         "optimization",
         default=Optimization.NO,
         hint=True,
-        text="which kernels DNNMark has; here they are those of KF in any case",
+        text="DNNMark's choice of kernels; simgen always uses those of KF",
     )
 
     @property

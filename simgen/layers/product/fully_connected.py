@@ -8,15 +8,14 @@
     x, dx  (N, C, H, W) seen as (N, I), I = C H W      w, dw  (K, I), K = num_output
     y, dy  (N, K, 1, 1)                                b, db  (K,), with bias=true only
 
-Of x and w of i8, y is i32, or i8 where scales are given; 8-bit floats have scales or not
-(simgen/layers/requantisation.py). Beside floats, w may be of i8 or i4: y = w_scale sum of x (w -
-w_zero_point) [+ b], where elements of w are made floats as they are loaded. Outputs, or groups of
-group_size elements of its rows, may have scales of their own, in w_scales; of i4, w lies as (K,
-I / 2) and always has (simgen/layers/product/packed.py).
+For x and w of i8, y is i32, or i8 if scales are given. 8-bit floats may have scales
+(simgen/layers/requantisation.py). With float x, w may be i8 or i4: y = w_scale sum of x (w -
+w_zero_point) [+ b], where w is converted to float as it is loaded. Outputs, or groups of group_size
+elements of a row, may have their own scales, in w_scales. For i4, w is stored as (K, I / 2) and
+always has them (simgen/layers/product/packed.py).
 
-x may have any rank: `axis`, which is 1 unless the config says otherwise, and all axes behind it are
-laid flat. With axis=-1, x (B, S, I) gives y (B, S, K), where N above is B S. An image with axis=1
-keeps four axes.
+x may have any rank: `axis`, 1 by default, and all later axes are flattened. With axis=-1, x (B, S,
+I) gives y (B, S, K), where N above is B S. An image with axis=1 keeps four axes.
 
 Source: InnerProduct of Caffe, whose `axis` this is; DNNMark's FullyConnectedLayer
 (core/include/layers/fc_layer.h), three GEMMs and no bias.
@@ -99,11 +98,11 @@ class FullyConnected(Layer):
         "num_output": "4096",
     }
 
-    num_output: int = key(
-        "num_output", default=4096, least=1, text="number of outputs of each image"
+    num_output: int = key("num_output", default=4096, least=1, text="number of outputs per image")
+    bias: bool = key("bias", default=False, text="add a bias to each output")
+    axis: int = key(
+        "axis", default=1, text="first axis that is flattened, with all later ones; -1 is the last"
     )
-    bias: bool = key("bias", default=False, text="add a bias to each output?")
-    axis: int = key("axis", default=1, text="laid flat with all behind it; -1 is the last")
     group_size: int = packed.group_key("w")
     w_type: WeightType = key(
         "w_type",

@@ -11,16 +11,16 @@ All matrices are stored by rows. BLAS and DeepBench store theirs by columns, whi
 problem with the two sides exchanged: their (m, n, k, transa, transb) is (n, m, k, transb, transa)
 here.
 
-y has the element type of a. Types may differ; by itself, the layer reads `type`. Where a and b are
-i8, y and c are i32, alpha is 1 and beta 0 or 1, as cublasGemmEx has it of CUBLAS_COMPUTE_32I; there
-is only a forward pass then. With scales, y is i8 (simgen/layers/requantisation.py). 8-bit floats
-have scales, or not.
+y has the element type of a. Types may differ; alone, the layer reads `type`. If a and b are i8, y
+and c are i32, alpha is 1 and beta 0 or 1, as in cublasGemmEx with CUBLAS_COMPUTE_32I, and there is
+only a forward pass. With scales, y is i8 (simgen/layers/requantisation.py). 8-bit floats may have
+scales.
 
-Beside floats, b_type says that b has whole numbers of 8 or 4 bits, which stand for b_scale (b -
-b_zero_point); y = alpha b_scale sum of a (b - b_zero_point) + beta c then. Columns of op(B), or
-groups of group_size elements along k, may have scales of their own, in b_scales. Groups want
-transb=true, so that they lie side by side; of i4, b lies as (n, k / 2) and always has them
-(simgen/layers/product/packed.py). Such a product has only a forward pass.
+With float a, b_type selects 8- or 4-bit whole numbers for b, which represent b_scale (b -
+b_zero_point). Then y = alpha b_scale sum of a (b - b_zero_point) + beta c. Columns of op(B), or
+groups of group_size elements along k, may have their own scales, in b_scales. Groups need
+transb=true, so that their elements are adjacent. For i4, b is stored as (n, k / 2) and always has
+them (simgen/layers/product/packed.py). Such a product has only a forward pass.
 
 In a network, `previous_layer` names the tensors a and b, and c where beta is not zero. Their last
 two axes are matrices; the axes before them are the batch, the same in all. By itself, the layer
@@ -120,17 +120,17 @@ class Gemm(Layer):
     m: int = key("m", default=256, least=1, text="rows of y")
     n: int = key("n", default=256, least=1, text="columns of y")
     k: int = key("k", default=256, least=1, text="length of the sums")
-    batch: int = key("batch", default=1, least=1, text="pairs of matrices")
+    batch: int = key("batch", default=1, least=1, text="number of pairs of matrices")
     type: DType = key("type", default=DType.F32, text="element type of a, b and c")
-    transa: bool = key("transa", "a_t", default=False, text="whether a lies in memory transposed")
-    transb: bool = key("transb", "b_t", default=False, text="whether b lies in memory transposed")
+    transa: bool = key("transa", "a_t", default=False, text="a is stored transposed")
+    transb: bool = key("transb", "b_t", default=False, text="b is stored transposed")
     alpha: float = key("alpha", default=1.0, least=-1e6, most=1e6, text="factor of the product")
     beta: float = key(
         "beta",
         default=0.0,
         least=-1e6,
         most=1e6,
-        text="factor of c; c is read only where it is not 0",
+        text="factor of c; c is read only if it is not 0",
     )
     a_scale: float = scale_key("a")
     a_zero_point: int = zero_key("a")

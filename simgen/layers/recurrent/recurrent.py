@@ -14,8 +14,8 @@ t = 1 ... T (or, with reverse=true, from T on down; final_state=true: hy and cy 
                  n = tanh(w_n x_t + bw_n + r (r_n h_(t-1) + br_n))
                  h_t = (1 - z) n + z h_(t-1)
 
-The gates lie one behind the other in w, r and the biases: i, f, g, o and r, z, n. With
-input_mode=skip, x_t (C = H) stands in the place of w x_t in all of them, and there is no w.
+The gates are stored in sequence in w, r and the biases: i, f, g, o and r, z, n. With
+input_mode=skip, x_t (C = H) replaces w x_t in all of them, and there is no w.
 
 Source: NVIDIA cuDNN, cudnnRNNMode_t (CUDNN_RNN_RELU, CUDNN_RNN_TANH, CUDNN_LSTM, CUDNN_GRU, with
 CUDNN_RNN_DOUBLE_BIAS; gates in the order of its linLayerID), cudnnRNNInputMode_t; torch.nn.RNN,
@@ -23,23 +23,24 @@ LSTM and GRU, whose weight_ih, weight_hh, bias_ih and bias_hh are w, r, bw and b
 Schmidhuber, "Long short-term memory", 1997; Cho et al., "Learning phrase representations using RNN
 encoder-decoder", 2014, but with the reset gate behind the product, as in cuDNN.
 
-The products with w are one for all steps (matrix_product.py); then each step is a launch of one
-kernel (step.py), since simulators have no barrier of a whole grid. With algo=persistent, weights
-stay in local memory (persistent.py); that pays where work-groups of a launch can wait for each
-other, as on NVIDIA's GPUs: these launches are one there. Forward leaves for backward
-what the cell made of its sums: `gates`, `cell` (c) or `candidate` (r_n h + br_n). Backward runs the
-steps the other way: each makes the gradients of its sums, `dgates` (of a gru `drec` too, those of
-the parts with r, where the reset gate stands between), and leaves in `carry` what goes to the step
-before past the weights. dx, and then dw, dr and the biases' gradients, are products and sums over
-all steps.
+The products with w are one kernel for all steps (matrix_product.py). Then each step is a launch of
+one kernel (step.py), since simulators have no barrier of a whole grid. With algo=persistent,
+weights stay in local memory (persistent.py). That pays if work-groups of a launch can wait for each
+other, as on NVIDIA's GPUs, where these launches are one.
 
-Stacked layers are several of these. Of a layer in both directions, one has reverse=true, and a
-[Concat] with axis=-1 joins them.
+Forward stores intermediate results of the cell for backward: `gates`, `cell` (c) or `candidate`
+(r_n h + br_n). Backward runs the steps in reverse. Each makes the gradients of its sums, `dgates`,
+and stores in `carry` the gradient that reaches the previous step without passing the weights. For a
+gru, it also makes `drec`, the gradients of the parts with r, which the reset gate separates. dx,
+and then dw, dr and the biases' gradients, are products and sums over all steps.
 
-All that goes from step to step is float32: of narrow types, y is what the float32 tensor `state` is
-rounded to. Where matrix instructions multiply 16-bit floats (step.py), they multiply y in place of
-it, and gradients that are rounded as y is. Results are judged step by step: `reference` and
-`tolerance` get the states that a result has (`carried`), so that bounds do not grow with T.
+Stacked layers are several of these. A bidirectional layer is two, one with reverse=true, joined by
+a [Concat] with axis=-1.
+
+All state between steps is float32: for narrow types, y is the rounded copy of the float32 tensor
+`state`. If matrix instructions multiply 16-bit floats (step.py), they use y instead of the state,
+and gradients that are rounded like y. Results are checked step by step: `reference` and `tolerance`
+get the states of the result (`carried`), so bounds do not grow with T.
 """
 
 from __future__ import annotations
@@ -101,31 +102,34 @@ class Recurrent(Layer):
     algorithms: ClassVar[tuple[str, ...]] = (StepAlgo.STEPS, StepAlgo.PERSISTENT)
 
     cell: RecurrentCell = key(
-        "cell", default=RecurrentCell.LSTM, text="what a unit is; relu and tanh have no gates"
+        "cell", default=RecurrentCell.LSTM, text="kind of unit; relu and tanh have no gates"
     )
     hidden_size: int = key(
-        "hidden_size", default=0, least=0, text="units; 0: as many as features of the input"
+        "hidden_size",
+        default=0,
+        least=0,
+        text="number of units; 0: as many as the input has features",
     )
     input_mode: InputMode = key(
-        "input_mode", default=InputMode.LINEAR, text="whether x is multiplied by weights, or not"
+        "input_mode", default=InputMode.LINEAR, text="multiply x by weights, or use it directly"
     )
-    bias: bool = key("bias", default=True, text="add a bias to each of both products?")
-    reverse: bool = key("reverse", default=False, text="begin with the last time step?")
+    bias: bool = key("bias", default=True, text="add a bias to each of the two products")
+    reverse: bool = key("reverse", default=False, text="process time steps from last to first")
     initial_state: bool = key(
         "initial_state",
         default=False,
-        text="begin with states h0 and c0, which previous_layer names behind x, and not with zero?",
+        text="start from states h0 and c0, which previous_layer names after x, instead of zero",
     )
     final_state: bool = key(
         "final_state",
         default=False,
-        text="have the states that it ends with, hy and of an lstm cy, as outputs too?",
+        text="also output the final states: hy, and cy of an lstm",
     )
     algo: StepAlgo = key(
         "algo",
         default=StepAlgo.AUTO,
         hint=True,
-        text="whether the recurrent weights stay in LDS; auto: where a launch has many steps",
+        text="keep the recurrent weights in LDS; auto: if a launch has many steps",
     )
 
     @property

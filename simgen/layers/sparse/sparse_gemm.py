@@ -11,13 +11,13 @@
 With side=s above 1, a is stored in blocks of s x s (block compressed rows, BSR): `values` is
 (z, s, s), `columns` and `rows` are those of a matrix of m / s rows and k / s columns of blocks.
 
-The data file's a has elements in random places, so that its rows have different lengths
+By default, a has elements in random places, so its rows have different lengths
 (simgen/tensors/sparse_pattern.py); z is the share 1 - sparsity of m k, rounded once. A user's own
-matrix (`--values`) has any number of elements, which `nonzeros` says.
+matrix (`--values`) has `nonzeros` elements.
 
-Where b has many columns, each work-item has some of one row of y, and goes through that row of a:
-so neighbours read neighbouring elements of b. Where it has few, the work-items of a row share its
-sums. There are no atomics: each sum has one order.
+If b has many columns, each work-item makes a part of one row of y and processes that row of a, so
+neighbours read neighbouring elements of b. If it has few, the work-items of a row share its sums.
+There are no atomics: each sum has one order.
 
 Source: SpMM of cuSPARSE, and DeepBench's sparse products (S. Narang, G. Diamos, "DeepBench", 2017).
 """
@@ -74,11 +74,9 @@ class SparseGemm(SparseProduct):
     side: int = key(
         "side", default=1, least=1, most=MOST_SIDE, text="rows and columns of a stored block"
     )
-    sparsity: float = key(
-        "sparsity", default=0.9, least=0.0, most=1.0, text="share of the elements of a that are 0"
-    )
+    sparsity: float = key("sparsity", default=0.9, least=0.0, most=1.0, text="share of zeros in a")
     nonzeros: int = key(
-        "nonzeros", default=0, least=0, text="elements of a that are stored; 0: as sparsity says"
+        "nonzeros", default=0, least=0, text="number of stored elements of a; 0: as sparsity says"
     )
     type: DType = key("type", default=DType.F32, text="element type of a and b")
 

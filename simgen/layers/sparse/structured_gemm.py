@@ -1,4 +1,4 @@
-"""A matrix of which two of every four neighbours are stored, times a dense one (2:4 sparsity).
+"""Product of a 2:4 sparse matrix, which stores two of every four neighbours, and a dense one.
 
     y(i, j) = sum over groups g of  values(i, 2 g) b(4 g + p(i, g, 0), j)
                                  +  values(i, 2 g + 1) b(4 g + p(i, g, 1), j)
@@ -9,8 +9,8 @@
                for each, 8 groups in a word, the first in the lowest bits
     b          (k, n)  and y (m, n) dense, by rows
 
-Of 16-bit floats, NVIDIA's matrix instructions multiply where rows are whole words of positions and
-whole runs of 16 bytes (structured_matrix.py); else scalar arithmetic does.
+NVIDIA's matrix instructions multiply 16-bit floats if rows are whole words of positions and whole
+runs of 16 bytes (structured_matrix.py). Otherwise, scalar arithmetic does.
 
 Source: A. Mishra et al., "Accelerating Sparse Deep Neural Networks", 2021; the order of the bits is
 that of the metadata of PTX's mma.sp.

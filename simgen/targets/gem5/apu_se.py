@@ -96,7 +96,7 @@ HARDWARE = {
     ),
     "reg_alloc_policy": RunOption(
         "SIMGEN_REG_ALLOC_POLICY",
-        "simple: one work-group at a time on a compute unit [default: gem5's, dynamic from 22.0]",
+        "simple: one work-group at a time per compute unit [default: gem5's, dynamic from 22.0]",
         ("simple", "dynamic"),
     ),
     "lds_size": RunOption(
@@ -104,18 +104,22 @@ HARDWARE = {
     ),
     "tcp_size": RunOption(
         "SIMGEN_TCP_SIZE",
-        "L1 cache of a compute unit",
+        "size of a compute unit's L1 cache",
         pattern=SIZE,
         example="16KiB",
         default="16KiB",
     ),
     "tcc_size": RunOption(
-        "SIMGEN_TCC_SIZE", "L2 cache", pattern=SIZE, example="1MiB", default="256KiB"
+        "SIMGEN_TCC_SIZE", "size of the L2 cache", pattern=SIZE, example="1MiB", default="256KiB"
     ),
     "sqc_size": RunOption(
-        "SIMGEN_SQC_SIZE", "instruction cache", pattern=SIZE, example="32KiB", default="32KiB"
+        "SIMGEN_SQC_SIZE",
+        "size of the instruction cache",
+        pattern=SIZE,
+        example="32KiB",
+        default="32KiB",
     ),
-    "num_tccs": RunOption("SIMGEN_NUM_TCCS", "banks of L2", least=1, default="1"),
+    "num_tccs": RunOption("SIMGEN_NUM_TCCS", "number of L2 banks", least=1, default="1"),
     "gpu_clock": RunOption(
         "SIMGEN_GPU_CLOCK", "clock of the GPU", pattern=CLOCK, example="1.5GHz", default="1GHz"
     ),
@@ -135,8 +139,8 @@ SET = {
 ARGUMENTS = {
     "gem5_arg": RunOption(
         "SIMGEN_GEM5_ARGS",
-        "one more option of apu_se.py or of gem5 itself, such as --gem5-arg=--TCC_latency=8 or "
-        "--gem5-arg=--debug-flags=GPUExec; may be repeated",
+        "additional option of apu_se.py or of gem5 itself, such as --gem5-arg=--TCC_latency=8 or "
+        "--gem5-arg=--debug-flags=GPUExec; repeatable",
         pattern=r"-{1,2}[A-Za-z][A-Za-z0-9_-]*(=[^\x00-\x1f\x7f]*)?",
         example="--TCC_latency=8",
         several=True,

@@ -74,15 +74,14 @@ class Gem5Se(Target):
 
     arch: str = setting(
         "gfx902",
-        "the GPU to compile kernels for; the first of "
-        f"{spelled('gem5_version')}, if that has no gfx902",
+        f"GPU that kernels are compiled for; if {spelled('gem5_version')} has no gfx902, its first",
         apu_se.GPUS,
     )
     m5ops: bool = setting(False, "mark each layer and pass with m5_work_begin and m5_work_end")
-    gem5_version: str = setting("24.0", "the version of gem5 that will run it", apu_se.VERSIONS)
+    gem5_version: str = setting("24.0", "version of gem5 that will run the bundle", apu_se.VERSIONS)
     l1: str = l1_setting()
     legalise: bool = legalise_setting()
-    launcher: str = setting("kfd", "the program that starts the kernels", LAUNCHERS)
+    launcher: str = setting("kfd", "program that launches the kernels", LAUNCHERS)
 
     def __post_init__(self) -> None:
         apu_se.check(self.gem5_version, self.arch)

@@ -92,7 +92,7 @@ class GpgpuSim(Target):
     run_options: ClassVar[Mapping[str, RunOption]] = {
         "mode": RunOption(
             "SIMGEN_MODE",
-            "functional: what the kernels compute; timing: how long they take, too",
+            "functional: results only; timing: results and times",
             ("functional", "timing"),
             default="functional",
         ),

@@ -38,6 +38,7 @@ HARDWARE = {
         "SIMGEN_GPU_CLOCK", "clock of the GPU [default: its own]", pattern=CLOCK, example="1.5GHz"
     ),
     "dram_latency": _count(
-        "DRAM_LATENCY", "cycles of a memory controller: of 1 GHz (mi300a), or of the GPU (r9nano)"
+        "DRAM_LATENCY",
+        "latency of a memory controller in cycles: of 1 GHz (mi300a), or of the GPU clock (r9nano)",
     ),
 }

@@ -119,13 +119,13 @@ class MGPUSim(Target):
     run_options: ClassVar[Mapping[str, RunOption]] = {
         "mode": RunOption(
             "SIMGEN_MODE",
-            "emu: what the kernels compute; timing: how long they take, too",
+            "emu: results only; timing: results and times",
             ("emu", "timing"),
             default="emu",
         ),
         "gpu": RunOption(
             "SIMGEN_GPU",
-            f"the GPU to simulate [default: the one that {spelled('arch')} belongs to]",
+            f"simulated GPU [default: the one that {spelled('arch')} belongs to]",
             tuple(GPUS),
         ),
         **HARDWARE,
@@ -143,7 +143,7 @@ class MGPUSim(Target):
     own_languages: ClassVar[tuple[Language, ...]] = FOR_AMD
     own_variables: ClassVar[bool] = True
 
-    arch: str = setting("gfx942", "the GPU to compile kernels for", DEFAULT_GPU)
+    arch: str = setting("gfx942", "GPU that kernels are compiled for", DEFAULT_GPU)
     legalise: bool = legalise_setting()
     gpus: int = setting(1, f"number of GPUs that share the batch, 1 to {sharding.MOST}")
     l1: str = l1_setting()
