@@ -7,26 +7,31 @@ from pathlib import Path
 
 import click
 
+from simgen.ask.checks import BisectChoices
 from simgen.ask.kinds import Whole
 from simgen.cli import completing
 from simgen.cli.numbers import number
-from simgen.cli.options import verbosity
+from simgen.cli.options import asks, verbosity
 
 
 @click.command()
 @click.argument("bundle", type=click.Path(path_type=Path), shell_complete=completing.bundle)
 @click.argument("a")
 @click.argument("b")
-@click.option("--code", default="", metavar="T",
-              help=
-                  "Architecture of the code objects that both run [default: "
-                  "mgpusim's, else A's].")  # fmt: skip
+@asks(BisectChoices)
 @number("--ulps", kind=Whole("N", 0, 2**20), default=0,
         help="Words that differ by at most this are equal [default: 0].")  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @verbosity
 def bisect(
-    bundle: Path, a: str, b: str, code: str, ulps: int, as_json: bool, quiet: bool, verbose: bool
+    bundle: Path,
+    a: str,
+    b: str,
+    code: str | None,
+    ulps: int,
+    as_json: bool,
+    quiet: bool,
+    verbose: bool,
 ) -> None:
     """Find the first instruction where two targets differ.
 
@@ -61,7 +66,7 @@ def bisect(
         files.scratch_folder("bisect", base) as folder,
     ):
         following.Printing(quiet or as_json).notice_origin(made)
-        run = opening.search(made, a, b, folder, code=code, ulps=ulps, tell=tell)
+        run = opening.search(made, a, b, folder, code=code or "", ulps=ulps, tell=tell)
         place = run.place()
     took = f"{run.a.runs + run.b.runs} runs, {run.a.seconds + run.b.seconds:.0f} s of simulation"
     if as_json:

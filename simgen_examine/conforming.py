@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from simgen.ask.checks import ConformChoices
 from simgen.cli.numbers import SECONDS, number
-from simgen.cli.options import verbosity
+from simgen.cli.options import asked, asks, verbosity
 
 if TYPE_CHECKING:
     from simgen_examine.conform.page import Told
@@ -19,30 +20,7 @@ MOST_ROWS = 60  # of the table, without --verbose
 
 
 @click.command()
-@click.option(
-    "--on", required=True, metavar="T", help="Target: mgpusim, gem5-se, gpgpusim or cuda."
-)
-@click.option("--arch", default="", metavar="A", help="GPU [default: the target's].")
-@click.option(
-    "--mode",
-    default="",
-    metavar="M",
-    help="mgpusim: emu or timing; gpgpusim: functional or timing [default: the first].",
-)
-@click.option(
-    "--gem5-version", "version", default="", metavar="V", help="Version of gem5 [default: 24.1]."
-)
-@click.option(
-    "--only", default="", metavar="RE", help="Try only forms whose text matches, such as v_fma."
-)
-@click.option(
-    "--all", "all_", is_flag=True, help="gem5: also try forms that its sources lack (slow)."
-)
-@click.option(
-    "--legalised",
-    is_flag=True,
-    help="Try legalise's replacements of the forms; forms that it refuses are reported.",
-)
+@asks(ConformChoices)
 @number(
     "--timeout",
     kind=SECONDS,
@@ -54,18 +32,12 @@ MOST_ROWS = 60  # of the table, without --verbose
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @verbosity
 def conform(
-    on: str,
-    arch: str,
-    mode: str,
-    version: str,
-    only: str,
-    all_: bool,
-    legalised: bool,
     timeout: float | None,
     output: Path | None,
     as_json: bool,
     quiet: bool,
     verbose: bool,
+    **given: Any,
 ) -> None:
     """Compare single instructions with the vendor's manuals.
 
@@ -93,19 +65,28 @@ def conform(
     from simgen_examine.conform.judging import Found
     from simgen_examine.conform.ptx import telling, trial
 
+    context = click.get_current_context()
+    if given["on"] is None:
+        raise click.MissingParameter(ctx=context, param=context.command.params[0])
+    wanted, choices = asked(ConformChoices, given), ConformChoices
+    on, mode, version = wanted.on or "", wanted.mode or "", wanted.gem5_version or ""
+    only = wanted.only or ""
     modes = {probe.ON[1]: ("emu", "timing"), trial.GPGPUSIM: trial.MODES}.get(on, ())
     if mode and mode not in modes:
         raise UsageError(
-            f"--mode {mode}: "
+            f"{choices.mode} {mode}: "
             + (did_you_mean(mode, modes) if modes else f"{on} has none; leave it out")
         )
     is_ptx = on in trial.ON
-    if is_ptx and (legalised or all_):
-        raise UsageError(f"--{'legalised' if legalised else 'all'}: {on} has none; leave it out")
+    if is_ptx and (wanted.legalised or wanted.all):
+        part = choices.legalised if wanted.legalised else choices.all
+        raise UsageError(f"{part}: {on} has none; leave it out")
     if version and on != probe.ON[0]:
-        raise UsageError(f"--gem5-version {version}: {on} has none; leave it out")
-    if legalised and output:
-        raise UsageError(f"-o {output}: --legalised tells nothing of the simulator; leave it out")
+        raise UsageError(f"{choices.gem5_version} {version}: {on} has none; leave it out")
+    if wanted.legalised and output:
+        raise UsageError(
+            f"-o {output}: {choices.legalised} tells nothing of the simulator; leave it out"
+        )
     if output:
         outputs.check(output, FINDINGS)
     if timeout is not None and timeout <= 0:
@@ -113,7 +94,8 @@ def conform(
     try:
         re.compile(only)
     except re.error as error:
-        raise UsageError(f"--only {only}: no regular expression ({error}); correct it") from None
+        fact = f"no regular expression ({error})"
+        raise UsageError(f"{choices.only} {only}: {fact}; correct it") from None
 
     def tell(text: str) -> None:
         if not quiet and not as_json:
@@ -121,11 +103,12 @@ def conform(
 
     run: probe.Trial | trial.PtxTrial
     if is_ptx:
-        run = trial.PtxTrial(on, arch, mode, timeout or 0.0, only, tell)
+        run = trial.PtxTrial(on, wanted.arch or "", mode, timeout or 0.0, only, tell)
     else:
         run = probe.Trial(
-            on, arch, mode, version, timeout or probe.LIMIT, only, all_, legalised, tell
-        )
+            on, wanted.arch or "", mode, version, timeout or probe.LIMIT, only, wanted.all,
+            wanted.legalised, tell,
+        )  # fmt: skip
     found = run.findings()
     told = page.Told(
         run.title, run.arch_name, tuple(found), run.seconds, run.command,
@@ -151,6 +134,10 @@ def conform(
             f"{run.title}: {counts['wrong']} of {len(found)} forms of instructions are wrong, "
             f"{counts['missing']} missing, and {counts['ends']} end it; -v tells of each"
         )
+
+
+for _each in conform.params:
+    _each.required = _each.name == ConformChoices.on.name
 
 
 def _print(told: Told, verbose: bool) -> None:

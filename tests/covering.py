@@ -11,6 +11,7 @@ from __future__ import annotations
 import heapq
 import re
 from collections import Counter, defaultdict
+from functools import cache
 from itertools import combinations
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -33,6 +34,7 @@ Property = tuple[str, Any]  # what of a kernel, and its value
 Trait = tuple[Any, ...]
 
 
+@cache  # kernels are looked at in several covers
 def properties(kernel: Kernel, *, sizes: bool = True, values: bool = False) -> list[Property]:
     """Constants of a kernel; of a size, its bit length and what is left of whole vectors of 4.
 

@@ -9,6 +9,7 @@ import sys
 import time
 from typing import TYPE_CHECKING
 
+from simgen.bundle import finding
 from simgen.bundle import writing as bundles
 from simgen.tensors import state_file
 
@@ -75,4 +76,5 @@ def go_on(made: Bundle, target: str, *options: str) -> str:
 
 
 def outputs(made: Bundle, result: str) -> bytes:
-    return (made.path / bundles.RESULTS / result / "outputs.bin").read_bytes()
+    found = finding.find_result(made, result).outputs
+    return b"".join(found[name].values.tobytes() for name in sorted(found))

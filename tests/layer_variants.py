@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
+from census import check_all, named
 from covering import covering
 
 from simgen.ground.ir import Pass, TensorSpec
@@ -442,34 +443,23 @@ def _kernels(variant: Variant) -> Iterator[Kernel]:
             yield from layer.lower(inputs_of(layer, shape), direction).kernels
 
 
-def covering_passes() -> list[tuple[Variant, Pass]]:
-    """(variant, pass) of `covering_variants`."""
-    return [
-        (variant, direction)
-        for kind in lowered()
-        for variant in covering_variants(kind)
-        for direction in LAYERS[kind].passes
-    ]
+def each_pass(test: Callable[[Variant, Pass], None]) -> Callable[..., None]:
+    """A test of each (variant, pass), as one for each layer."""
+
+    def whole(kind: str) -> None:
+        own, passes = covering_variants(kind), LAYERS[kind].passes
+        check_all(test, ({"variant": v, "direction": d} for v in own for d in passes))
+
+    return pytest.mark.parametrize("kind", lowered())(named(test, whole))
 
 
-def each_pass(test: Callable[[Variant, Pass], None]) -> Callable[[str, Pass], None]:
-    """A test of each (variant, pass), as one case for each layer and pass."""
+def each_variant(test: Callable[[Variant], None]) -> Callable[..., None]:
+    """A test of each variant, as one for each layer."""
 
-    def of_all(kind: str, direction: Pass) -> None:
-        for variant in covering_variants(kind):
-            try:
-                test(variant, direction)
-            except Exception as error:
-                error.add_note(f"of {variant}")
-                raise
+    def whole(kind: str) -> None:
+        check_all(test, ({"variant": variant} for variant in covering_variants(kind)))
 
-    of_all.__name__, of_all.__doc__, of_all.__module__ = (
-        test.__name__,
-        test.__doc__,
-        test.__module__,
-    )
-    passes = [(kind, direction) for kind in lowered() for direction in LAYERS[kind].passes]
-    return pytest.mark.parametrize(("kind", "direction"), passes)(of_all)
+    return pytest.mark.parametrize("kind", lowered())(named(test, whole))
 
 
 def fitting(layer: Layer, *shape: int) -> tuple[int, ...]:

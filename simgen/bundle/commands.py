@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 from simgen.ask.build import BuildChoices, Destination
 from simgen.ask.choice import option
-from simgen.ask.run import RunCommand
 from simgen.bundle import planned_machine, planning, recipe, result_names
 from simgen.errors import UsageError
 from simgen.targets import TARGETS
@@ -87,15 +86,8 @@ def _is_of_all(bundle: Bundle, names: Sequence[str], settings: Mapping[str, Any]
 
 
 def run(path: Path, target: Target, result: str, record: Run | None) -> list[str]:
-    """The words that make a result again.
-
-    Without a record (run.sh was started by hand), its options are those of its name.
-    """
-    if record is None:
-        named = result_names.options_of(result).items()
-        asked = RunCommand(options={k: v for k, v in named if k in target.run_options})
-    else:
-        asked = record.choices
+    """The words that make a result again; without a record, run.sh was started by hand."""
+    asked = record.choices if record else result_names.asked(result, target.run_options)
     said = [(name, record.variables.get(name)) for name in target.said_in] if record else []
     env = [f"{name}={value}" for name, value in said if value]
     words = replace(asked, target=target.name).words()

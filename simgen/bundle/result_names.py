@@ -12,10 +12,10 @@ import hashlib
 import re
 from typing import TYPE_CHECKING
 
-from simgen.ask.run import NONE, RunChoices
+from simgen.ask.run import NONE, RunChoices, RunCommand
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
 
 MARK = "@"  # between a target and a point
@@ -60,12 +60,19 @@ def of_asked(asked: RunChoices) -> list[str]:
     words = [] if asked.layers is None else [UNSAFE_LAYERS.sub("_", asked.layers)]
     if not asked.by_pieces:
         return words
-    given = {each.name: value for each, value in asked.given().items()}
-    words += [f"{k}={given[k]:g}" for k in CUT_OPTIONS[:2] if k in given]
-    words += ["warm=none"] if asked.warm == NONE else []
+    words += [f"{name}={value}" for name, value in cut_options(asked).items()]
     found = (asked.representatives, REPRESENTATIVES), (asked.sample, SAMPLED)
     cuts = [word for given, word in (*found, (asked.scale_model, SCALED)) if given]
     return [*words, ",".join(cuts) or PIECES]
+
+
+def cut_options(asked: RunChoices) -> dict[str, str]:
+    """Those of CUT_OPTIONS that change figures."""
+    if not asked.by_pieces:
+        return {}
+    given = {each.name: value for each, value in asked.given().items()}
+    found = {name: f"{given[name]:g}" for name in CUT_OPTIONS[:2] if name in given}
+    return found | ({"warm": NONE} if asked.warm == NONE else {})
 
 
 def cut(result: str, word: str) -> str:
@@ -98,6 +105,13 @@ def options_of(result: str) -> dict[str, str]:
     return {name: value for name, equals, value in pairs if equals}
 
 
+def asked(result: str, known: Collection[str]) -> RunCommand:
+    """What the name of a result says of a run by hand, of which nothing else tells; `known` are the
+    options of its target."""
+    given = options_of(result).items()
+    return RunCommand(target_of(result), options={k: v for k, v in given if k in known})
+
+
 def words_of(result: str) -> list[str]:
     """What else its name says: layers, and one of CUTS."""
     return [each for each in result.partition(MARK)[2].split(",") if each and "=" not in each]
@@ -111,8 +125,13 @@ def magnitude(value: str) -> float | None:
 
 def rank(result: str) -> tuple[object, ...]:
     """Sorts results of a target: numbers by what they measure."""
+    return rank_of(options_of(result))
+
+
+def rank_of(options: Mapping[str, str]) -> tuple[object, ...]:
+    """Sorts options as `rank` does results."""
     parts = []
-    for name, value in options_of(result).items():
+    for name, value in options.items():
         size = magnitude(value)
         parts.append((name, size is None, size or 0.0, value))
     return tuple(parts)

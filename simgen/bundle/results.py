@@ -7,16 +7,17 @@
     /launches/COLUMN      one value per launch: step, layer, pass, kernel, order, and the metrics
                           of the target, by the names of simgen.ground.metrics and with the
                           attribute unit; a metric that a launch does not have is NaN
-    /provenance           JSON: simgen version, compiler, config, target and settings, options of
-                          a sweep's point, machine, number of GPUs; `part` and `resumed` of such
-                          runs, `pieces` and `inferred` of a run by pieces (launches whose metrics
-                          are those of another one), `kernels` where a library's ran in place of the
-                          workload's: then it has no tensors
+    /provenance           JSON: simgen version, compiler, config, target and settings, `asked` (the
+                          value of simgen.ask.run), its options, machine, number of GPUs; `part` and
+                          `resumed` of such runs, `pieces` and `inferred` of a run by pieces
+                          (launches whose metrics are those of another one), `kernels` where a
+                          library's ran in place of the workload's: then it has no tensors
     /given/STEP:NAME      of a run by pieces, what a step (from 0) read of other steps' tensors
     /digests              see simgen.bundle.result_digest
     attribute "schema"    this schema
 
-JSON is in bytes of UTF-8.
+JSON is in bytes of UTF-8. `simgen run` makes it of what a program leaves, and removes that; what
+run.sh leaves that was started by hand is read as it is.
 """
 
 from __future__ import annotations
@@ -25,11 +26,13 @@ import contextlib
 import json
 import math
 import os
+import shutil
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from simgen.ask.run import RunCommand
 from simgen.bundle import (
     manifest,
     pieces,
@@ -41,19 +44,20 @@ from simgen.bundle import (
 )
 from simgen.errors import DamagedError, MissingError, RefusedError, UsageError
 from simgen.ground import metrics
-from simgen.ground.ir import GUARD
+from simgen.ground.ir import GUARD, PAGE
 from simgen.ground.machine import ProductRounding
 from simgen.ground.storage import hdf5, locks, seal
-from simgen.ground.storage.files import NotRegularError, atomic_file, open_regular
+from simgen.ground.storage.files import NotRegularError, atomic_path, open_regular
 from simgen.ground.storage.schema import SchemaError, from_json, to_json
 from simgen.targets import machine_file, matrix
-from simgen.tensors import element_types
+from simgen.tensors import element_types, pouring
 from simgen.workload.samples import Sample
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
     from pathlib import Path
 
+    import h5py
     from numpy.typing import NDArray
 
     from simgen.bundle.run_record import Run
@@ -64,7 +68,12 @@ if TYPE_CHECKING:
 SCHEMA = saved_result.SCHEMA
 OUTPUTS = "outputs.bin"
 FILE = "results.h5"
+# Large tensors begin on a page, so that they are written without a copy.
+ALIGNED = {"alignment_threshold": 16 * PAGE, "alignment_interval": PAGE}
 SIMULATOR = ("simulator", "gpu", "image", "gem5_compiled")  # of a machine, and its versions
+REPLACED = OUTPUTS, pieces.FOLDER  # what a program leaves that is in results.h5
+UNCOUNTED = -1  # untouched elements, until somebody looks
+ASKED = "asked"  # in the provenance: RunCommand.to_json
 KERNELS = "kernels"  # in the provenance: (step, kernel) of each launch, if not the workload's
 
 
@@ -103,6 +112,71 @@ class Result:
     seal: str = ""
     given: Mapping[tuple[int, str], NDArray[Any]] = field(default_factory=dict)
 
+    @property
+    def asked(self) -> RunCommand:
+        """What the user asked for; of a run by hand, what the result's name says of it."""
+        return RunCommand.from_json(self.provenance.get(ASKED, {}))
+
+    @property
+    def options(self) -> dict[str, str]:
+        """What it was asked for that is not as usual, and that its figures depend on."""
+        told = {name: str(value) for name, value in self.provenance.get("options", {}).items()}
+        return told | result_names.cut_options(self.asked)
+
+    @property
+    def rounds_products(self) -> tuple[ProductRounding, ...]:
+        """How the simulator that made it rounds products, as `Machine.rounds_products` has it."""
+        told = self.provenance.get("rounds_products", ())
+        return tuple(from_json(ProductRounding, each) for each in told)
+
+    @property
+    def inferred(self) -> dict[int, int]:
+        """Launch -> the one that stands for it, of launches that did not run and have metrics."""
+        return {int(at): int(like) for at, like in self.provenance.get("inferred", ())}
+
+    @property
+    def samples(self) -> dict[int, Sample]:
+        """Launch -> the sample of its work-groups that ran in its place, or in that of the one
+        that stands for it."""
+        told = list(self.provenance.get(sampled.KEY, ()))
+        return {each.launch: each for each in from_json(tuple[Sample, ...], told)}
+
+    @property
+    def is_statistics_only(self) -> bool:
+        """Whether a library's kernels ran in place of the workload's, and left no outputs."""
+        return self.provenance.get(KERNELS) is not None
+
+    def steps(self, workload: Workload) -> set[int]:
+        """The steps that ran, by their indices in the workload."""
+        part = self.provenance.get("part")
+        return set(part["steps"] if part else range(len(workload.steps)))
+
+    def kernels(self, workload: Workload) -> list[tuple[int, str]]:
+        """(step, kernel) of each launch of the result, in order; steps by their indices."""
+        own = self.provenance.get(KERNELS)
+        if own is not None:
+            return [(int(step), str(kernel)) for step, kernel in own]
+        steps = enumerate(workload.steps)
+        return [(at, each.kernel) for at, step in steps for each in step.launches]
+
+    def errors(self, launches: Collection[int]) -> dict[str, float]:
+        """Of the figures of some launches together, half of the interval that holds each in 95 of
+        100 cases; none of what is not sampled.
+
+        What was sampled apart errs independently, and what is inferred from one sample, together;
+        so does all that ran on a part of the machine, of which nobody knows that errors cancel.
+        """
+        taken, like = self.samples, self.inferred
+        summed: dict[tuple[str, int], float] = {}
+        for at in launches:
+            for name, half in taken[at].errors.items() if at in taken else ():
+                key = name, like.get(at, at) if taken[at].part == 1 else -1
+                summed[key] = summed.get(key, 0.0) + half
+        found: dict[str, float] = {}
+        for (name, _), half in summed.items():
+            found[name] = math.hypot(found.get(name, 0.0), half)
+        return found
+
 
 def collect(
     bundle: Bundle,
@@ -112,10 +186,11 @@ def collect(
     *,
     check: bool = True,
 ) -> Result:
-    """The result that a finished run of `target` left in `folder`; a sweep's point has a `name`.
+    """The result of a finished run of `target` in `folder`; a sweep's point has a `name`.
 
-    Its files are compared with their digests first, unless `check` is False because the run has
-    just made them.
+    It is in results.h5, or, where run.sh was started by hand, in the files that its program left.
+    They are compared with their digests, unless `check` is False because the run has just made
+    them.
 
     Raises:
         DamagedError: a file is missing, changed or of another run.
@@ -123,17 +198,89 @@ def collect(
     closed = seal.read(folder)
     if check:
         seal.check(folder, closed)
+    if not closed.contents:
+        return _raw(bundle, target, folder, name, closed)
+    _record(bundle, target, folder)
+    found = _kept(folder / FILE, closed, bundle.workload)
+    return replace(found, name=name or target.name, seal=closed.digest)
+
+
+def keep(bundle: Bundle, target: Target, folder: Path, name: str) -> Result:
+    """Put the result that a run has just left in `folder` into results.h5, and remove what is
+    there twice then: until the seal tells of results.h5, the files that were left are the result.
+
+    Raises:
+        DamagedError: a file is missing or of another run.
+        OSError: the folder cannot be written.
+    """
+    closed = seal.read(folder)
+    left = _raw(bundle, target, folder, name, closed, counted=False)
+    found, contents = save(left, bundle.workload, folder / FILE)
+    closed = seal.write(folder, closed.workload, contents, REPLACED)
+    _tidy(folder)
+    return replace(found, seal=closed.digest)
+
+
+def check_whole(bundle: Bundle, folder: Path) -> None:
+    """See that a finished result still is what the run left.
+
+    Raises:
+        DamagedError: it is not.
+    """
+    closed = seal.read(folder)
+    seal.check(folder, closed)
+    if closed.contents:
+        _kept(folder / FILE, closed, bundle.workload)
+
+
+def _kept(path: Path, closed: seal.Seal, workload: Workload) -> Result:
+    """What results.h5 of a closed folder has."""
+    fact = "changed since the run" if path.exists() else "missing"
+    try:
+        found = _load(path, workload, closed.contents)
+    except (DamagedError, UsageError):
+        raise DamagedError(f"{path}: {fact}; run it again") from None
+    return found
+
+
+def _tidy(folder: Path) -> None:
+    """Remove what results.h5 has."""
+    for name in REPLACED:
+        with contextlib.suppress(FileNotFoundError):
+            (folder / name).unlink() if name == OUTPUTS else shutil.rmtree(folder / name)
+
+
+def _record(bundle: Bundle, target: Target, folder: Path) -> Run | None:
+    """What a run was about; None where run.sh was started by hand.
+
+    Raises:
+        DamagedError: it is of another build.
+    """
     run = run_record.read(folder, bundle.workload)
     built = (bundle.digest, bundle.targets.get(target.name))
     if run and (run.workload, run.settings) != built:
         raise DamagedError(f"{folder}: a result of another build; run it again, or move it away")
+    return run
+
+
+def _raw(
+    bundle: Bundle,
+    target: Target,
+    folder: Path,
+    name: str | None,
+    closed: seal.Seal,
+    *,
+    counted: bool = True,
+) -> Result:
+    """The result in the files that its program left; raises as `collect` does."""
+    run = _record(bundle, target, folder)
     if run and run.pieces:
         return _of_pieces(bundle, target, folder, run, name or target.name, closed)
     launches = _launches(bundle.workload, target, folder, run)
     found = run.samples if run else ()
     samples = target.reader.sampled(folder, bundle.workload, found, launches) if found else ()
     own = target.reader.ran(bundle.workload, len(launches))
-    outputs = _outputs(bundle.workload, folder / OUTPUTS) if own is None else {}
+    outputs = _outputs(bundle.workload, folder / OUTPUTS, counted) if own is None else {}
     if own is None and len(launches) != len(bundle.workload.launches):
         raise DamagedError(
             f"{folder}: metrics of {len(launches)} launches, but the workload has "
@@ -142,6 +289,7 @@ def collect(
     machine = {**target.reader.machine(folder), **machine_file.programs(folder)}
     said = machine.get(f"{machine.get('simulator', '')}_version", "")
     rounded = matrix.rounds_products(target, bundle.workload, said)
+    asked = run.choices if run else result_names.asked(name or target.name, target.run_options)
     provenance = {
         "simgen": bundle.manifest["simgen"],
         "compiler": bundle.manifest["compiler"],
@@ -151,7 +299,8 @@ def collect(
         "data": bundle.manifest["data"]["id"],
         "target": target.name,
         "settings": target.settings(),
-        "options": _options(target, run, name or ""),
+        "options": _options(target, asked, run),
+        ASKED: asked.to_json(),
         "machine": {**(run.machine if run else {}), **machine},
         "gpus": target.reader.gpus(folder),
         result_digest.INPUTS: bundle.manifest["data"].get(manifest.DIGEST, ""),
@@ -185,9 +334,10 @@ def _of_pieces(
         found = pieces.together(workload, run, parts)
     except KeyError as error:
         raise DamagedError(f"{folder}: no piece has {error}; run it again") from None
-    told = {**parts[0].provenance, "options": _options(target, run, name), **_history(run)}
+    told = {**parts[0].provenance, "options": _options(target, run.choices, run), **_history(run)}
+    told[ASKED] = run.choices.to_json()
     told.pop(sampled.KEY, None)
-    taken = pieces.samples(workload, run, [samples(part) for part in parts])
+    taken = pieces.samples(workload, run, [part.samples for part in parts])
     outputs = dict(found.outputs)
     if taken:
         told[sampled.KEY] = to_json(taken)
@@ -196,14 +346,13 @@ def _of_pieces(
     return Result(name, outputs, found.launches, told, digest, found.given)
 
 
-def _options(target: Target, run: Run | None, name: str) -> dict[str, str]:
-    """The options that are not as usual; of a run by hand, those that the result's name has."""
-    if run is None:
-        return result_names.options_of(name)
-    swept = (each.partition("=") for each in run.choices.grid)
-    said = {variable.lower(): run.variables.get(variable, "") for variable in target.said_in}
+def _options(target: Target, asked: RunCommand, run: Run | None) -> dict[str, str]:
+    """The options that are not as usual, and variables that say others."""
+    swept = (each.partition("=") for each in asked.grid)
+    variables = run.variables if run else {}
+    said = {variable.lower(): variables.get(variable, "") for variable in target.said_in}
     return {
-        **{key: str(value) for key, value in run.choices.options.items()},
+        **{key: str(value) for key, value in asked.options.items()},
         **{key: value for key, _, value in swept},
         **{key: value for key, value in said.items() if value},
     }
@@ -219,7 +368,7 @@ def _without_gaps(
             if name in found and not mask.all():
                 flat = found[name].values.reshape(-1)
                 zero = np.where(mask, flat, np.zeros((), flat.dtype))
-                untouched = _untouched(zero, workload.canary)
+                untouched = pouring.untouched(zero, workload.canary)
                 values = sampled.blank(found[name].values, mask)
                 found[name] = Output(values, untouched, found[name].guard_intact)
     return found
@@ -235,15 +384,11 @@ def _simulator(part: Result) -> str:
     return json.dumps([named, told.get("settings")], sort_keys=True)
 
 
-def rounds_products(result: Result) -> tuple[ProductRounding, ...]:
-    """How the simulator that made it rounds products, as `Machine.rounds_products` has it."""
-    told = result.provenance.get("rounds_products", ())
-    return tuple(from_json(ProductRounding, each) for each in told)
-
-
 def settle(bundle: Bundle, folder: Path, result: Result) -> Result:
-    """Close a result that came without digests, because there was no sha256sum where it ran."""
-    if result.seal:
+    """Close a result that came without digests, because there was no sha256sum where it ran; of one
+    that is in results.h5, remove what a run that was killed has left of its files."""
+    left = any((folder / name).exists() for name in REPLACED) and seal.read(folder).contents
+    if result.seal and not left:
         return result
     # Not while it is made again; and a bundle may be one that can only be read.
     with (
@@ -251,6 +396,8 @@ def settle(bundle: Bundle, folder: Path, result: Result) -> Result:
         locks.running(bundle.path, folder.parent, folder.name),
     ):
         closed = seal.read(folder)
+        if closed.contents:
+            _tidy(folder)
         if not closed.files:
             return replace(result, seal=seal.write(folder, closed.workload).digest)
     return result
@@ -270,56 +417,6 @@ def _history(run: Run | None) -> dict[str, Any]:
     return found
 
 
-def steps(result: Result, workload: Workload) -> set[int]:
-    """The steps that ran, by their indices in the workload."""
-    part = result.provenance.get("part")
-    return set(part["steps"] if part else range(len(workload.steps)))
-
-
-def inferred(result: Result) -> dict[int, int]:
-    """Launch -> the one that stands for it, of launches that did not run and have metrics."""
-    return {int(at): int(like) for at, like in result.provenance.get("inferred", ())}
-
-
-def samples(result: Result) -> dict[int, Sample]:
-    """Launch -> the sample of its work-groups that ran in its place, or in that of the one that
-    stands for it."""
-    told = list(result.provenance.get(sampled.KEY, ()))
-    return {each.launch: each for each in from_json(tuple[Sample, ...], told)}
-
-
-def errors(result: Result, launches: Collection[int]) -> dict[str, float]:
-    """Of the figures of some launches together, half of the interval that holds each in 95 of 100
-    cases; none of what is not sampled.
-
-    What was sampled apart errs independently, and what is inferred from one sample, together; so
-    does all that ran on a part of the machine, of which nobody knows that errors cancel.
-    """
-    taken, like = samples(result), inferred(result)
-    summed: dict[tuple[str, int], float] = {}
-    for at in launches:
-        for name, half in taken[at].errors.items() if at in taken else ():
-            key = name, like.get(at, at) if taken[at].part == 1 else -1
-            summed[key] = summed.get(key, 0.0) + half
-    found: dict[str, float] = {}
-    for (name, _), half in summed.items():
-        found[name] = math.hypot(found.get(name, 0.0), half)
-    return found
-
-
-def kernels(result: Result, workload: Workload) -> list[tuple[int, str]]:
-    """(step, kernel) of each launch of the result, in order; steps by their indices."""
-    own = result.provenance.get(KERNELS)
-    if own is not None:
-        return [(int(step), str(kernel)) for step, kernel in own]
-    return [(at, each.kernel) for at, step in enumerate(workload.steps) for each in step.launches]
-
-
-def is_statistics_only(result: Result) -> bool:
-    """Whether a library's kernels ran in place of the workload's, and left no outputs."""
-    return result.provenance.get(KERNELS) is not None
-
-
 def _launches(
     workload: Workload, target: Target, folder: Path, run: Run | None
 ) -> list[dict[str, float]]:
@@ -335,32 +432,55 @@ def _launches(
     return [found.get(at, {}) for at in range(len(workload.launches))]
 
 
-def save(result: Result, workload: Workload, path: Path) -> None:
-    """Write `result` as HDF5, atomically."""
+def save(result: Result, workload: Workload, path: Path) -> tuple[Result, str]:
+    """Write `result` as HDF5, atomically: what is there now, and the digest of its digests, as the
+    seal has it.
+
+    Tensors are read, counted, digested and written once, block by block with all cores.
+    """
     import h5py
 
-    with atomic_file(path) as file, h5py.File(file, "w") as h5:
-        hdf5.write_text(h5, "schema", SCHEMA)
-        told = json.dumps(result.provenance, sort_keys=True)
-        hdf5.write_document(h5, saved_result.PROVENANCE, told)
-        digests = result_digest.text(
-            result.outputs, result.launches, result.provenance, result.given
-        )
-        hdf5.write_document(h5, result_digest.DATASET, digests)
-        tensors = h5.create_group("tensors")
-        for name, output in result.outputs.items():
-            dataset = element_types.write(tensors, name, output.values)
-            dataset.attrs["untouched"] = output.untouched
-            dataset.attrs["guard_intact"] = output.guard_intact
-        if result.given:
-            given = h5.create_group(saved_result.GIVEN)
-            for (step, name), values in result.given.items():
-                element_types.write(given, f"{step}:{name}", values)
-        launches = h5.create_group("launches")
-        for column, values in _columns(result, workload).items():
-            launches[column] = values
-            if unit := metrics.unit(column):
-                hdf5.write_text(launches[column], "unit", unit)
+    arrays = [*(output.values for output in result.outputs.values()), *result.given.values()]
+    with atomic_path(path) as part:
+        with h5py.File(part, "w", locking=False, **ALIGNED) as h5:
+            tensors = h5.create_group("tensors")
+            made = [element_types.place(tensors, n, o.values) for n, o in result.outputs.items()]
+            if result.given:
+                read = h5.create_group(saved_result.GIVEN)
+                for (step, name), values in result.given.items():
+                    made.append(element_types.place(read, f"{step}:{name}", values))
+            places = [each.id.get_offset() for each in made]
+        poured = pouring.pour(part, arrays, places, workload.canary)
+        there = pouring.mapped(part, arrays, places)
+        outputs = {
+            name: Output(values, new if each.untouched == UNCOUNTED else each.untouched,
+                         each.guard_intact)
+            for (name, each), values, (_, new) in zip(result.outputs.items(), there, poured)
+        }  # fmt: skip
+        given = dict(zip(result.given, there[len(outputs) :], strict=True))
+        found = replace(result, outputs=outputs, given=given)
+        content = outputs, found.launches, found.provenance, given
+        digests = result_digest.text(*content, [each.tree for each in poured])
+        with h5py.File(part, "r+", locking=False) as h5:
+            _write_rest(h5, found, workload, digests)
+    return found, result_digest.of_text(digests)
+
+
+def _write_rest(h5: h5py.File, result: Result, workload: Workload, digests: str) -> None:
+    """All of a results file but the values of its tensors."""
+    hdf5.write_text(h5, "schema", SCHEMA)
+    told = json.dumps(result.provenance, sort_keys=True)
+    hdf5.write_document(h5, saved_result.PROVENANCE, told)
+    hdf5.write_document(h5, result_digest.DATASET, digests)
+    for name, output in result.outputs.items():
+        dataset = h5["tensors"][name]
+        dataset.attrs["untouched"] = output.untouched
+        dataset.attrs["guard_intact"] = output.guard_intact
+    launches = h5.create_group("launches", track_order=True)
+    for column, values in _columns(result, workload).items():
+        launches[column] = values
+        if unit := metrics.unit(column):
+            hdf5.write_text(launches[column], "unit", unit)
 
 
 def load(path: Path, workload: Workload | None = None) -> Result:
@@ -370,6 +490,11 @@ def load(path: Path, workload: Workload | None = None) -> Result:
         UsageError: no such file, or a result of another workload.
         DamagedError: it is not a whole results file.
     """
+    return _load(path, workload)
+
+
+def _load(path: Path, workload: Workload | None, contents: str = "") -> Result:
+    """As `load`; `contents` is what the seal has of the file."""
     if not path.exists():
         raise UsageError(f"{path}: no such file; name a target that has run, or a results.h5")
     try:
@@ -386,8 +511,9 @@ def load(path: Path, workload: Workload | None = None) -> Result:
         name: Output(each.values, each.untouched, each.guard_intact)
         for name, each in found.tensors.items()
     }
-    told = result_digest.text(outputs, found.launches, found.provenance, found.given)
-    if found.digests != told:
+    content = outputs, found.launches, found.provenance, found.given
+    wrong = contents and result_digest.of_text(found.digests) != contents
+    if wrong or found.digests != result_digest.of_file(found.digests, *content):
         raise _damaged(path, "not what was written")
     return Result(str(path), outputs, found.launches, found.provenance, given=found.given)
 
@@ -416,8 +542,9 @@ def _damaged(path: Path, error: Exception | str) -> DamagedError:
     return DamagedError(f"{path}: damaged ({fact}); run the target again")
 
 
-def _outputs(workload: Workload, path: Path) -> dict[str, Output]:
-    """The output tensors in `path`, which holds the arena from `outputs_offset` to its end."""
+def _outputs(workload: Workload, path: Path, counted: bool) -> dict[str, Output]:
+    """The output tensors in `path`, which holds the arena from `outputs_offset` to its end; without
+    a look at them where what is untouched in them is not `counted`."""
     want = workload.arena_nbytes - workload.outputs_offset
     try:
         with open_regular(path) as file:
@@ -435,26 +562,13 @@ def _outputs(workload: Workload, path: Path) -> dict[str, Output]:
         values = arena[start:end].view(spec.dtype.array)[: spec.size].reshape(spec.shape)
         guard = arena[end : end + GUARD].copy().view("<u4")
         intact = bool((guard == workload.canary).all())
-        outputs[buffer.name] = Output(values, _untouched(values, workload.canary), intact)
+        untouched = pouring.untouched(values, workload.canary) if counted else UNCOUNTED
+        outputs[buffer.name] = Output(values, untouched, intact)
     return outputs
 
 
-def _untouched(values: NDArray[Any], canary: int) -> int:
-    """Elements that are still the canary; of bytes and short whole numbers, which may be so by
-    chance, whole words."""
-    flat = values.reshape(-1)
-    if flat.itemsize == 1 or (flat.itemsize == 2 and flat.dtype.kind in "iu"):
-        each = 4 // flat.itemsize
-        words = flat[: flat.size // each * each].view("<u4")
-        return each * int(np.count_nonzero(words == canary))
-    bits = flat.view(f"<u{flat.itemsize}")
-    pattern = np.full(2, canary, "<u4").view(bits.dtype)
-    period = max(1, 4 // flat.itemsize)
-    return sum(int(np.count_nonzero(bits[at::period] == pattern[at])) for at in range(period))
-
-
 def _columns(result: Result, workload: Workload) -> dict[str, Any]:
-    pairs = [(workload.steps[at], kernel) for at, kernel in kernels(result, workload)]
+    pairs = [(workload.steps[at], kernel) for at, kernel in result.kernels(workload)]
     columns: dict[str, Any] = {
         "order": list(range(len(pairs))),
         "layer": [step.layer for step, _ in pairs],

@@ -143,7 +143,7 @@ def _tensor(tensors: h5py.Group, name: str) -> SavedTensor:
     size = math.prod(found.shape)
     untouched = hdf5.whole(found, "untouched", size)
     intact = bool(hdf5.whole(found, "guard_intact", 1))
-    return SavedTensor(element_types.read(found, dtype), untouched, intact)
+    return SavedTensor(element_types.mapped(found, dtype), untouched, intact)
 
 
 def _given(group: h5py.Group) -> dict[tuple[int, str], NDArray[Any]]:
@@ -155,7 +155,7 @@ def _given(group: h5py.Group) -> dict[tuple[int, str], NDArray[Any]]:
         dtype = element_types.of(dataset)
         if not colon or not re.fullmatch(r"\d{1,9}", step, re.ASCII) or dtype is None:
             raise FormatError(f"dataset {printable(name)} is not what a step read")
-        found[int(step), tensor] = element_types.read(dataset, dtype)
+        found[int(step), tensor] = element_types.mapped(dataset, dtype)
     return found
 
 
@@ -165,7 +165,8 @@ def _launches(table: h5py.Group) -> tuple[Mapping[str, float], ...]:
 
     count = _rows(hdf5.dataset(table, "order"))
     columns = {}
-    for name in hdf5.names(table):
+    hdf5.names(table)  # which refuses what is no name
+    for name in table:  # in the order in which they were written
         if name in TEXTS or name == "order":
             continue
         column = hdf5.dataset(table, name)

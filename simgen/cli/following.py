@@ -137,13 +137,12 @@ def duration(value: float) -> str:
 
 def _totals(result: Result) -> None:
     """What all launches of a run by pieces come to, and how much of it was measured."""
-    from simgen.bundle import results
 
-    inferred = results.inferred(result)
-    taken = results.samples(result)
+    inferred = result.inferred
+    taken = result.samples
     if not inferred and not taken:
         return
-    errors = results.errors(result, range(len(result.launches)))
+    errors = result.errors(range(len(result.launches)))
     parts = []
     for name, text in (("seconds", seconds), ("instructions", count)):
         values = [each.get(name) for each in result.launches]

@@ -6,14 +6,14 @@ from pathlib import Path
 
 import click
 
+from simgen.ask.checks import SimulatorChoice
 from simgen.cli.options import verbosity
 
 
 @click.command()
 @click.argument("file", type=click.Path(path_type=Path, exists=True, dir_okay=False))
 @click.option(
-    "--simulator",
-    "-s",
+    *SimulatorChoice.simulator.flags,
     required=True,
     metavar="S[@V]",
     help="Simulator and version, such as gem5@24.0; see `simgen lint --help`.",

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from simgen.cli.options import verbosity
+from simgen.ask.checks import SimulatorChoice
+from simgen.cli.options import asks, verbosity
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -20,13 +21,7 @@ MOST_ROWS = 100  # of the table, without --verbose
 
 @click.command()
 @click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path, exists=True))
-@click.option(
-    "--simulator",
-    "-s",
-    default="",
-    metavar="S[@V]",
-    help="Simulator: gem5@24.0, mgpusim@4.2.0, ...; without a version, the newest known one.",
-)
+@asks(SimulatorChoice)
 @click.option("--table", "own", type=click.Path(path_type=Path, exists=True, dir_okay=False),
               metavar="FILE", help=
                   "Instead of a simulator: lint.json of `simgen conform -o`.")  # fmt: skip
@@ -35,7 +30,7 @@ MOST_ROWS = 100  # of the table, without --verbose
 @verbosity
 def lint(
     files: tuple[Path, ...],
-    simulator: str,
+    simulator: str | None,
     own: Path | None,
     arch: str,
     as_json: bool,
@@ -63,9 +58,9 @@ def lint(
     from simgen.isa.lint import linting
 
     if bool(simulator) is bool(own):
-        raise UsageError("lint: take one of --simulator S[@V] and --table FILE")
+        raise UsageError(f"lint: take one of {SimulatorChoice.simulator} S[@V] and --table FILE")
     seen = facts.own(own) if own else None
-    named, version = (seen.simulator, seen.version) if seen else facts.named(simulator)
+    named, version = (seen.simulator, seen.version) if seen else facts.named(simulator or "")
     looked, unread = linting.of_files(files, arch, named, version, seen)
     if not looked and not unread:
         raise UsageError(f"{files[0]}: no code for an AMD GPU in it; name the files that have some")

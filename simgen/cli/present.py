@@ -550,19 +550,18 @@ def dispatches(workload: Workload) -> None:
 def launches(workload: Workload, found: Sequence[Result]) -> None:
     """Seconds of each launch in each result that has them; with two results, their ratio, but none
     with this computer's CPU, which is not the machine of any other."""
-    from simgen.bundle import results
     from simgen.reports.pages.correlation import HOST
 
     found = [result for result in found if any("seconds" in each for each in result.launches)]
-    for result in (each for each in found if results.is_statistics_only(each)):
+    for result in (each for each in found if each.is_statistics_only):
         _own_launches(workload, result)
-    found = [result for result in found if not results.is_statistics_only(result)]
+    found = [result for result in found if not result.is_statistics_only]
     if not found:  # an emulator counts no time
         return
     rows = []
     divided = len(found) == 2 and HOST not in {each.provenance.get("target") for each in found}
-    inferred = {result.name: results.inferred(result) for result in found}
-    samples = {result.name: results.samples(result) for result in found}
+    inferred = {result.name: result.inferred for result in found}
+    samples = {result.name: result.samples for result in found}
     order = [(step, launch) for step in workload.steps for launch in step.launches]
     for at, (step, launch) in enumerate(order):
         times = [result.launches[at].get("seconds") for result in found]
@@ -586,10 +585,9 @@ def launches(workload: Workload, found: Sequence[Result]) -> None:
 
 def _own_launches(workload: Workload, result: Result) -> None:
     """Seconds of each launch of a result with other kernels than the workload's."""
-    from simgen.bundle import results
 
     rows = []
-    ran = zip(results.kernels(result, workload), result.launches, strict=True)
+    ran = zip(result.kernels(workload), result.launches, strict=True)
     for at, ((step, kernel), metrics) in enumerate(ran):
         of = workload.steps[step]
         time = seconds(metrics["seconds"]) if "seconds" in metrics else ""

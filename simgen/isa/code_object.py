@@ -16,6 +16,7 @@ import struct
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from simgen.ask.choice import spelled
 from simgen.errors import DamagedError, RefusedError, SimgenError
 from simgen.ground import machine as machines
 
@@ -191,7 +192,8 @@ def for_granule(image: bytes, info: KernelInfo, granule: int) -> bytes:
         most = (VGPRS_MASK + 1) * granule
         raise RefusedError(
             f"code object: a kernel takes {info.vgprs} vector registers, and the simulated GPU has "
-            f"{most}; take an --arch that has no matrix instructions, or plan for another machine"
+            f"{most}; take an {spelled('arch')} that has no matrix instructions, or plan for "
+            "another machine"
         )
     at = info.descriptor_offset + RSRC1
     (word,) = struct.unpack_from("<I", image, at)

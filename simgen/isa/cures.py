@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from simgen.ask.build import BuildChoices, Destination
 from simgen.ground.ir import Language
 from simgen.isa.legalise import NoRuleError
 
@@ -20,6 +21,7 @@ _C = (
     ("s_sendmsg", "leave out printf and asserts"),
     ("v_s?mfma", "multiply without built-in functions for matrices"),
 )
+_TARGETS = Destination.targets.flag
 _TRITON = (
     ("buffer_(wbl2|inv)", 'give atomics sem="relaxed", and leave out tl.device_print'),
     ("s_sendmsg", "leave out tl.device_print and tl.device_assert"),
@@ -27,7 +29,7 @@ _TRITON = (
     (r"\w+_(fp8|bf8)", "keep 8-bit floats out of it"),
     (r"\w+_[iu]64", "keep integers of 64 bits out of it"),
     (r"\w+_(f64|f16|bf16)", "compute in float32"),
-    ("", "write the function without what becomes that, or build with another --target"),
+    ("", f"write the function without what becomes that, or build with another {_TARGETS}"),
 )
 _MACHINE_CODE = (("v_s?mfma", "multiply without instructions for matrices"),)
 _CURES = {
@@ -35,8 +37,8 @@ _CURES = {
     Language.ASSEMBLY: _MACHINE_CODE, Language.OBJECT: _MACHINE_CODE,
 }  # fmt: skip
 # For those who write simgen's kernels, or compile by themselves.
-_OF_OTHERS = re.compile(r"--algo|-mllvm|simgen legalise|fused\(\)")
-_ELSE = "write the kernel without what becomes that, or take another --target"
+_OF_OTHERS = re.compile(rf"{BuildChoices.algo.flag}|-mllvm|simgen legalise|fused\(\)")
+_ELSE = f"write the kernel without what becomes that, or take another {_TARGETS}"
 _MNEMONIC = re.compile(r": ((?:v|s|ds|flat|global|scratch|buffer)_\w+)")
 
 

@@ -9,6 +9,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from simgen.ask.build import Destination
+from simgen.ask.choice import spelled
 from simgen.errors import RefusedError, UsageError, did_you_mean, printable
 from simgen.ground import resources
 from simgen.ground.ir import (
@@ -93,7 +95,7 @@ def assembly(
     if own.arch and own.arch != arch:
         raise RefusedError(
             f"kernel {kernel.name}: it is for {own.arch}, not for {arch}; "
-            f"build with --arch {own.arch}"
+            f"build with {spelled('arch')} {own.arch}"
         )
     if own.language is Language.TRITON:
         place = f"kernel {kernel.name}"
@@ -197,8 +199,8 @@ def host_text(own: OwnSource, name: str) -> str:
     if "__shared__" in own.text and "volatile" in own.text and _OF_A_WARP.search(own.text):
         raise RefusedError(
             f"host: kernel {name}: lanes of a warp seem to read volatile LDS without a barrier and "
-            "go one after the other on this CPU; build with --target mgpusim or gem5-se, or write "
-            "__syncthreads() there"
+            f"go one after the other on this CPU; build with {Destination.targets} mgpusim or "
+            "gem5-se, or write __syncthreads() there"
         )
     text = _C_LINKAGE.sub(lambda match: "inline namespace simgen_c {" if match[1] else "", own.text)
     text = _TYPE_FIRST.sub(r"extern __shared__ \1 \2[];", text)

@@ -16,6 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from simgen.ask.build import BuildChoices
 from simgen.errors import RefusedError
 from simgen.ground.ir import Kernel
 from simgen.isa import code_object, legalise, toolchain
@@ -127,7 +128,7 @@ def _check_matrix(text: str, model: Model) -> None:
             has = f"it has {', '.join(known)}" if known else "it has none"
             raise RefusedError(
                 f"{model.simulator} {model.version}: it does not implement {found} "
-                f"({model.arch}); {has}; build with --matrix no"
+                f"({model.arch}); {has}; build with {BuildChoices.matrix} no"
             )
 
 

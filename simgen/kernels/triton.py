@@ -22,6 +22,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from simgen.ask.choice import spelled
 from simgen.errors import MissingError, RefusedError, UsageError, one_line
 from simgen.ground import resources
 from simgen.ground.storage.files import scratch_folder
@@ -83,8 +84,8 @@ def assembly(
     """
     if arch not in ARCHS:
         raise RefusedError(
-            f"{place}: Triton compiles nothing for {arch}; build with --arch gfx942 (Triton has "
-            f"{', '.join(ARCHS)})"
+            f"{place}: Triton compiles nothing for {arch}; build with {spelled('arch')} gfx942 "
+            f"(Triton has {', '.join(ARCHS)})"
         )
     made = _compiled(own, "hip", arch, LANES, "llir", place, cache, matrix=matrix)
     assert own.triton is not None

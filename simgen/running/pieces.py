@@ -396,9 +396,7 @@ def _finish(work: PieceWork) -> tuple[Path, Result]:
     text = "".join(log.read_text(errors="replace") for log in logs if log.exists())
     (work.home / "log.txt").write_text(text)
     (work.home / seal.FILE).write_text(f"{work.bundle.digest}\n")
-    found = results.collect(work.bundle, work.target, work.home, work.name, check=False)
-    results.save(found, work.bundle.workload, work.home / results.FILE)
-    seal.write(work.home, work.bundle.digest)
+    found = results.keep(work.bundle, work.target, work.home, work.name)
     old = place.with_name(f"{PART}{work.name}.0.old")
     shutil.rmtree(old, ignore_errors=True)
     if place.exists():

@@ -234,7 +234,7 @@ def refuse_loss(bundle: Bundle, result: str, listener: Listener) -> None:
         return
     try:
         bundle.results(result)
-        seal.check(folder, seal.read(folder))
+        results.check_whole(bundle, folder)
     except DamagedError as error:
         listener.tell(f"replaced: {str(error).partition(';')[0]}")
         return
@@ -300,9 +300,7 @@ def once(
         with _taken_over(bundle, target, result) as aside:
             environment = {**environment, "SIMGEN_OLD": str(aside.absolute())}
             folder = _launch(bundle, target, environment, asked, listener, result, start, held)
-            found = results.collect(bundle, target, folder, result, check=False)
-            results.save(found, bundle.workload, folder / results.FILE)
-            seal.add(folder, results.FILE)
+            found = results.keep(bundle, target, folder, result)
     return Ended(folder, found)
 
 

@@ -6,6 +6,7 @@ can be carried to the machine that has the GPU.
 
 from __future__ import annotations
 
+import ctypes
 import importlib.util
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
@@ -104,13 +105,23 @@ class NvidiaGpu(Requirements):
             return [
                 Lack("CuPy is not installed", f"install it: python -m pip install {CUPY_WHEEL}")
             ]
-        import cupy
-
-        try:
-            cupy.cuda.runtime.getDeviceCount()
-        except cupy.cuda.runtime.CUDARuntimeError as error:
-            return [Lack(f"no usable NVIDIA GPU ({error})", "run it on a machine that has one")]
+        if why := _no_gpu():
+            return [Lack(f"no usable NVIDIA GPU ({why})", "run it on a machine that has one")]
         return []
+
+
+def _no_gpu() -> str:
+    """Why the driver has none; empty if it has. CuPy takes a second until it could be asked."""
+    count, name = ctypes.c_int(), ctypes.c_char_p()
+    try:
+        driver = ctypes.CDLL("libcuda.so.1")
+    except OSError:
+        return "there is no driver of NVIDIA's"
+    status = driver.cuInit(0) or driver.cuDeviceGetCount(ctypes.byref(count))
+    if status:
+        driver.cuGetErrorName(status, ctypes.byref(name))
+        return (name.value or b"").decode() or f"error {status} of the driver"
+    return "" if count.value else "the driver has none"
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ bits are as whole numbers. An attribute names all of these types.
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Any
 
 from simgen.ground.dtypes import DType, Special
@@ -52,6 +53,17 @@ def of(found: h5py.Dataset) -> DType | None:
     return next((each for each in plain if found.id.get_type().equal(_id(each))), None)
 
 
+def mapped(found: h5py.Dataset, dtype: DType) -> NDArray[Any]:
+    """As `read`; where the values lie in the file in one piece, a page is read when it is used."""
+    import numpy as np
+
+    place, file = found.id.get_offset(), found.file.filename
+    whole = place is not None and place + found.size * dtype.nbytes <= os.stat(file).st_size
+    if not whole or not found.size or place % dtype.nbytes:
+        return read(found, dtype)
+    return np.asarray(np.memmap(file, dtype.array, "r", place, found.shape))
+
+
 def read(found: h5py.Dataset, dtype: DType) -> NDArray[Any]:
     """All values of a dataset of this type, whose shape has been checked: its bits as they are."""
     import h5py
@@ -64,16 +76,15 @@ def read(found: h5py.Dataset, dtype: DType) -> NDArray[Any]:
     return values
 
 
-def write(parent: h5py.Group, name: str, values: NDArray[Any]) -> h5py.Dataset:
-    """A new dataset with these values, which have one of our types."""
+def place(parent: h5py.Group, name: str, values: NDArray[Any]) -> h5py.Dataset:
+    """A new dataset for these values, which have one of our types; they are written later."""
     import h5py
-    import numpy as np
 
     dtype = next(each for each in DType.table.values() if each.array == values.dtype)
-    made = parent.create_dataset(name, values.shape, stored(dtype))
-    if values.size:
-        bits = np.ascontiguousarray(values).view(f"<u{dtype.nbytes}")
-        made.id.write(h5py.h5s.ALL, h5py.h5s.ALL, bits, mtype=made.id.get_type())
+    layout = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
+    layout.set_alloc_time(h5py.h5d.ALLOC_TIME_EARLY)
+    layout.set_fill_time(h5py.h5d.FILL_TIME_NEVER)
+    made = parent.create_dataset(name, values.shape, stored(dtype), dcpl=layout)
     if is_named(dtype):
         hdf5.write_text(made, ATTRIBUTE, dtype.name)
     return made

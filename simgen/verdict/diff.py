@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from simgen.ask.build import BuildChoices
-from simgen.bundle import results, sampled
+from simgen.bundle import sampled
 from simgen.errors import UsageError
 from simgen.frontend.network import make_layer
 from simgen.ground.dtypes import FLUSHED, DType
@@ -182,10 +182,10 @@ def judge(
 
 def _notes(result: Result) -> list[str]:
     """What was not run, and what its bounds allow for that is no rounding of a GPU."""
-    inferred = len(results.inferred(result))
+    inferred = len(result.inferred)
     of = f"{inferred} of {len(result.launches)} launches"
     ran = [f"{result.name}: {of} were not run, since others are like them"] if inferred else []
-    taken = results.samples(result).keys() - results.inferred(result).keys()
+    taken = result.samples.keys() - result.inferred.keys()
     if taken:
         many = "1 launch" if len(taken) == 1 else f"{len(taken)} launches"
         ran.append(
@@ -197,19 +197,19 @@ def _notes(result: Result) -> list[str]:
     return ran + [
         f"{result.name}: gem5 {version} rounds each product of {each.factors} matrix instructions "
         f"to {each.factors}; the bounds of this result allow for that"
-        for each in results.rounds_products(result)
+        for each in result.rounds_products
     ]
 
 
 def _check_same(workload: Workload, result: Result) -> None:
-    if results.is_statistics_only(result):
+    if result.is_statistics_only:
         raise UsageError(
             f"{result.name}: leaves only statistics, and no outputs to compare; "
             "read them with simgen report"
         )
     names = {buffer.name: buffer.spec.shape for buffer in workload.outputs}
     got = {name: output.values.shape for name, output in result.outputs.items()}
-    ran = [workload.steps[at] for at in results.steps(result, workload)]
+    ran = [workload.steps[at] for at in result.steps(workload)]
     wrote = {name for step in ran for _, name in step.writes if name in names}
     whole = wrote <= got.keys() if result.provenance.get("pieces") else got == names
     same = whole and got.items() <= names.items()
@@ -231,7 +231,7 @@ def _judge_steps(
     judged: Sequence[_Pair],
     progress: Progress | None,
 ) -> None:
-    ran = [results.steps(result, workload) for result in found]
+    ran = [result.steps(workload) for result in found]
     both = [set.intersection(*(ran[side] for side in pair.sides)) for pair in judged]
     for pair, steps in zip(judged, both, strict=True):
         if not steps and pair.b is not None:
@@ -262,7 +262,7 @@ def _step(
         port: replace(workload.buffer(name).spec, shape=shapes[port]) for port, name in step.writes
     }
     given = {port: spec.shape for port, spec in specs.items() if port in layer.shape_given}
-    taken = [results.samples(result) for result in found]
+    taken = [result.samples for result in found]
     masks = [sampled.computed(workload, index, each) if each else {} for each in taken]
     comparisons = [
         {p: Comparison(s.shape, s.dtype, layer.by_reference) for p, s in specs.items()}
@@ -291,7 +291,7 @@ def _step(
 
 def _as_there(layer: Layer, result: Result) -> Layer:
     """The layer with the bounds of what the simulator of a result is known to compute otherwise."""
-    wrong = results.rounds_products(result)
+    wrong = result.rounds_products
     if not wrong:
         return layer
     return replace(layer, machine=replace(layer.machine, rounds_products=wrong))

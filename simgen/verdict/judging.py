@@ -7,7 +7,7 @@ import shlex
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from simgen.bundle import result_names, results, verdict_file
+from simgen.bundle import result_names, verdict_file
 from simgen.bundle import writing as bundles
 from simgen.bundle.finding import find_result
 from simgen.bundle.planning import about
@@ -144,12 +144,12 @@ def _chosen(
             f"{bundle.path}: nothing has run yet; run it with: "
             f"simgen run {shlex.quote(str(bundle.path))}"
         )
-    silent = [name for name, result in found.items() if results.is_statistics_only(result)]
+    silent = [name for name, result in found.items() if result.is_statistics_only]
     if len(silent) == len(found):
         fact = f"{' and '.join(silent)} {NO_OUTPUTS}"
         raise UsageError(f"{bundle.path}: {fact}; read them with simgen report")
     found = {name: result for name, result in found.items() if name not in silent}
-    ran = {name: results.steps(result, bundle.workload) for name, result in found.items()}
+    ran = {name: result.steps(bundle.workload) for name, result in found.items()}
     names = list(found)
     pairs = [(x, y) for x, y in _shown(names) if ran[names[x]] & ran[names[y]]]
     return list(found.values()), pairs, silent

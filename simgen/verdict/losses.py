@@ -10,7 +10,6 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from simgen.bundle import results
 from simgen.frontend.network import make_layer
 from simgen.ground.ir import Pass
 from simgen.layers.loss.mean import Loss
@@ -68,7 +67,7 @@ def of(
                 break
     except MemoryError:  # verdicts need less: they hold one step at a time
         return ()
-    ran = {result.name: results.steps(result, workload) for result in found}
+    ran = {result.name: result.steps(workload) for result in found}
     return tuple(
         StepLoss(
             step,

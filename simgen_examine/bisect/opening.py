@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from simgen.ask.checks import BisectChoices
+from simgen.ask.choice import spelled
 from simgen.bundle import finding
 from simgen.bundle.folder import verify_values
 from simgen.errors import MissingError, RefusedError, UsageError, did_you_mean
@@ -54,7 +56,7 @@ def search(
         one, other = (_arch(target) for target in targets)
         raise UsageError(
             f"{a} is built for {one} and {b} for {other}, whose code differs; build both with "
-            f"the same --arch"
+            f"the same {spelled('arch')}"
         )
     workload = replay.by_symbol(bundle.workload)
     model = chosen.model
@@ -109,7 +111,7 @@ def _code_of(targets: list[Target], code: str) -> Target:
     """Whose code both run: MGPUSim's, which implements the fewest instructions, or the first's."""
     names = [target.name for target in targets]
     if code and code not in names:
-        raise UsageError(f"--code {code}: {did_you_mean(code, names)}")
+        raise UsageError(f"{BisectChoices.code} {code}: {did_you_mean(code, names)}")
     chosen = code or (MGPUSIM if MGPUSIM in names else names[0])
     return targets[names.index(chosen)]
 

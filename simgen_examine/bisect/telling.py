@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+import shlex
 from typing import TYPE_CHECKING, Any
 
+from simgen.ask.checks import ConformChoices
 from simgen.isa.legalise import roles
 from simgen_examine.bisect.instrumented import LANES
 
@@ -40,7 +42,8 @@ def lines(place: Divergence, of: Workload, a: Side, b: Side, arch: str) -> list[
             word = re.sub(r"_(e32|e64|dpp|sdwa)$", "", place.item.mnemonic)
             sides = dict.fromkeys((a.target.name, b.target.name))
             told += [
-                f"which one is right: simgen conform --on {name} --arch {arch} --only '^{word}'"
+                "which one is right: "
+                + shlex.join(ConformChoices(on=name, arch=arch, only=f"^{word}").command())
                 for name in sides
             ]
     if place.said:

@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from simgen.ask.checks import ConformChoices
 from simgen_examine.conform import buffers, consequences, description, ids, matrix, scalar_memory
 from simgen_examine.conform.float_mode import FLUSHING, USUAL
 from simgen_examine.conform.forms import SOURCE, Form
@@ -234,7 +235,7 @@ def _section(told: Told, name: str, members: Sequence[Seen]) -> list[str]:
     lines += ["", f"```{told.words.name}", *told.words.reproducer(first), "```", ""]
     if told.command:
         pattern = first.form.pattern if told.told_in else f"\\b{name}"
-        lines += [f"    {told.command} --only '{pattern}'", ""]
+        lines += [f"    {told.command} {ConformChoices.only} '{pattern}'", ""]
     lines += ["| sources | expected | found |", "|---|---|---|"]
     lines += [f"| {' '.join(e.sources)} | {e.expected} | {e.found} |" for e in first.examples]
     return [*lines, ""]

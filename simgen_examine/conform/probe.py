@@ -6,6 +6,7 @@ import contextlib
 import csv
 import os
 import re
+import shlex
 import shutil
 import signal
 import subprocess
@@ -16,6 +17,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from simgen.ask.checks import ConformChoices
 from simgen.errors import MissingError, RunError, UsageError
 from simgen.ground.storage.files import scratch_folder
 from simgen.isa.child import until_parent_ends
@@ -72,7 +74,8 @@ class Trial:
     def __post_init__(self) -> None:
         if self.on not in ON:
             known = ", ".join(EVERY)
-            raise UsageError(f"--on {self.on}: not a target that is probed; take one of {known}")
+            fact = f"{ConformChoices.on} {self.on}: not a target that is probed"
+            raise UsageError(f"{fact}; take one of {known}")
         self.target = self._target()
 
     def _target(self) -> Target:
@@ -107,10 +110,11 @@ class Trial:
     @property
     def command(self) -> str:
         """What a user types for the same."""
-        mode = f" --mode {self.mode}" if self.mode else ""
-        version = f" --gem5-version {self.version}" if self.version else ""
-        legalised = " --legalised" if self.legalised else ""
-        return f"simgen conform --on {self.on} --arch {self.arch_name}{mode}{version}{legalised}"
+        asked = ConformChoices(
+            on=self.on, arch=self.arch_name, mode=self.mode, gem5_version=self.version,
+            legalised=self.legalised,
+        )  # fmt: skip
+        return shlex.join(asked.command())
 
     def findings(self, folder: Path | None = None) -> list[Seen]:
         """Of every form that is tried.
@@ -130,7 +134,8 @@ class Trial:
         if self.on == MGPUSIM:  # which has no v_div_scale, and is to end at what is tried alone
             chosen = [each for each in chosen if each.instruction.format != SEQUENCE]
         if not chosen:
-            raise UsageError(f"--only {self.only}: no form of {arch} matches; leave it out")
+            fact = f"{ConformChoices.only} {self.only}: no form of {arch} matches"
+            raise UsageError(f"{fact}; leave it out")
         if self.on == GEM5:
             assert isinstance(self.target, Gem5Se)
             version = self.target.gem5_version
@@ -196,7 +201,7 @@ class Trial:
                 )
             self.tell(next(iter(f"{reason}" for _, reason in more.values())))
             refused |= more
-        raise RunError(f"{self.on}: {MOST_RUNS} runs ended early; try fewer forms with --only")
+        raise _too_many(self.on, MOST_RUNS)
 
     def _legalised_findings(self, groups: list[tuple[Form, ...]], place: Path) -> list[Seen]:
         """On MGPUSim. Instructions are not where they were made, so of a kernel that ends a run
@@ -204,9 +209,7 @@ class Trial:
         todo, found = [groups] if groups else [], []
         while todo:
             if self.runs == MOST_RUNS:
-                raise RunError(
-                    f"{self.on}: {MOST_RUNS} runs ended early; try fewer forms with --only"
-                )
+                raise _too_many(self.on, MOST_RUNS)
             part = todo.pop()
             made = bundling.batched(part, self.arch_name)
             objects = {
@@ -280,7 +283,7 @@ def _known(
     lost = ends | set(table.wrong if table else ())
     if legalised:
         ends = frozenset(word for word in ends if not gem5_rules.has_rule(word, "", lost))
-    said = (Found.MISSING, "its sources have no code for it; --all tries it")
+    said = (Found.MISSING, f"its sources have no code for it; {ConformChoices.all} tries it")
     return {at: said for at, form in enumerate(forms) if form.mnemonic in ends}
 
 
@@ -329,3 +332,8 @@ def _folder(folder: Path | None) -> Iterator[Path]:
     base.mkdir(parents=True, exist_ok=True)
     with scratch_folder("conform", base) as made:
         yield made
+
+
+def _too_many(target: str, runs: int) -> RunError:
+    fact = f"{target}: {runs} runs ended early"
+    return RunError(f"{fact}; try fewer forms with {ConformChoices.only}")

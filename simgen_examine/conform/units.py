@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from simgen.ask.checks import ConformChoices
 from simgen.errors import MissingError, RefusedError, RunError
 from simgen.ground.storage.files import read_regular
 from simgen.isa.legalise import facts
@@ -83,7 +84,9 @@ class Units:
             if not todo:
                 return [self.seen[at] for at in range(len(self.forms))]
             todo = self._round(todo, turn, place)
-        raise RunError(f"gem5: {MOST_ROUNDS} runs ended early; try fewer forms with --only")
+        raise RunError(
+            f"gem5: {MOST_ROUNDS} runs ended early; try fewer forms with {ConformChoices.only}"
+        )
 
     def _first(self) -> list[list[int]]:
         """The units to begin with: what gem5's sources are known to end at by one form each."""

@@ -31,8 +31,10 @@ counters ncu.csv. Where it finds a state.bin there, the layers that are marked i
 (tensors/state_file.py).
 """
 
+import contextlib
 import csv
 import ctypes
+import hashlib
 import importlib.util
 import json
 import math
@@ -43,14 +45,22 @@ import struct
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
 from pathlib import Path
 
-import cupy
-import numpy as np
-from cupy.cuda import nvrtc
+try:
+    import cupy
+    import numpy as np
+    from cupy.cuda import nvrtc
+except ImportError:
+    fact = f"cuda: {sys.executable} has no CuPy and NumPy"
+    cure = "install them (python -m pip install cupy-cuda13x), or set SIMGEN_PYTHON to a Python"
+    print(f"simgen: error: {fact}; {cure} that has them", file=sys.stderr)
+    raise SystemExit(3) from None
 
 BUNDLE = Path(__file__).resolve().parent.parent
 PAGE = 4096
@@ -139,6 +149,7 @@ COUNTERS = (
     "device__attribute_max_threads_per_multiprocessor",
 )  # fmt: skip
 PROFILERS = ("/usr/local/cuda/bin/ncu", "/opt/nvidia/nsight-compute/*/ncu")
+STOPPING = threading.Lock()  # held from the first error on
 MODULES: dict = {}  # of users' kernels, by name
 COUNTING = "SIMGEN_COUNTING"  # in the environment of the program that the profiler starts
 
@@ -279,16 +290,21 @@ def megahertz(clock: float) -> str:
 
 
 def functions_of(workload: dict, ptx: Path | None = None) -> dict[str, cupy.RawKernel]:
-    """All kernels, compiled, by name."""
-    found = {
-        kernel["name"]: own_function(kernel)
-        if kernel.get("source")
-        else compile_kernel(kernel, ptx)
-        for kernel in workload["kernels"]
-    }
+    """All kernels, compiled side by side, by name."""
+    wanted = {}
     for kernel in workload["kernels"]:
+        own = own_function, kernel
+        wanted[kernel["name"]] = own if kernel.get("source") else (compile_kernel, kernel, ptx)
         if kernel.get("chained") and ptx is None:
-            found[kernel["name"], CHAIN] = compile_kernel(kernel, None, CHAIN)
+            wanted[kernel["name"], CHAIN] = compile_kernel, kernel, None, CHAIN
+    # NVRTC and CuPy's calls of it work in as many threads as there are.
+    with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
+        made = {name: pool.submit(*call) for name, call in wanted.items()}
+        try:
+            found = {name: each.result() for name, each in made.items()}
+        except BaseException:
+            pool.shutdown(cancel_futures=True)
+            raise
     asking = {kernel["name"]: kernel["lds_nbytes"] for kernel in workload["kernels"]}
     for name, function in found.items():
         nbytes = asking[name if isinstance(name, str) else name[0]]
@@ -469,13 +485,13 @@ def compile_kernel(kernel: dict, ptx: Path | None, *defined: str) -> cupy.RawKer
     try:
         if ptx is None and kernel["maps"]:
             with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
-                Path(file.name).write_bytes(compiled(whole, name, code.replace("compute", "sm")))
+                Path(file.name).write_bytes(kept(whole, name, code.replace("compute", "sm")))
                 return cupy.RawModule(path=file.name).get_function(name)
         if ptx is None:
             options = (*OPTIONS, *(f"-D{word}" for word in defined))
             return cupy.RawModule(code=whole, options=options).get_function(name)
         path = ptx / f"{name}.ptx"
-        path.write_text(LOAD.sub("ld.global.cg", compiled(whole, name, code).decode().rstrip("\0")))
+        path.write_text(LOAD.sub("ld.global.cg", kept(whole, name, code).decode().rstrip("\0")))
         return cupy.RawModule(path=str(path)).get_function(name)
     except cupy.cuda.compiler.CompileException as error:
         stop(5, f"src/{name}.hip", f"NVRTC refuses it ({refusal(error)}); tell simgen's developers")
@@ -539,6 +555,30 @@ def ask(function: cupy.RawKernel, nbytes: int) -> None:
             3, f"kernel {function.name}", f"{fact}; build with --matrix no, or --plan-for this GPU"
         )
     function.max_dynamic_shared_size_bytes = nbytes
+
+
+def kept(source: str, name: str, code: str) -> bytes:
+    """What `compiled` makes, once for each compiler: it lies where CuPy keeps other kernels."""
+    key = json.dumps([compiler(), OPTIONS, source, name, code])
+    home = Path(os.environ.get("CUPY_CACHE_DIR") or Path("~/.cupy/kernel_cache").expanduser())
+    path = home / f"simgen-{hashlib.sha256(key.encode()).hexdigest()}"
+    with contextlib.suppress(OSError):
+        content = path.read_bytes()
+        if content[:32] == hashlib.sha256(content[32:]).digest():
+            return content[32:]
+    made = compiled(source, name, code)
+    with contextlib.suppress(OSError):
+        home.mkdir(parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile(dir=home, delete=False) as file:
+            file.write(hashlib.sha256(made).digest() + made)
+        os.replace(file.name, path)
+    return made
+
+
+@lru_cache
+def compiler() -> str:
+    """NVRTC as it tells of itself in the PTX that it makes: the version to its last number."""
+    return compiled("", "none", "compute_90").decode()
 
 
 def compiled(source: str, name: str, code: str) -> bytes:
@@ -750,7 +790,8 @@ def percent(variable: str) -> float | None:
 
 
 def stop(code: int, place: object, fact: str) -> None:
-    print(f"simgen: error: {place}: {fact}", file=sys.stderr)
+    if STOPPING.acquire(blocking=False):  # of several threads, the first
+        print(f"simgen: error: {place}: {fact}", file=sys.stderr)
     raise SystemExit(code)
 
 

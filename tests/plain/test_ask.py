@@ -12,11 +12,13 @@ from pathlib import Path
 
 import click
 import pytest
+from census import census
 from command_line import fails
 from handmade import build, lowered
 
 import simgen as package
 from simgen.ask.build import BuildChoices, Destination, Making
+from simgen.ask.checks import BisectChoices, ConformChoices, SimulatorChoice
 from simgen.ask.choice import choices, in_python
 from simgen.ask.kinds import Flag, KeyValues, Options, Real, Share, Texts, ValueKind, Whole, Word
 from simgen.ask.run import JobChoices, RunChoices, RunCommand
@@ -24,7 +26,10 @@ from simgen.cli.main import cli
 from simgen.errors import UsageError
 
 ROOT = Path(__file__).parents[2]
-VALUES = (BuildChoices, Destination, Making, RunChoices, RunCommand, JobChoices)
+VALUES = (
+    BuildChoices, Destination, Making, RunChoices, RunCommand, JobChoices, ConformChoices,
+    BisectChoices, SimulatorChoice,
+)  # fmt: skip
 OF_API = [(cls, each) for cls in (BuildChoices, RunChoices) for each in choices(cls) if each.flag]
 
 
@@ -77,7 +82,7 @@ def in_words(each, text):
     return str(raised.value)
 
 
-@pytest.mark.parametrize(("cls", "each", "text"), WRONG, ids=[f"{e} {t!r}" for _, e, t in WRONG])
+@census("cls, each, text", WRONG)
 def test_every_refusal_is_the_same_from_python_and_from_the_shell(simgen, cls, each, text):
     words = "build softmax_fwd" if cls is BuildChoices else "run none"
     shown = in_words(each, text)
@@ -120,6 +125,17 @@ def test_what_does_not_go_together_is_refused_by_both(simgen, tmp_path, given, w
     assert len(shell.split()) == len(told.split())
 
 
+COMMANDS = {
+    RunChoices: "run", RunCommand: "run", JobChoices: "run", ConformChoices: "conform",
+    BisectChoices: "bisect", SimulatorChoice: "lint",
+}  # fmt: skip
+WHAT = {
+    ConformChoices: ["--on", "cuda"],
+    BisectChoices: ["b", "x", "y"],
+    SimulatorChoice: [__file__],
+}
+
+
 @pytest.mark.parametrize("cls", VALUES)
 def test_words_and_json_give_the_value_back(cls):
     """By click, which is another reader than what composes them."""
@@ -135,9 +151,10 @@ def test_words_and_json_give_the_value_back(cls):
                 assert words == ["--num-compute-units", "8", "--sim-option=--x=1",
                                  "--sim-option=--y"]  # fmt: skip
                 continue
-            command = cli.all()["run" if cls in (RunChoices, RunCommand, JobChoices) else "build"]
-            given = command.make_context("x", ["what", *words]).params
+            command = cli.all()[COMMANDS.get(cls, "build")]
+            given = command.make_context("x", [*WHAT.get(cls, ["what"]), *words]).params
             known = {each.name: given[each.name] for each in choices(cls) if each.flag}
+            known |= {"on": asked.on} if cls is ConformChoices else {}  # which has to be given
             assert cls(**known) == asked
 
 

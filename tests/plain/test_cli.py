@@ -16,6 +16,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from census import census
 from command_line import CUDA, ROOT, fails, process
 from handmade import BOTH, build, lowered_text, run_by_hand
 
@@ -127,7 +128,7 @@ def commands(group=main.cli, above=()):
             yield (*above, name)
 
 
-@pytest.mark.parametrize("name", list(commands()), ids=" ".join)
+@census("name", list(commands()))
 def test_every_command_helps(simgen, name):
     done = simgen(*name, "--help")
     assert (done.code, done.err) == (0, "")
@@ -135,7 +136,7 @@ def test_every_command_helps(simgen, name):
     assert simgen(*name, "-h") == done
 
 
-@pytest.mark.parametrize("name", list(commands()), ids=" ".join)
+@census("name", list(commands()))
 def test_the_help_of_every_command_shows_an_example(simgen, name):
     example = rf"^ +(\w+=\S+ )?simgen {' '.join(name)}( .*)?$"
     assert re.search(example, simgen(*name, "-h").out, re.MULTILINE)

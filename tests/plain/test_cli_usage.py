@@ -6,6 +6,7 @@ import re
 import shlex
 
 import pytest
+from census import census
 from command_line import fails
 
 USAGE = [
@@ -90,7 +91,7 @@ USAGE = [
 ]
 
 
-@pytest.mark.parametrize(("line", "words"), USAGE, ids=[line for line, _ in USAGE])
+@census("line, words", USAGE)
 def test_wrong_usage_is_one_line_and_exit_code_2(simgen, line, words, tmp_path):
     done = simgen(*shlex.split(line))
     fails(done, 2, words)
@@ -110,8 +111,8 @@ NASTY = [
 ]
 
 
-@pytest.mark.parametrize("text", NASTY, ids=ascii)
-@pytest.mark.parametrize(
+@census("text", NASTY)
+@census(
     "words",
     [
         ("{}",),
@@ -157,8 +158,8 @@ CONFIGS = {
 }
 
 
-@pytest.mark.parametrize("content", CONFIGS.values(), ids=CONFIGS)
-@pytest.mark.parametrize("command", ["build", "show"])
+@census("content", CONFIGS.values())
+@census("command", ["build", "show"])
 def test_a_bad_config_is_told_with_its_place(simgen, command, content, tmp_path):
     (tmp_path / "bad.dnnmark").write_bytes(content)
     done = simgen(command, "bad.dnnmark")

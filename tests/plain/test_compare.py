@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from census import census
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
@@ -38,8 +39,8 @@ def compare(a, b, bound=0.0, reference=None):
 # ------------------------------------------------------------------ one element
 
 
-@pytest.mark.parametrize(
-    ("a", "b", "bound", "passed"),
+@census(
+    "a, b, bound, passed",
     [
         (1.0, 1.0, 0.0, True),
         (1.0, 1.5, 0.5, True),  # a bound is inclusive

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from census import census
 from hypothesis import example, given
 from hypothesis import strategies as st
 
@@ -178,8 +179,8 @@ def test_values_of_variables_stay_on_their_line(value):
 # ------------------------------------------------------------------ what is refused
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
+@census(
+    "text, message",
     [
         ("", "1: no [Section] in the file; write one, such as [DNNMark]"),
         ("\n# only a comment\n", "1: no [Section] in the file; write one, such as [DNNMark]"),

@@ -6,6 +6,7 @@ import re
 
 import numpy as np
 import pytest
+from census import census
 
 from simgen_examine.conform import bundling, description, judging, lint_table
 from simgen_examine.conform.arithmetic import KEPT
@@ -54,7 +55,7 @@ PLACES = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("what", "place"), PLACES, ids=[each[0] for each in PLACES])
+@census("what, place", PLACES)
 def test_a_word_is_loaded_from_its_place_or_is_zero(what: str, place):
     form = of("buffer_load_dword", what)
     held = bundling.tried(form.signature, form.scalar).tobytes()

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
+from census import census
 
 from simgen.errors import MissingError, UsageError
 from simgen_examine.conform import judging, lint_table, page, values
@@ -173,7 +174,7 @@ VECTORS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("name", "function", "sources", "result"), VECTORS)
+@census("name, function, sources, result", VECTORS)
 def test_vectors_of_the_manual(name: str, function: str, sources: tuple[int, ...], result: object):
     op = OpcodeText(name, ", 0x80" if function == "lop3" else "")
     found = FUNCTIONS[function](op, *sources)

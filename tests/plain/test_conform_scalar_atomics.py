@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from census import census
 
 from simgen_examine.conform import bundling, description, judging
 from simgen_examine.conform.arithmetic import KEPT
@@ -27,7 +28,7 @@ def right(change: str, old: int, a: int, b: int, bits: int) -> int:
     }[change] % 2**bits  # fmt: skip
 
 
-@pytest.mark.parametrize("form", FORMS, ids=lambda each: f"{each.mnemonic}, {each.what}")
+@census("form", FORMS)
 def test_what_is_left_and_returned(form):
     wide = form.mnemonic.endswith("_x2")
     bits, words = (64, 2) if wide else (32, 1)

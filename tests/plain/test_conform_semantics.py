@@ -6,6 +6,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from census import census
 
 from simgen_examine.conform import arithmetic, description, floats, integers, values
 from simgen_examine.conform.expected import Expected
@@ -53,11 +54,7 @@ VECTORS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("name", "type_", "sources", "result"),
-    [each for each in VECTORS if each[3] is not None],
-    ids=lambda each: each if isinstance(each, str) else "",
-)
+@census("name, type_, sources, result", [each for each in VECTORS if each[3] is not None])
 def test_known_vectors(name: str, type_: type, sources: list[list[float]], result: list[float]):
     found = arithmetic.FUNCTIONS[name](*(np.array(each, type_) for each in sources))
     value = found.value if isinstance(found, Expected) else found

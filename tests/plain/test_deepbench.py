@@ -5,8 +5,10 @@ from __future__ import annotations
 import csv
 import hashlib
 from collections import Counter
+from functools import cache
 
 import pytest
+from census import census
 from command_line import fails
 
 import simgen as api
@@ -14,7 +16,12 @@ from simgen.frontend import deepbench, operation
 from simgen.ground import resources
 from simgen.ground.ir import Pass
 
-EVERY = [each for family in operation.FAMILIES for each in deepbench.problems(family)]
+
+@cache
+def every():
+    return [each for family in operation.FAMILIES for each in deepbench.problems(family)]
+
+
 # How many problems DeepBench's lists have, at da81ba7.
 COUNTS = {
     ("gemm", "training"): 160, ("gemm", "server"): 75, ("gemm", "device"): 13,
@@ -25,9 +32,9 @@ COUNTS = {
 
 
 def test_all_problems_are_there():
-    assert Counter((each.family, each.set) for each in EVERY) == COUNTS
-    assert len(EVERY) == 629
-    assert all(deepbench.find(each.name) is each for each in EVERY)
+    assert Counter((each.family, each.set) for each in every()) == COUNTS
+    assert len(every()) == 629
+    assert all(deepbench.find(each.name) is each for each in every())
 
 
 # SHA-256 of the tuples in DeepBench's headers: a line each, with blanks between its values, and 0
@@ -69,7 +76,7 @@ def test_the_list_is_printed_by_family(simgen):
     fails(simgen("list layers conv"), 2, "layers has no parts")
 
 
-@pytest.mark.parametrize("each", EVERY[::40], ids=lambda each: each.name)
+@census("each", lambda: every()[::40])
 def test_every_fortieth_problem_is_planned_in_each_pass(each):
     for direction in each.passes:
         made = api.plan(each.name, passes=None if each.family == "gemm" else direction)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 
 import pytest
+from census import census
 from handmade import BOTH, lowered, lowered_text
 
 from simgen.errors import ConfigError
@@ -67,8 +68,8 @@ def entries(text):
 # ------------------------------------------------------------------ the config
 
 
-@pytest.mark.parametrize("direction", ["fwd", "bwd"])
-@pytest.mark.parametrize("kind", KINDS)
+@census("direction", ["fwd", "bwd"])
+@census("kind", KINDS)
 def test_every_key_is_one_of_dnnmark_s(kind, direction):
     general, layer = config.parse(
         dnnmark.config(dnnmark.plan(small(kind, direction))), "x"
@@ -122,8 +123,8 @@ def test_what_differs_is_told_in_comments():
 # ------------------------------------------------------------------ what it cannot do
 
 
-@pytest.mark.parametrize(
-    ("word", "setting", "fact"),
+@census(
+    "word, setting, fact",
     [
         ("dropout_fwd", None, "has no [Dropout]"),
         ("gemm_fwd", None, "has no [Gemm]"),
@@ -167,8 +168,8 @@ def test_a_part_of_a_backward_pass_is_refused(word):
 # ------------------------------------------------------------------ the program
 
 
-@pytest.mark.parametrize("direction", ["fwd", "bwd"])
-@pytest.mark.parametrize("kind", KINDS)
+@census("direction", ["fwd", "bwd"])
+@census("kind", KINDS)
 def test_a_layer_has_a_program_for_each_pass(kind, direction):
     run = dnnmark.plan(small(kind, direction))
     assert run.program == f"test_{direction}_{kind}"

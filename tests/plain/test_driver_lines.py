@@ -17,6 +17,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from census import census
 
 from simgen.errors import UsageError
 from simgen.frontend import network, operation, problem
@@ -88,7 +89,7 @@ def said() -> dict[tuple[str, str], str]:
     return found
 
 
-@pytest.mark.parametrize(("program", "option"), [row for row in ROWS if row not in IMPLIED])
+@census("program, option", [row for row in ROWS if row not in IMPLIED])
 def test_a_default_is_what_the_programs_source_says(program, option):
     elsewhere = {  # what a value stands for there, or where it is made
         ("MIOpenDriver conv", "-b"): "", ("MIOpenDriver rnn", "-b"): "",  # atoi("") is 0
@@ -108,9 +109,7 @@ def test_a_line_without_options_is_what_the_source_makes_of_it(program):
     assert str(table.read(BARE[program] % "")) == WHOLE[program]
 
 
-@pytest.mark.parametrize(
-    ("program", "option"), [(p, o) for p, o in ROWS if p in BARE and o.startswith("-")]
-)
+@census("program, option", [(p, o) for p, o in ROWS if p in BARE and o.startswith("-")])
 def test_a_default_that_is_written_out_changes_nothing(program, option):
     value = DEFAULTS[program].values[option]
     if not value or option == "-f":
@@ -186,7 +185,7 @@ LINES = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("line", "string"), LINES)
+@census("line, string", LINES)
 def test_a_line_of_a_programs_own_pages(line, string):
     assert str(table.read(line)) == string
 
@@ -236,7 +235,7 @@ REFUSED = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("line", "fact"), REFUSED)
+@census("line, fact", REFUSED)
 def test_what_no_layer_does_is_refused_for_that_reason(line, fact):
     with pytest.raises(UsageError, match=re.escape(fact)):
         table.read(line)

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import click
 import pytest
+from census import census
 from command_line import fails
 from handmade import build, small
 
@@ -54,8 +55,8 @@ def test_what_is_known_is_told_in_part_where_it_is_much():
     assert errors.did_you_mean("softmx", ["softmax"]) == "did you mean 'softmax'?"
 
 
-@pytest.mark.parametrize(
-    ("words", "code"),
+@census(
+    "words, code",
     [
         (("show", LONG), 2),
         (("show", "softmax_fwd", "--set", f"n={LONG}"), 2),
@@ -73,7 +74,6 @@ def test_what_is_known_is_told_in_part_where_it_is_much():
         (("show", "\x1b[31m\u202e\udcff\n.dnnmark"), 2),
         (("report", "none", "-o", "\x1b[31m"), 2),
     ],
-    ids=lambda value: "".join(map(str, value))[:30] if isinstance(value, tuple) else "",
 )
 def test_enormous_and_odd_words_give_a_short_line(simgen, words, code):
     done = simgen(*words)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
+from census import census
 from hypothesis import given
 from hypothesis import strategies as st
 from layer_variants import lowered, small_problems
@@ -178,7 +179,7 @@ def exact_problems() -> Iterable[tuple[str, tuple[str, ...]]]:
             yield name, (*settings, *contract.exact_settings)
 
 
-@pytest.mark.parametrize(("name", "settings"), list(exact_problems()))
+@census("name, settings", list(exact_problems()))
 def test_all_sums_of_a_layer_are_exact(name: str, settings: tuple[str, ...]) -> None:
     planned = exact_values.given(workload(name, *settings))
     assert inexact(planned) == set()

@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import onnx
 import pytest
+from census import census
 from imported_models import by_evaluator, by_references
 from onnx import TensorProto, helper, numpy_helper
 
@@ -232,9 +233,9 @@ LOW = np.finfo(np.float32).min
 PADDED = np.array([[0, 0, 1, 1, 1], [1, 1, 1, 1, 1]], bool)  # left padding, of two samples
 
 
-@pytest.mark.parametrize("opset", [23, 24, 25])
-@pytest.mark.parametrize("causal", [0, 1])
-@pytest.mark.parametrize("form", ["bool", "inf", "low", "input", "input_low", "none"])
+@census("opset", [23, 24, 25])
+@census("causal", [0, 1])
+@census("form", ["bool", "inf", "low", "input", "input_low", "none"])
 def test_queries_that_see_no_key(form: str, causal: int, opset: int, tmp_path: Path) -> None:
     """They are 0 where keys are hidden by bool or -inf, and a mean where by a finite number: as
     ONNX's evaluator has it since the erratum of 1.23, and ONNX Runtime 1.32 in operator set 25."""

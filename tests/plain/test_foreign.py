@@ -9,6 +9,7 @@ import zipfile
 from typing import TYPE_CHECKING
 
 import pytest
+from census import census
 
 from simgen.errors import ConfigError
 from simgen.frontend import foreign, network, problem
@@ -69,7 +70,7 @@ def said(path: Path) -> str:
     return message
 
 
-@pytest.mark.parametrize("name", [*TEXTS, *BYTES])
+@census("name", [*TEXTS, *BYTES])
 def test_a_file_of_another_program_is_told(tmp_path: Path, name: str) -> None:
     path = tmp_path / name
     if name in TEXTS:

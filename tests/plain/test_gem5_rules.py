@@ -8,6 +8,7 @@ from functools import cache
 
 import numpy as np
 import pytest
+from census import census
 
 from simgen.isa.legalise import facts, gem5_rules
 from simgen_examine.conform import bundling, description, floats, integers
@@ -163,7 +164,7 @@ WHOLE = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", WHOLE)
+@census("name", WHOLE)
 def test_doubles_and_whole_numbers(name: str):
     """Sources of all kinds: constants and scalars may not stand beside each other."""
     assert name in {**TABLE.wrong, **TABLE.edges}
@@ -281,11 +282,10 @@ HALVES = {
 OF_23_1 = {"v_add_f16_e32": 39, "v_cvt_f32_f16_e32": 10, "v_cmp_lt_f16_e64": 21}
 
 
-@pytest.mark.parametrize(
-    ("version", "name"), [*(("24.1", n) for n in HALVES), *(("23.1", n) for n in OF_23_1)]
-)
-def test_halves(version: str, name: str):
-    count, table = 0, facts.table("gem5", version, ARCH)
+@census("which", [*HALVES, *(f"23.1 {name}" for name in OF_23_1)])
+def test_halves(which: str):
+    older, _, name = which.rpartition(" ")
+    count, table = 0, facts.table("gem5", older or "24.1", ARCH)
     for form in forms(ARCH):
         if form.mnemonic != name or form.mode != USUAL or form.lanes + 1 & form.lanes:
             continue
@@ -293,7 +293,7 @@ def test_halves(version: str, name: str):
             continue
         lines = replaced(form.text, table=table)
         if not count:
-            assert len(lines) == (HALVES if version == "24.1" else OF_23_1)[name]
+            assert len(lines) == (OF_23_1 if older else HALVES)[name]
         given = bundling.tried(form.signature, form.scalar)
         lanes = Lanes(given)
         for line in lines:
@@ -538,11 +538,13 @@ class Scalars:
         self.held[to] = whole & 0xFFFFFFFF
 
 
-@pytest.mark.parametrize("words", [1, 2, 4, 8, 16])
-@pytest.mark.parametrize(
-    ("stride", "records", "offset", "constant"),
-    [(0, 100, 36, 0), (0, 100, 40, 0), (0, 100, 98, 0), (0, 100, 200, 0), (0, 7, 0, 0),
-     (16, 5, 60, 8), (16, 5, 1000, 8), (0x3FFF, 0xFFFFFFFF, 0xFFFFFFC0, 0), (0, 0, 0, 0)],
+@census("words", [1, 2, 4, 8, 16])
+@census(
+    "stride, records, offset, constant",
+    [
+        (0, 100, 36, 0), (0, 100, 40, 0), (0, 100, 98, 0), (0, 100, 200, 0), (0, 7, 0, 0),
+        (16, 5, 60, 8), (16, 5, 1000, 8), (0x3FFF, 0xFFFFFFFF, 0xFFFFFFC0, 0), (0, 0, 0, 0),
+    ],
 )  # fmt: skip
 def test_scalar_loads_from_buffers(
     words: int, stride: int, records: int, offset: int, constant: int

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
+from census import census
 from handmade import lowered, lowered_text
 
 from simgen.errors import ConfigError, RefusedError
@@ -211,9 +212,7 @@ def test_a_role_is_what_a_layer_declares_and_no_letter():
 PAIR = "[Input]\nname=a\nshape=2x3x4\n[Input]\nname=b\nshape=2x4x5\n"
 
 
-@pytest.mark.parametrize(
-    ("text", "place", "words"),
-    [
+@census("text, place, words", [
         ("[Slice]\nname=s\nprevious_layer=a\naxis=-1\n[Bypass]\nprevious_layer=s.y2\n", 12,
          "'s.y2', but 's' has none; did you mean 's.y1'?"),
         ("[Bypass]\nprevious_layer=a.x\n", 8, "did you mean 'a.y'?"),
@@ -239,8 +238,7 @@ PAIR = "[Input]\nname=a\nshape=2x3x4\n[Input]\nname=b\nshape=2x4x5\n"
         ("[Bypass]\nshape=2x0\n", 8, "it must be at least 1"),
         ("[Bypass]\nshape=1x1x1x1x1x1x1x1x1\n", 8, "write 8 at most"),
         ("[LRN]\nshape=2x3\n", 8, "takes (N, C, H, W); write four extents"),
-    ],
-)  # fmt: skip
+    ])  # fmt: skip
 def test_tensors_that_do_not_fit_are_refused_at_their_line(text, place, words):
     with pytest.raises(ConfigError) as caught:
         network.resolve(config.parse(PAIR + text, "net.dnnmark"))

@@ -15,6 +15,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from census import census
 
 PACKAGE = Path(__file__).resolve().parents[2] / "simgen"
 # Layers do not know each other, nor do targets; but for those that are made of others.
@@ -118,7 +119,7 @@ def test_the_architecture_lists_the_rooms_from_top_to_bottom():
         assert not set(named(room)) & set(listed[:at]), f"{room} may import what is above it"
 
 
-@pytest.mark.parametrize("module", [name for name in PATHS if name])
+@census("module", [name for name in PATHS if name])
 def test_a_module_imports_only_what_its_rooms_say(module):
     assert refused(module, PATHS[module].read_text()) == []
 

@@ -6,6 +6,7 @@ import copy
 import json
 
 import pytest
+from census import census
 from handmade import BOTH, lowered, lowered_text
 from hypothesis import given
 from hypothesis import strategies as st
@@ -83,7 +84,7 @@ def test_from_json_is_the_inverse_of_to_json(workload):
     assert json.dumps(to_json(back)) == json.dumps(to_json(workload))
 
 
-@pytest.mark.parametrize("name", problem.built_in())
+@census("name", problem.built_in())
 def test_every_built_in_workload_survives_its_json(name):
     workload = lowered(name)
     assert from_json(Workload, through_text(workload)) == workload

@@ -12,19 +12,20 @@ from command_line import Done, fails
 from handmade import build, run_by_hand, small, tree
 
 import simgen
-from simgen.ask.run import RunChoices
-from simgen.bundle import commands, result_names
+from simgen.ask.run import RunChoices, RunCommand
+from simgen.bundle import commands, result_names, results
 from simgen.errors import RefusedError
 from simgen.running import runs
 from simgen.targets.base import File
-from simgen.targets.cuda import CudaPackage, NvidiaGpu
+from simgen.targets.cuda import Cuda, CudaPackage, NvidiaGpu
 from simgen.targets.mgpusim.target import MGPUSim
 
 # What a run.sh does that leaves a whole result.
 GOOD = """cd "${0%/*}/.."
 [ ! -e "results/$SIMGEN_RESULT" ] || mv "results/$SIMGEN_RESULT" "$SIMGEN_OLD"
+cp -r made "results/$SIMGEN_RESULT" || exit
+mv "$SIMGEN_START/run.json" "results/$SIMGEN_RESULT"
 rm -rf "$SIMGEN_START"
-cp -r made "results/$SIMGEN_RESULT"
 """
 
 
@@ -76,11 +77,11 @@ def test_the_same_options_again_are_refused_and_nothing_changes(made, simgen, wo
 
 def test_a_damaged_result_is_made_again(made, simgen):
     assert simgen("run b --on cuda -q").code == 0
-    (made.path / "results/cuda/outputs.bin").write_bytes(b"")
+    (made.path / "results/cuda/results.h5").write_bytes(b"")
     fails(simgen("diff b"), 7, "changed since the run; run it again")
     done = simgen("run b --on cuda")
     assert (done.code, done.err) == (0, "")
-    assert "replaced: b/results/cuda/outputs.bin: changed since the run" in done.out
+    assert "replaced: b/results/cuda/results.h5: changed since the run" in done.out
     assert simgen("diff b -q") == Done(0, "", "")
 
 
@@ -167,3 +168,19 @@ def test_values_that_no_folder_can_be_called_get_a_digest():
         assert not set(name) & set("\n/ ")
     long = result_names.of_run("mgpusim", {f"option{n}": "x" * 30 for n in range(20)})
     assert len(long) <= result_names.LONGEST
+
+
+def test_what_was_asked_for_is_the_same_value_in_both_files(made, simgen):
+    """As the command line said it, and a run by hand by its name."""
+    assert simgen("run b --on cuda -q --repeats 9 --warmup 1").code == 0
+    (name,) = kept(made)
+    folder = made.path / "results" / name
+    found = results.load(folder / results.FILE)
+    told = json.loads((folder / "run.json").read_text())["asked"]
+    assert found.provenance["asked"] == told
+    assert found.asked == RunCommand("cuda", options={"repeats": "9", "warmup": "1"})
+    assert found.asked.words() == ["--on", "cuda", "--repeats", "9", "--warmup", "1"]
+    assert found.options == {"repeats": "9", "warmup": "1"}
+    by_hand = run_by_hand(made, target="cuda@l2=cold,mine")
+    found = results.collect(made, Cuda(), by_hand, by_hand.name)
+    assert found.asked == RunCommand("cuda", options={"l2": "cold"})

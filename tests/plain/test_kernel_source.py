@@ -6,6 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 import pytest
+from census import census
 
 from simgen.errors import SourceError
 from simgen.ground import resources
@@ -128,15 +129,12 @@ def test_a_constant_too_many_is_refused(kernels: Path) -> None:
         kernel_source.text(kernel(half=5))
 
 
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [
+@census("name, value", [
         ("size", -1), ("size", 2**32), ("size", 1.5), ("size", "1"), ("shift", 2**31), ("even", 2),
         ("scale", float("inf")), ("scale", "1.0f; int x"), ("mode", "median"), ("mode", 1),
         ("starts", "1, 2"), ("starts", 1), ("starts", ""), ("with_bias", "a b"), ("inputs", "2"),
         ("inputs", 0),
-    ],
-)  # fmt: skip
+    ])  # fmt: skip
 def test_a_value_of_another_type_is_refused(
     kernels: Path, name: str, value: int | float | str
 ) -> None:

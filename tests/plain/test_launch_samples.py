@@ -11,6 +11,7 @@ from random import Random
 
 import numpy as np
 import pytest
+from census import census
 from command_line import fails
 from handmade import lowered, lowered_text
 
@@ -29,9 +30,9 @@ from simgen.workload.pieces import Piece
 from simgen.workload.samples import Extrapolated, Sample
 
 
-@pytest.mark.parametrize("wave", [1, 3, 16])
-@pytest.mark.parametrize("groups", [20, 97, 1000, 1601, 20000])
-@pytest.mark.parametrize("rate", [0.01, 0.05, 0.3])
+@census("wave", [1, 3, 16])
+@census("groups", [20, 97, 1000, 1601, 20000])
+@census("rate", [0.01, 0.05, 0.3])
 def test_a_sample_lacks_whole_waves_and_has_both_ends(groups, wave, rate):
     found = samples.ranges(groups, wave, rate)
     if found is None:
@@ -305,8 +306,8 @@ def test_launches_that_make_indices_are_whole():
 # ---- On a part of the machine ----
 
 
-@pytest.mark.parametrize("part", [2, 4, 8, 64])
-@pytest.mark.parametrize(
+@census("part", [2, 4, 8, 64])
+@census(
     "grid",
     [(1, 1, 1), (7, 1, 1), (784, 1, 1), (98, 8, 1), (7, 4, 16), (7, 6, 1), (49, 1, 6), (2, 8, 29)],
 )

@@ -6,6 +6,7 @@ from dataclasses import fields
 from math import prod
 
 import pytest
+from census import census
 from layer_variants import fields_of_floats
 
 from simgen.errors import ConfigError
@@ -186,8 +187,8 @@ def test_a_misspelt_value_is_refused(layer):
                 assert refusal(layer, **{key: f"{value}s"}) == expected
 
 
-@pytest.mark.parametrize(
-    ("layer", "key", "value", "fact"),
+@census(
+    "layer, key, value, fact",
     [
         (Convolution, "num_output", "0", "num_output is 0; it must be at least 1"),
         (Convolution, "kernel_size_w", "-1", "kernel_size_w is -1; it must be at least 1"),
@@ -227,7 +228,7 @@ def test_the_sample_is_a_valid_config(layer):
     assert prod(y.shape) > 0
 
 
-@pytest.mark.parametrize("kind", sorted(LAYERS))
+@census("kind", sorted(LAYERS))
 def test_the_reference_says_what_each_key_is(kind):
     for each in LAYERS[kind].keyed_fields():
         assert 4 < len(each.metadata["text"]) < 90, each.name

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from census import census
 
 from simgen.errors import DamagedError, RefusedError, UsageError
 from simgen.ground import resources
@@ -296,9 +297,7 @@ def test_every_instruction_of_the_tables_has_its_roles(arch):
         assert roles.forms(name, arch), name
 
 
-@pytest.mark.parametrize(
-    ("line", "reads", "writes"),
-    [
+@census("line, reads, writes", [
         ("s_addc_u32 s0, s1, 5", {"s1", "scc"}, {"s0", "scc"}),
         ("s_cselect_b64 vcc, s[2:3], -1", {"s2", "s3", "scc"}, {"vcc_lo", "vcc_hi"}),
         ("s_addk_i32 s0, 0x7", {"s0"}, {"s0", "scc"}),
@@ -317,8 +316,7 @@ def test_every_instruction_of_the_tables_has_its_roles(arch):
         ("s_waitcnt vmcnt(0) lgkmcnt(0)", set(), set()),
         ("s_barrier", set(), set()),
         ("s_cbranch_vccz .L", {"vcc_lo", "vcc_hi"}, set()),
-    ],
-)  # fmt: skip
+    ])  # fmt: skip
 def test_roles_say_what_is_read_and_written(line, reads, writes):
     found = roles.effect(instruction(line), "gfx942")
     assert (found.reads, found.writes) == (reads, writes)

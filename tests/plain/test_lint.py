@@ -12,6 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from census import census
 from command_line import fails
 
 from simgen.cli import main
@@ -264,7 +265,7 @@ E1FC0000 MUBUF 127 8, F1FC0000 MIMG 127 8, D3FF0000 VOP3P 127 8, D37F0000 VOP3 8
 """
 
 
-@pytest.mark.parametrize("told", FORMATS.replace("\n", " ").split(","))
+@census("told", FORMATS.replace("\n", " ").split(","))
 def test_formats_of_machine_code(told: str) -> None:
     word, name, opcode, nbytes = told.split()
     (first, *_) = machine_code.decoded(struct.pack("<II", int(word, 16), 0))

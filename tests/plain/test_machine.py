@@ -4,6 +4,7 @@ import dataclasses
 import re
 
 import pytest
+from census import census
 
 from simgen.errors import UsageError
 from simgen.ground import machine
@@ -14,7 +15,7 @@ from simgen.targets.mgpusim.target import GPUS
 DESCRIPTIONS = machine.descriptions()
 
 
-@pytest.mark.parametrize("name", DESCRIPTIONS)
+@census("name", DESCRIPTIONS)
 def test_a_file_tells_a_machine_of_its_name_and_where_each_number_comes_from(name):
     told = DESCRIPTIONS[name]
     assert told.machine.name == name
@@ -29,7 +30,7 @@ def test_a_file_tells_a_machine_of_its_name_and_where_each_number_comes_from(nam
     assert fields - words - implied == set()
 
 
-@pytest.mark.parametrize("name", DESCRIPTIONS)
+@census("name", DESCRIPTIONS)
 def test_a_machine_is_the_same_after_a_file(name):
     one = DESCRIPTIONS[name].machine
     assert from_json(machine.Machine, to_json(one)) == one

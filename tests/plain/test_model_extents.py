@@ -12,6 +12,7 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
+from census import census
 from imported_models import by_references
 from onnx import TensorProto, helper, numpy_helper
 
@@ -242,7 +243,7 @@ def input_of(model: onnx.ModelProto) -> Array:
     return np.random.default_rng(1).standard_normal(shape).astype(np.float32)
 
 
-@pytest.mark.parametrize("fact", [*REFUSED, *DECLARED])
+@census("fact", [*REFUSED, *DECLARED])
 def test_what_contradicts_itself_is_refused(fact: str, tmp_path: Path) -> None:
     model = (REFUSED | DECLARED)[fact]
     onnx.save(model, tmp_path / "m.onnx")
@@ -254,7 +255,7 @@ def test_what_contradicts_itself_is_refused(fact: str, tmp_path: Path) -> None:
             by_runtime(model, input_of(model))
 
 
-@pytest.mark.parametrize("case", TAKEN)
+@census("case", TAKEN)
 def test_extents_are_those_of_the_runtime(case: str, tmp_path: Path) -> None:
     model, path = TAKEN[case], tmp_path / "m.onnx"
     onnx.save(model, path)

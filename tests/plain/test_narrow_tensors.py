@@ -10,6 +10,7 @@ import h5py
 import narrow
 import numpy as np
 import pytest
+from census import census
 
 from simgen.bundle import results
 from simgen.bundle.results import Output, Result
@@ -220,7 +221,7 @@ REFUSED = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("message", REFUSED)
+@census("message", REFUSED)
 def test_types_that_cannot_be_are_one_line(message: str) -> None:
     word, dtype, settings = REFUSED[message]
     found = problem.find(word, settings, None)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
+from census import census
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -315,8 +316,8 @@ def test_a_bare_extent_rescales_the_whole_network():
     }  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("setting", "words"),
+@census(
+    "setting, words",
     [
         (("softmax_algo", "log"), "several layers; write s.softmax_algo=..., for example"),
         (("softmax_alg", "log"), "has a key 'softmax_alg'; did you mean 'softmax_algo'?"),
@@ -350,7 +351,7 @@ def test_a_node_holds_enough_to_make_its_layer_again():
         assert make_layer(placed.node, fitted()) == placed.layer
 
 
-@pytest.mark.parametrize("kind", LAYERS)
+@census("kind", LAYERS)
 def test_the_sample_problem_of_every_layer_resolves(kind):
     built_in = config.Config(f"built-in {kind}", (sample_section(kind),), ())
     (placed,) = resolve(built_in).layers

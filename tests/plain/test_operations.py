@@ -7,6 +7,7 @@ from dataclasses import asdict, fields, replace
 
 import numpy as np
 import pytest
+from census import census
 from command_line import fails
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -232,7 +233,7 @@ LINES = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("line", "string"), LINES)
+@census("line, string", LINES)
 def test_lines_that_people_have(line, string):
     assert str(table.read(line)) == string
 
@@ -270,7 +271,7 @@ REFUSED = [
 ]
 
 
-@pytest.mark.parametrize(("word", "fact"), REFUSED)
+@census("word, fact", REFUSED)
 def test_what_cannot_be_read_is_one_line(simgen, word, fact):
     fails(simgen(f"show {shlex.quote(word)}"), 2, fact)
 

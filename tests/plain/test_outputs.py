@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 import pytest
+from census import census
 from command_line import fails
 from handmade import build, run_by_hand, small, tree
 
@@ -62,8 +63,8 @@ def a_place(tmp_path, monkeypatch):
     return tmp_path
 
 
-@pytest.mark.parametrize("name", WRITERS)
-@pytest.mark.parametrize("out", ["mine", "mine/x", "b", "b/inner", "b/results/inner"])
+@census("name", WRITERS)
+@census("out", ["mine", "mine/x", "b", "b/inner", "b/results/inner"])
 def test_nothing_is_written_over_what_is_there(place, simgen, name, out):
     words = WRITERS[name]
     if name == "build" and out == "b":

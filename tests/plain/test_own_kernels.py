@@ -7,6 +7,7 @@ import re
 
 import numpy as np
 import pytest
+from census import census
 from command_line import ROOT, fails
 
 from simgen.errors import ConfigError, MissingError
@@ -101,9 +102,7 @@ BAD = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "words"), BAD, ids=[(new or old)[:60] for old, new, _ in BAD]
-)
+@census("old, new, words", BAD)
 def test_what_cannot_be_is_refused_in_one_line(simgen, tmp_path, old, new, words):
     assert old in GOOD
     described(tmp_path)

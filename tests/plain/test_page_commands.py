@@ -14,6 +14,7 @@ from pathlib import Path
 
 import click
 import pytest
+from census import census
 from click.testing import CliRunner
 from page_calls import CALLS, OF_READERS, Shown, own_files
 
@@ -70,7 +71,7 @@ def test_pages_and_help_texts_show_commands() -> None:
     assert "up.n=1" in loop.words
 
 
-@pytest.mark.parametrize("where", sorted({each.where for each in CALLS}))
+@census("where", sorted({each.where for each in CALLS}))
 def test_options_of_every_command_exist(where: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(click.Path, "convert", lambda self, value, param, ctx: Path(value))
     here = [each for each in CALLS if each.where == where and not each.of_readers]
@@ -86,7 +87,7 @@ def without_targets(words: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(word for at, word in enumerate(words) if at not in over and word not in plain)
 
 
-@pytest.mark.parametrize("page", sorted({each.where for each in CALLS if ".md" in each.where}))
+@census("page", sorted({each.where for each in CALLS if ".md" in each.where}))
 def test_no_build_of_a_page_loses_the_results_of_one_before(page: str) -> None:
     """It would be refused (exit code 4): the commands of a page work one after the other."""
     built: dict[str, tuple[str, ...]] = {}

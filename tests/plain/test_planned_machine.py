@@ -4,6 +4,7 @@ import dataclasses
 import json
 
 import pytest
+from census import census
 
 from simgen.ask.build import BuildChoices
 from simgen.bundle.planned_machine import choose
@@ -76,7 +77,7 @@ def test_the_fitted_machine_is_what_layers_have_by_default():
     assert tile.partial(fitted()) == 2**23
 
 
-@pytest.mark.parametrize("machine", descriptions())
+@census("machine", descriptions())
 def test_every_machine_gets_a_plan_with_reasons(machine):
     made = planned("lenet5", passes="fwd,bwd", plan_for=machine).workload
     told = costs.choices(made)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
+from census import census
 
 from simgen.errors import RefusedError
 from simgen.isa.legalise import ptx
@@ -235,9 +236,7 @@ def test_two_large_literals_have_a_register_each() -> None:
     assert (state["%sgd6"], state["%sgd7"]) == (2**32, 2**33)
 
 
-@pytest.mark.parametrize(
-    ("before", "after"),
-    [
+@census("before, after", [
         ("setp.eq.b32 %p1, %r1, 0", ["setp.eq.u32 %p1, %r1, 0"]),
         ("setp.ne.and.b16 %p1, %rs1, %rs2, %p1", ["setp.ne.and.u16 %p1, %rs1, %rs2, %p1"]),
         ("setp.eq.b64 %p1, %rd1, %rd2", ["setp.eq.b64 %p1, %rd1, %rd2"]),
@@ -271,8 +270,7 @@ def test_two_large_literals_have_a_register_each() -> None:
             "@%p1 ld.global.s8 %rs1, [%rd1]",
             ["@%p1 ld.global.s8 %rs1, [%rd1]", "@%p1 cvt.s16.s8 %rs1, %rs1"],
         ),
-    ],
-)  # fmt: skip
+    ])  # fmt: skip
 def test_forms_become_what_it_reads_and_executes_right(before: str, after: list[str]) -> None:
     assert made(before) == after
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from census import census
 from hypothesis import example, given
 from hypothesis import strategies as st
 
@@ -91,8 +92,8 @@ def test_a_slice_equals_the_whole(name, data):
     assert np.array_equal(part, WHOLE[name][start : start + count])
 
 
-@pytest.mark.parametrize("count", [1, 2, 255, BLOCK])
-@pytest.mark.parametrize("name", FILLS)
+@census("count", [1, 2, 255, BLOCK])
+@census("name", FILLS)
 def test_a_smaller_tensor_begins_like_a_larger_one(name, count):
     fill, dtype = FILLS[name]
     assert np.array_equal(generate(name, TensorSpec((count,), dtype), fill, 7), WHOLE[name][:count])
@@ -182,8 +183,8 @@ def test_factors_multiply_some_elements_and_no_others() -> None:
     assert np.array_equal(values, plain)
 
 
-@pytest.mark.parametrize(
-    ("fill", "dtype", "fact"),
+@census(
+    "fill, dtype, fact",
     [
         (Fill(Distribution.WHOLE, 0.0, 1.0), DType.F32, "whole numbers up to 0.0"),
         (Fill(Distribution.WHOLE, 1.5, 1.0), DType.F32, "whole numbers up to 1.5"),

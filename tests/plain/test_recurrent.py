@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
+from census import census
 from handmade import build, lowered, lowered_text, run_by_hand
 
 from simgen.bundle import results
@@ -222,9 +223,9 @@ def test_one_step_has_a_state_before_it_or_is_refused() -> None:
     assert planned.launches[1].args[1] == "recurrent.h0"
 
 
-@pytest.mark.parametrize(("cell", "gates"), [("lstm", 4), ("gru", 3), ("tanh", 1), ("relu", 1)])
-@pytest.mark.parametrize("bias", [True, False])
-@pytest.mark.parametrize(("states", "ends"), [(True, False), (False, False), (False, True)])
+@census("cell, gates", [("lstm", 4), ("gru", 3), ("tanh", 1), ("relu", 1)])
+@census("bias", [True, False])
+@census("states, ends", [(True, False), (False, False), (False, True)])
 def test_operations_of_a_layer_are_those_of_its_products_and_its_cell(
     cell, gates, bias, states, ends
 ):

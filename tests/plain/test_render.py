@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 import shlex
+from functools import cache
 from pathlib import Path
 
 import jinja2
 import numpy as np
 import pytest
+from census import census
 from handmade import BOTH, lowered, lowered_text
 from hypothesis import given
 from hypothesis import strategies as st
@@ -82,7 +84,7 @@ def test_a_constant_too_few_is_an_error():
             render.kernel(fewer)
 
 
-def every_kernel() -> dict[str, str]:
+def made() -> dict[str, str]:
     """Name -> source, of the built-in workloads and of every mode of the lowered layers."""
     text = "".join(f"[Activation]\nname=a_{m}\nactivation_mode={m}\n{X}" for m in ActivationMode)
     for algo in SoftmaxAlgo:
@@ -96,12 +98,11 @@ def every_kernel() -> dict[str, str]:
     return sources
 
 
-SOURCES = every_kernel()
+every_kernel = cache(made)
 
 
-@pytest.mark.parametrize("name", SOURCES)
-def test_a_rendered_kernel_reads_as_hand_written(name):
-    source = SOURCES[name]
+@census("name, source", lambda: every_kernel().items())
+def test_a_rendered_kernel_reads_as_hand_written(name, source):
     code = re.sub(r"/\*.*?\*/", "", source, flags=re.DOTALL)
     assert not re.search(r"Undefined|None|True|False|nan|inf\b", code)
     lines = source.split("\n")
@@ -112,9 +113,8 @@ def test_a_rendered_kernel_reads_as_hand_written(name):
     assert source.isascii()
 
 
-@pytest.mark.parametrize("name", SOURCES)
-def test_a_rendered_kernel_has_one_entry_point_of_its_name(name):
-    source = SOURCES[name]
+@census("name, source", lambda: every_kernel().items())
+def test_a_rendered_kernel_has_one_entry_point_of_its_name(name, source):
     entries = re.findall(r"__global__[^(;]*(?:\([^)]*\))?\s*void\s+(\w+)\s*\(", source)
     if entries == ["KERNEL"]:
         entries = re.findall(r"^#define KERNEL (\w+)$", source, re.M)
@@ -125,7 +125,7 @@ def test_a_rendered_kernel_has_one_entry_point_of_its_name(name):
 
 
 def test_a_self_contained_source_includes_nothing():
-    source = next(iter(SOURCES.values()))
+    source = next(iter(every_kernel().values()))
     whole = render.self_contained(source)
     assert '#include "' not in whole
     assert render.prelude() in whole
@@ -138,7 +138,7 @@ def test_a_kernel_includes_the_prelude_once(copies):
 
 
 def test_rendering_is_pure():
-    assert every_kernel() == SOURCES
+    assert made() == every_kernel()
 
 
 def test_shell_text_is_quoted_for_the_shell():
@@ -149,17 +149,18 @@ def test_shell_text_is_quoted_for_the_shell():
     assert f"name={shlex.quote(name)}" in script
 
 
-@pytest.mark.parametrize(
-    "template",
-    sorted(p.name for p in (resources.folder("templates") / "kernels").glob("*.h*")),
-)
-def test_every_kernel_template_is_used(template):
+def test_every_kernel_template_is_used():
     """By a layer's lowering, or by another template that includes it."""
-    package = Path(simgen.__file__).parent
     kernels = resources.folder("templates") / "kernels"
-    users = [*package.rglob("*.py"), *(p for p in kernels.glob("*.*") if p.name != template)]
+    users = [*Path(simgen.__file__).parent.rglob("*.py"), *kernels.glob("*.*")]
+    texts = {path: path.read_text() for path in users}
+    unused = [
+        path.name
+        for path in kernels.glob("*.h*")
+        if not any(names(text, path.name) for by, text in texts.items() if by != path)
+    ]
     rule = "no layer names it as docs/adding-a-layer.md says under Rules for names"
-    assert any(names(path.read_text(), template) for path in users), rule
+    assert unused == [], rule
 
 
 def names(text: str, template: str) -> bool:

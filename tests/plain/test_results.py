@@ -55,7 +55,7 @@ def test_a_result_tells_where_it_comes_from(made):
     origin = collected(made).provenance
     assert set(origin) == {
         "simgen", "compiler", "config", "workload", "data", "target", "settings", "machine",
-        "options", "inputs", "gpus", "planned_for",
+        "options", "inputs", "gpus", "planned_for", "asked",
     }  # fmt: skip
     assert origin["workload"] == made.digest
     assert origin["data"] == made.manifest["data"]["id"]
@@ -166,6 +166,7 @@ def test_a_saved_result_comes_back_whole(made, saved):
         assert back.outputs[name].guard_intact == output.guard_intact
     assert not back.outputs["a.y"].guard_intact
     assert back.launches == ours.launches
+    assert [list(each) for each in back.launches] == [list(each) for each in ours.launches]
     assert back.provenance == ours.provenance
 
 
@@ -183,10 +184,11 @@ def test_other_programs_can_read_it(saved):
 def test_a_metric_that_a_launch_lacks_is_nan_in_the_file_and_absent_in_memory(made, tmp_path):
     run_by_hand(made)
     ours = collected(made)
-    launches = ({"cycles": 7.0}, {}, {"cycles": 9.0, "misses": 1.0}, {})
+    launches = ({"cycles": 7.0}, {}, {"misses": 1.0, "cycles": 9.0, "accesses": 2.0}, {})
     some = results.Result("x", ours.outputs, launches, ours.provenance)
     results.save(some, made.workload, tmp_path / "r.h5")
     assert results.load(tmp_path / "r.h5").launches == launches
+    assert list(results.load(tmp_path / "r.h5").launches[2]) == ["cycles", "misses", "accesses"]
     with h5py.File(tmp_path / "r.h5") as h5:
         assert np.isnan(h5["launches/cycles"][1])
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
+from census import census
 
 import simgen as package
 from simgen.errors import UsageError
@@ -313,7 +314,7 @@ BAD: list[tuple[str, dict[str, bytes], str]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("name", "files", "fact"), BAD, ids=[fact for *_, fact in BAD])
+@census("name, files, fact", BAD)
 def test_what_is_no_file_of_samples_is_one_line(
     tmp_path: Path, name: str, files: dict[str, bytes], fact: str
 ) -> None:

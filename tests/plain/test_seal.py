@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import csv
+import hashlib
 import json
 import os
 import shutil
 import subprocess
+from dataclasses import replace
 
 import h5py
 import numpy as np
@@ -14,7 +16,7 @@ import pytest
 from command_line import fails
 from handmade import build, run_by_hand, small, tree
 
-from simgen.bundle import results, verdict_file
+from simgen.bundle import finding, results, verdict_file
 from simgen.bundle import writing as bundles
 from simgen.errors import DamagedError, UsageError
 from simgen.ground.storage import seal
@@ -89,17 +91,15 @@ def test_every_cut_but_that_to_the_first_line_is_seen(closed):
             seal.read(closed)
 
 
-def test_a_file_that_is_added_is_one_of_it(closed):
+def test_what_results_h5_holds_is_a_line_of_its_own(closed):
     ended = (closed / seal.FILE).stat().st_mtime_ns
     (closed / "results.h5").write_text("1")
-    seal.add(closed, "results.h5")
+    made = seal.write(closed, DIGEST, "c" * 64, ("outputs.bin",))
     assert (closed / seal.FILE).stat().st_mtime_ns == ended
-    seal.check(closed, seal.read(closed))
-    (closed / "results.h5").write_text("2")
-    with pytest.raises(DamagedError, match=r"results\.h5: changed"):
-        seal.check(closed, seal.read(closed))
-    seal.add(closed, "results.h5")
-    seal.check(closed, seal.read(closed))
+    assert f"results.h5: {'c' * 64}" in (closed / seal.FILE).read_text().splitlines()
+    assert (made.contents, set(made.files)) == ("c" * 64, {"ü b", "earlier/1/log.txt"})
+    assert seal.read(closed) == made
+    test_every_change_of_a_bit_of_it_is_seen(closed)
 
 
 # ------------------------------------------------------------------ results that are read
@@ -127,16 +127,103 @@ def test_zeroed_outputs_and_edited_statistics_are_told_by_diff_and_report(simgen
     assert simgen("report net -o r").code == 0
 
 
-def test_damage_of_results_h5_in_a_bundle_is_told(simgen, made):
+def kept(made):
+    """The folder of a result as `simgen run` leaves it."""
     folder = made.path / "results/cuda"
-    found = results.collect(made, Cuda(), folder)
-    results.save(found, made.workload, folder / results.FILE)
-    seal.add(folder, results.FILE)
+    results.keep(made, Cuda(), folder, "cuda")
+    return folder
+
+
+def test_damage_of_results_h5_in_a_bundle_is_told(simgen, made):
+    folder = kept(made)
     assert simgen("diff net").code == 0
     with h5py.File(folder / results.FILE, "r+") as h5:
         h5["tensors/softmax.y"][0] = 0.25
+    for command in ("diff net", "report net -o r"):
+        fails(simgen(command), 7, "net/results/cuda/results.h5: changed since the run; run it")
+    (folder / results.FILE).unlink()
+    fails(simgen("diff net"), 7, "net/results/cuda/results.h5: missing; run it again")
+
+
+def test_a_whole_results_h5_of_another_run_is_told(simgen, made):
+    folder = kept(made)
+    found = results.load(folder / results.FILE)
+    other = replace(found, launches=tuple({"seconds": 1.0} for _ in found.launches))
+    results.save(other, made.workload, folder / results.FILE)
+    assert results.load(folder / results.FILE).launches == other.launches
+    fails(simgen("diff net"), 7, "net/results/cuda/results.h5: changed since the run; run it")
+
+
+def test_what_a_run_leaves_lies_on_the_disk_once(made):
+    folder = made.path / "results/cuda"
+    before = results.collect(made, Cuda(), folder)
+    arrays = {name: np.array(each.values) for name, each in before.outputs.items()}
+    assert kept(made) == folder
+    assert sorted(path.name for path in folder.iterdir()) == [
+        "complete", "launches.csv", "machine.json", "results.h5", "verdict.json",
+    ]  # fmt: skip
+    after = results.collect(made, Cuda(), folder)
+    assert after.provenance == json.loads(json.dumps(before.provenance))
+    assert (after.launches, after.name) == (before.launches, before.name)
+    for name, each in after.outputs.items():
+        np.testing.assert_array_equal(each.values, arrays[name])
+        left = before.outputs[name]
+        assert (each.untouched, each.guard_intact) == (left.untouched, left.guard_intact)
+
+
+def test_a_run_that_is_killed_leaves_the_result_in_one_form_or_the_other(made, monkeypatch):
+    """Whatever step of it is the last one."""
+
+    class KilledError(BaseException):
+        pass
+
+    folder = made.path / "results/cuda"
+    want = np.array(results.collect(made, Cuda(), folder).outputs["softmax.y"].values)
+    for owner, name in ((results, "save"), (seal, "write"), (results, "_tidy")):
+        for late in (False, True):
+            first = getattr(owner, name)
+
+            def dies(*given, first=first, late=late, **more):
+                if late:
+                    first(*given, **more)
+                raise KilledError
+
+            with monkeypatch.context() as patched:
+                patched.setattr(owner, name, dies)
+                with pytest.raises(KilledError):
+                    results.keep(made, Cuda(), folder, "cuda")
+            found = finding.find_result(made, "cuda")
+            np.testing.assert_array_equal(found.outputs["softmax.y"].values, want)
+            if seal.read(folder).contents:
+                assert not (folder / results.OUTPUTS).exists()
+                shutil.rmtree(folder)
+                run_by_hand(made)
+
+
+def test_a_result_of_an_earlier_version_is_read(simgen, made):
+    """The outputs in two files, both closed as files, with digests of whole tensors."""
+    folder = made.path / "results/cuda"
+    found = results.collect(made, Cuda(), folder)
+    results.save(found, made.workload, folder / results.FILE)
+    with h5py.File(folder / results.FILE, "r+") as h5:
+        told = json.loads(bytes(h5["digests"][()]))
+        told.pop("block_nbytes")
+        for name, output in found.outputs.items():
+            head = [str(output.values.dtype), list(output.values.shape), 0, True]
+            whole = json.dumps(head).encode() + output.values.tobytes()
+            told["outputs"][name] = hashlib.sha256(whole).hexdigest()
+        del h5["digests"]
+        h5["digests"] = np.frombuffer(json.dumps(told, sort_keys=True).encode(), np.uint8)
+    np.testing.assert_array_equal(
+        results.load(folder / results.FILE, made.workload).outputs["softmax.y"].values,
+        found.outputs["softmax.y"].values,
+    )
+    seal.write(folder, made.digest)
+    assert {"outputs.bin", "results.h5"} <= seal.read(folder).files.keys()
+    assert simgen("diff net").code == 0
+    assert simgen("report net -o r").code == 0
+    (folder / results.FILE).write_bytes(b"")
     fails(simgen("diff net"), 7, "results.h5: changed since the run")
-    fails(simgen("report net -o r"), 7, "results.h5: changed since the run")
 
 
 def test_a_results_file_that_travels_alone_sees_every_change(made, tmp_path):
@@ -144,7 +231,7 @@ def test_a_results_file_that_travels_alone_sees_every_change(made, tmp_path):
     path = tmp_path / "r.h5"
     results.save(found, made.workload, path)
     told = json.loads(bytes(h5py.File(path)["digests"][()]))
-    assert set(told) == {"inputs", "outputs", "statistics", "provenance"}
+    assert set(told) == {"block_nbytes", "inputs", "outputs", "statistics", "provenance"}
     assert told["inputs"] == made.manifest["data"]["sha256"]
     whole = path.read_bytes()
     harmless = 0

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
+from census import census
 from handmade import build, lowered, lowered_text, small, tree
 
 from simgen.bundle import writing as bundles
@@ -164,8 +165,8 @@ def test_the_loss_of_several_gpus_is_that_of_one_with_a_bound_for_their_sums(sec
     assert np.allclose(whole, shares.expected(layer, back, Pass.BACKWARD, 4)["dx"][0], rtol=1e-15)
 
 
-@pytest.mark.parametrize("gpus", [2, 3, 4, 8])
-@pytest.mark.parametrize("outputs", [1, 2, 5, 16])
+@census("gpus", [2, 3, 4, 8])
+@census("outputs", [1, 2, 5, 16])
 def test_chunks_cover_a_gradient_once_and_start_on_16_bytes(gpus: int, outputs: int) -> None:
     made = split(
         lowered("fc_bwd_weight", ("n", "24"), ("c", "7"), ("num_output", str(outputs))), gpus

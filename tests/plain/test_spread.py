@@ -6,6 +6,7 @@ import json
 
 import numpy as np
 import pytest
+from census import census
 from handmade import build, lowered, run_by_hand
 
 from simgen.bundle import results
@@ -209,8 +210,8 @@ def float32_product(a, b, chunk):
     return y
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("k", [27, 3000, 30_000])
+@census("kind", KINDS)
+@census("k", [27, 3000, 30_000])
 def test_products_in_float32_pass_whatever_the_data(kind, k):
     product = Product(12, 16, k)
     chunk, _ = product.chunks

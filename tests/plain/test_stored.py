@@ -6,6 +6,7 @@ import copy
 import json
 
 import pytest
+from census import census
 from handmade import BOTH, lowered, lowered_text
 
 from simgen.bundle import stored_workload
@@ -28,7 +29,7 @@ REAL = through_text(lowered_text(CHAIN, BOTH))
 MAP = {"argument": 0, "nbytes": 4, "shape": [1, 1, 1], "box": [1, 1]}
 
 
-@pytest.mark.parametrize("name", problem.built_in())
+@census("name", problem.built_in())
 def test_what_is_lowered_is_accepted(name):
     made = lowered(name, passes=None if "_" in name else TRAINING)
     assert stored_workload.workload(through_text(made)) == made
@@ -53,8 +54,8 @@ def changed(*changes):
     return made
 
 
-@pytest.mark.parametrize(
-    ("path", "value", "fact"),
+@census(
+    "path, value, fact",
     [
         (("arena_nbytes",), 2**60, "arena_nbytes: out of range"),
         (("arena_nbytes",), 4096, "outputs_offset: no page of the arena"),

@@ -7,6 +7,7 @@ import io
 from dataclasses import replace
 
 import pytest
+from census import census
 from command_line import fails
 
 from simgen.cli import studying
@@ -55,10 +56,8 @@ def test_figures_show_metrics_that_a_target_can_give(study):
             assert set(shown) & set(had) or figure.draws in OF_PLAN
 
 
-@pytest.mark.parametrize("reduced", [True, False])
-@pytest.mark.parametrize(
-    "case", [case for study in STUDIES.values() for case in study.cases], ids=lambda c: c.name
-)
+@census("reduced", [True, False])
+@census("case", [case for study in STUDIES.values() for case in study.cases])
 def test_every_case_is_a_workload_of_the_batch_that_is_asked_for(case, reduced):
     scope = replace(SCOPE, reduced=reduced)
     made = [measuring._plan(case, n, scope, measuring.BASE, ()).network for n in (1, 3)]
@@ -244,8 +243,8 @@ def test_a_refused_run_is_named_and_a_clash_ends_the_study(tmp_path, monkeypatch
         assert len(done.failed) == len(measuring.points(run[0], scope))
 
 
-@pytest.mark.parametrize(
-    ("words", "code", "fact"),
+@census(
+    "words, code, fact",
     [
         ("study icpe17 -o out", 2, "icpe18"),
         ("study icpe18 -o out --targets mgpusin", 2, "mgpusim"),

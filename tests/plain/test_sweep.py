@@ -108,6 +108,7 @@ RUN = """
 cd "${0%/*}/.."
 echo "$SIMGEN_RESULT $SIMGEN_REPEATS" >>calls
 [ "$SIMGEN_REPEATS" != 10 ] || { echo "simgen: error: cuda: ten is too many" >&2; exit 5; }
+rm -rf "results/$SIMGEN_RESULT"
 cp -r results/cuda "results/$SIMGEN_RESULT"
 """
 
@@ -251,14 +252,20 @@ def times(**seconds):
     return {step: {"seconds": value} for step, value in seconds.items()}
 
 
+def drawn_of(points, waits):
+    """The figures of points whose options are those of their names."""
+    given = {name: result_names.options_of(name) for name in points}
+    return sweep_figures.drawn(points, given, waits)
+
+
 def test_a_sweep_of_one_option_has_lines_of_layers_and_of_two_options_lines_of_the_other():
     one = {"t@x=1": times(a=1.0, b=2.0), "t@x=2": times(a=0.5, b=1.0), "t": times(a=3.0)}
-    ((title, svg),) = sweep_figures.drawn(one, {"ready": ("ready_cycles",)})
+    ((title, svg),) = drawn_of(one, {"ready": ("ready_cycles",)})
     assert title == "Time against x: t"
     assert '"name":"a"' in svg
     assert '"name":"b"' in svg
     two = {f"t@x={x},y={y}": times(a=x * y) for x in (1, 2) for y in (3, 4)}
-    drawn = sweep_figures.drawn(two, {})
+    drawn = drawn_of(two, {})
     assert [title for title, _ in drawn] == ["Time against x: t", "Time against y: t"]
     assert '"name":"y=3"' in drawn[0][1]
     assert '"name":"x=2"' in drawn[1][1]
@@ -268,13 +275,13 @@ def test_two_sweeps_of_a_target_have_their_own_figures():
     points = {f"t@x={x}": times(a=x) for x in (1, 2)}
     points |= {f"t@mode=m,y={y}": times(a=y) for y in (3, 4, 5)}
     points |= {"t@z=1": times(a=1.0), "t@a..b": times(a=1.0)}  # nothing to draw, and a part
-    titles = [title for title, _ in sweep_figures.drawn(points, {})]
+    titles = [title for title, _ in drawn_of(points, {})]
     assert titles == ["Time against x: t", "Time against y: t"]
 
 
 def test_of_many_layers_the_slowest_have_their_own_line_and_the_rest_one():
     layers = {f"layer{at}": float(at + 1) for at in range(20)}
-    ((_, svg),) = sweep_figures.drawn({"t@x=1": times(**layers), "t@x=2": times(**layers)}, {})
+    ((_, svg),) = drawn_of({"t@x=1": times(**layers), "t@x=2": times(**layers)}, {})
     assert '"name":"layer19"' in svg
     assert '"name":"layer0"' not in svg
     assert '"name":"the others"' in svg
@@ -283,10 +290,10 @@ def test_of_many_layers_the_slowest_have_their_own_line_and_the_rest_one():
 def test_what_wavefronts_wait_for_is_shown_where_it_is_counted():
     waits = {"ready": ("ready_cycles",)}
     points = {f"t@x={x}": {"a": {"seconds": 1.0, "ready_cycles": x}} for x in (1.0, 2.0)}
-    titles = [title for title, _ in sweep_figures.drawn(points, waits)]
+    titles = [title for title, _ in drawn_of(points, waits)]
     assert titles == ["Time against x: t", "What wavefronts wait for against x: t"]
 
 
 def test_an_emulator_that_counts_no_time_has_no_figure():
     points = {f"t@x={x}": {"a": {"instructions": 5.0}} for x in (1, 2)}
-    assert sweep_figures.drawn(points, {}) == []
+    assert drawn_of(points, {}) == []

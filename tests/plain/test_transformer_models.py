@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import onnx
 import pytest
+from census import census
 from imported_models import by_evaluator, by_references
 from onnx import TensorProto, helper, numpy_helper
 
@@ -209,10 +210,10 @@ def test_other_values_of_a_mask_are_refused(tmp_path: Path) -> None:
 # ---- ONNX's own functions ----
 
 
-@pytest.mark.parametrize("interleaved", [0, 1])
-@pytest.mark.parametrize("part", [0, 2])
-@pytest.mark.parametrize("rows", [False, True])
-@pytest.mark.parametrize("given", [False, True])
+@census("interleaved", [0, 1])
+@census("part", [0, 2])
+@census("rows", [False, True])
+@census("given", [False, True])
 def test_rotary_embedding(
     interleaved: int, part: int, rows: bool, given: bool, tmp_path: Path
 ) -> None:
@@ -227,10 +228,10 @@ def test_rotary_embedding(
     check(tmp_path, nodes, inputs, tensors, version=23)
 
 
-@pytest.mark.parametrize("causal", [0, 1])
-@pytest.mark.parametrize("mask", ["", "known", "flags", "added"])
-@pytest.mark.parametrize("shared", [1, 2])
-@pytest.mark.parametrize("rows", [False, True])
+@census("causal", [0, 1])
+@census("mask", ["", "known", "flags", "added"])
+@census("shared", [1, 2])
+@census("rows", [False, True])
 def test_attention(causal: int, mask: str, shared: int, rows: bool, tmp_path: Path) -> None:
     heads = {"q": 2 * H, "k": 2 * H // shared, "v": 2 * H // shared}
     inputs = {
@@ -433,9 +434,9 @@ def attended(q: Array, k: Array, v: Array, added: Array, scale: float) -> Array:
     return np.asarray((weights @ heads[2]).transpose(0, 2, 1, 3).reshape(B, q.shape[1], -1))
 
 
-@pytest.mark.parametrize("mask", ["", "keys", "lengths", "pairs"])
-@pytest.mark.parametrize("causal", [0, 1])
-@pytest.mark.parametrize("of_input", [False, True])
+@census("mask", ["", "keys", "lengths", "pairs"])
+@census("causal", [0, 1])
+@census("of_input", [False, True])
 def test_attention_of_onnx_runtime(mask: str, causal: int, of_input: bool, tmp_path: Path) -> None:
     keys = S if of_input or causal else 7
     given = {"keys": flags(B, keys), "pairs": flags(B, S, keys), "lengths": np.array([2, keys])}

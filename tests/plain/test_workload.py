@@ -6,6 +6,7 @@ import re
 
 import numpy as np
 import pytest
+from census import census
 from handmade import BOTH, lowered, lowered_text, small
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -282,7 +283,7 @@ def test_workspaces_are_in_memory_but_no_results():
 # ------------------------------------------------------------------ kernels and launches
 
 
-@pytest.mark.parametrize("name", problem.built_in())
+@census("name", problem.built_in())
 def test_every_argument_is_a_buffer_and_every_kernel_is_launched(name):
     planned = lowered(name)
     known = {buffer.name for buffer in planned.buffers}
@@ -347,7 +348,7 @@ def check_memory(planned: Workload) -> None:
     assert len({buffer.name for buffer in planned.buffers}) == len(planned.buffers)
 
 
-@pytest.mark.parametrize("name", problem.built_in())
+@census("name", problem.built_in())
 def test_built_in_workloads_are_well_laid_out(name):
     check_memory(lowered(name))
 

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from census import census
 from imported_models import by_references
 
 from simgen.errors import ConfigError
@@ -73,7 +74,7 @@ def write(program: Any, path: Path) -> None:
             archive.writestr(f"m/data/weights/{name}", values.tobytes())
 
 
-@pytest.mark.parametrize("name", sorted(told()["programs"]))
+@census("name", sorted(told()["programs"]))
 def test_a_program_computes_what_pytorch_does(name: str, tmp_path: Path) -> None:
     path, each = tmp_path / "m.pt2", told()["programs"][name]
     write(each["program"], path)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
+from importlib.util import find_spec
 
 import pytest
 from by_jobs import as_run_here
@@ -14,7 +15,8 @@ import simgen
 from simgen.targets.host import Host
 from simgen.targets.mgpusim.target import MGPUSim
 
-pytest.importorskip("snakemake_executor_plugin_slurm", reason="extra `cluster` is not installed")
+if not find_spec("snakemake_executor_plugin_slurm"):  # importing it takes long
+    pytest.skip("extra `cluster` is not installed", allow_module_level=True)
 pytestmark = [
     pytest.mark.skipif(bool(lacks()), reason=lacks()),
     pytest.mark.skipif(bool(Host().needs.missing()), reason="there is no host target here"),

@@ -6,6 +6,7 @@ import pytest
 from network_bundles import TRAINING, failures, run
 
 import simgen
+from simgen.bundle import results
 from simgen.ground.ir import Pass
 from simgen.targets.host import Host
 from simgen.workload import reference
@@ -50,7 +51,6 @@ def test_memory_that_is_used_again_holds_the_same_numbers(tmp_path):
         assert reference.reuses_memory(planned) is reuse
         report = run(tmp_path / str(reuse), plan, Host(), TIMEOUT)
         assert failures(report) == []
-        start = planned.buffer("prob.y").offset - planned.outputs_offset
-        raw = (tmp_path / str(reuse) / "results/host/outputs.bin").read_bytes()
-        found[reuse] = raw[start : start + planned.buffer("prob.y").spec.nbytes]
+        left = results.load(tmp_path / str(reuse) / "results/host" / results.FILE)
+        found[reuse] = left.outputs["prob.y"].values.tobytes()
     assert found[True] == found[False]

@@ -10,7 +10,6 @@ import simgen
 from simgen.bundle import results, run_record
 from simgen.bundle import writing as bundles
 from simgen.errors import DamagedError, RunError, UsageError
-from simgen.ground.storage import seal
 from simgen.running import pieces as running
 from simgen.running import status
 from simgen.targets.host import Host
@@ -61,7 +60,7 @@ def test_equal_launches_run_once_and_count_as_often_as_they_are(bundle):
     told = []
     found = bundle.run("host", representatives=True, jobs=2, replace=True, notice=told.append)
     assert found.name == "host@representatives"
-    inferred = results.inferred(found)
+    inferred = found.inferred
     assert len(inferred) >= 3
     assert len(found.launches) == len(whole.launches)
     assert all(found.launches)
@@ -100,12 +99,12 @@ def test_some_layers_and_points_of_a_sweep_run_by_pieces_too(bundle):
     ran = [at for at, launch in enumerate(found.launches) if launch]
     whole = range(len(found.launches))
     assert ran == list(whole)[-len(ran) :]
-    assert results.inferred(found)
+    assert found.inferred
     assert right(bundle, found.name)
     swept = bundle.sweep("host", {"n": [2]}, representatives=True, jobs=2)
-    assert [bool(results.inferred(point)) for point in swept.values()] == [True]
+    assert [bool(point.inferred) for point in swept.values()] == [True]
     swept = bundle.sweep("host", {"n": [2]})  # whole: another result, which is not done yet
-    assert [bool(results.inferred(point)) for point in swept.values()] == [False]
+    assert [bool(point.inferred) for point in swept.values()] == [False]
     first = bundle.run(
         "host", layers="conv0", jobs=2, replace=True
     )  # reads nothing of other layers
@@ -147,26 +146,38 @@ def test_finished_pieces_are_kept_until_all_have_ended(bundle, monkeypatch):
     assert not list((bundle.path / "results").glob(".part-*"))
 
 
-def test_pieces_of_different_simulators_are_no_result(bundle):
-    bundle.run("host", jobs=2, warm="none", replace=True)
-    folder = bundle.path / "results/host@warm=none,pieces"
+def test_pieces_of_different_simulators_are_no_result(bundle, monkeypatch):
+    again = {"jobs": 2, "warm": "none", "replace": True}
+    with monkeypatch.context() as patched:
+        patched.setattr(running, "_finish", raises(RunError("no end")))
+        with pytest.raises(RunError, match="no end"):
+            bundle.run("host", **again)
+    folder = bundle.path / "results/stopped-host@warm=none,pieces"
     opened = bundles.load(bundle.path)
     file = sorted((folder / "pieces").glob("*.h5"))[0]
     part = results.load(file, opened.workload)
     machine = {**part.provenance["machine"], "simulator": "other", "other_version": "2"}
     told = {**part.provenance, "machine": machine}
     results.save(replace(part, provenance=told), opened.workload, file)
-    seal.write(folder, opened.digest)
     with pytest.raises(DamagedError, match="different versions or settings"):
-        bundle.diff("host@warm=none,pieces")
+        bundle.run("host", **again)
 
 
-def test_a_piece_that_was_changed_is_damage(bundle):
-    bundle.run("host", representatives=True, replace=True)
-    folder = bundle.path / "results/host@representatives/pieces"
-    piece = sorted(folder.glob("*.h5"))[0]
-    content = bytearray(piece.read_bytes())
+def raises(error):
+    def fail(*_):
+        raise error
+
+    return fail
+
+
+def test_a_result_of_pieces_has_none_of_their_files_and_tells_of_damage(bundle):
+    found = bundle.run("host", representatives=True, replace=True)
+    folder = bundle.path / "results/host@representatives"
+    assert found.given
+    assert not (folder / "pieces").exists()
+    file = folder / "results.h5"
+    content = bytearray(file.read_bytes())
     content[len(content) // 2] ^= 1
-    piece.write_bytes(bytes(content))
+    file.write_bytes(bytes(content))
     with pytest.raises(DamagedError, match="changed since the run"):
         bundle.diff("host@representatives")

@@ -2,10 +2,12 @@
 
     DIGEST                of the workload that ran to its end
     SHA-256  FILE         of each file of the folder, as sha256sum writes it
+    results.h5: SHA-256   of the digests in results.h5, which tell of its contents
     SHA-256  complete     of the lines before
 
-run.sh writes it last, on the machine where the run ends. Without sha256sum there it has one line;
-simgen adds the others when it first reads the result. `sha256sum -c` takes the lines of files.
+`simgen run` writes it, or run.sh that was started by hand, on the machine where the run ends.
+Without sha256sum there it has one line; simgen adds the others when it first reads the result.
+`sha256sum -c` takes the lines of files. In results of earlier versions results.h5 is one of them.
 """
 
 from __future__ import annotations
@@ -20,13 +22,14 @@ from simgen.errors import DamagedError
 from simgen.ground.storage.files import open_regular, write_atomic
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Collection, Mapping
     from pathlib import Path
 
     Progress = Callable[[int, int], None]
 
 FILE = "complete"
 VERDICT = "verdict.json"  # comes later, and tells of itself (simgen.bundle.verdict_file)
+CONTENTS = re.compile(r"results\.h5: ([0-9a-f]{64})")
 LINE = re.compile(r"([0-9a-f]{64}) [ *](.+)")
 DIGEST = re.compile(r"[0-9a-f]{64}")
 MOST = 2**24  # bytes; a run leaves a few dozen files
@@ -38,9 +41,11 @@ class Seal:
 
     workload: str  # digest
     files: Mapping[str, str]  # relative path -> digest; empty where nobody made digests yet
+    contents: str = ""  # digest of the digests in results.h5; empty where the result is not there
 
     def text(self) -> bytes:
         lines = [self.workload, *(f"{digest}  {name}" for name, digest in self.files.items())]
+        lines += [f"results.h5: {self.contents}"] if self.contents else []
         text = "".join(f"{line}\n" for line in lines)
         own = f"{_sha256(os.fsencode(text))}  {FILE}\n" if self.files else ""
         return os.fsencode(text + own)
@@ -69,14 +74,16 @@ def read(folder: Path) -> Seal:
         raise wrong
     if not lines:
         return Seal(first, {})
+    told = [CONTENTS.fullmatch(line) for line in lines]
+    contents = next((each[1] for each in told if each), "")
     found = [LINE.fullmatch(line) for line in lines]
     files = {each[2]: each[1] for each in found if each}
     own = files.pop(FILE, None)
-    if len(files) + 1 != len(lines) or any(_is_outside(name) for name in files):
+    if len(files) + 1 + bool(contents) != len(lines) or any(_is_outside(name) for name in files):
         raise wrong
     if _sha256(os.fsencode(text[: text.rindex("\n", 0, -1) + 1])) != own:
         raise wrong
-    return Seal(first, files)
+    return Seal(first, files, contents)
 
 
 def check(folder: Path, found: Seal, progress: Progress | None = None) -> None:
@@ -97,36 +104,22 @@ def check(folder: Path, found: Seal, progress: Progress | None = None) -> None:
             progress(done, total)
 
 
-def write(folder: Path, workload: str, names: Mapping[str, str] | None = None) -> Seal:
-    """Close the result of a finished run: digests of all its files but those in `names`, known.
+def write(folder: Path, workload: str, contents: str = "", without: Collection[str] = ()) -> Seal:
+    """Close the result of a finished run: digests of all its files but those in `without`.
+
+    `contents` is that of results.h5, where the result is there.
 
     Raises:
         OSError: the folder cannot be read or written.
     """
-    known = dict(names or {})
+    known = {}
+    left_out = {FILE, VERDICT, *without, *(["results.h5"] if contents else [])}
     for path in sorted(folder.rglob("*")):
         name = str(path.relative_to(folder))
-        if name in (FILE, VERDICT, *known) or path.is_symlink():
-            continue
-        if path.is_file():
+        if name.partition("/")[0] not in left_out and not path.is_symlink() and path.is_file():
             with path.open("rb") as file:
                 known[name] = hashlib.file_digest(file, "sha256").hexdigest()
-    made = Seal(workload, known)
-    _replace(folder / FILE, made)
-    return made
-
-
-def add(folder: Path, name: str) -> Seal:
-    """Close the result again, with one more file or a new one in place of an old one.
-
-    Raises:
-        DamagedError: the seal is damaged.
-        OSError: the folder cannot be read or written.
-    """
-    before = read(folder)
-    if not before.files:
-        return write(folder, before.workload)
-    made = Seal(before.workload, {**before.files, name: _digest(folder / name) or ""})
+    made = Seal(workload, known, contents)
     _replace(folder / FILE, made)
     return made
 

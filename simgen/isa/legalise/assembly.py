@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -37,6 +38,7 @@ _SIZES = (
     ".max_flat_workgroup_size",
     ".private_segment_fixed_size",
 )
+_BRACKETS = re.compile(r"[][()]")
 _TAIL = re.compile(r"[a-z]\w*(:\S+)?$")  # offset:16, clamp, op_sel:[0,1]
 _REGISTERS = re.compile(r"([vs])(?:(\d+)|\[(\d+):(\d+)\])$")
 _INLINE_FLOATS = frozenset(
@@ -125,6 +127,7 @@ def parse(lines: Sequence[str]) -> list[AssemblyKernel]:
     return found
 
 
+@lru_cache(maxsize=1 << 15)  # each rewriting of a text parses it again
 def instruction(code: str, source_line: int = 0) -> Instruction:
     """Parse one instruction without its comment."""
     mnemonic, _, rest = code.partition(" ")
@@ -144,6 +147,9 @@ def instruction(code: str, source_line: int = 0) -> Instruction:
 
 def _split(text: str) -> list[str]:
     """Cut at the commas that stand outside of brackets."""
+    if not _BRACKETS.search(text):
+        parts = [part.strip() for part in text.split(",")]
+        return parts if parts[-1] else parts[:-1]
     parts, depth, start = [], 0, 0
     for at, c in enumerate(text):
         depth += (c in "[(") - (c in "])")
@@ -167,6 +173,7 @@ def readable(symbol: str) -> str:
 # Operands ------------------------------------------------------------------------------------
 
 
+@lru_cache(maxsize=1 << 12)
 def registers(operand: str) -> tuple[str, ...]:
     """The 32-bit registers of v3, s[4:5], vcc; empty for anything else."""
     if operand in ("vcc", "exec"):

@@ -33,6 +33,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING
 
+from simgen.ask.checks import SimulatorChoice
 from simgen.errors import DamagedError, UsageError, did_you_mean
 from simgen.ground import resources
 from simgen.ground.storage import schema
@@ -99,7 +100,7 @@ def named(spec: str) -> tuple[str, str]:
     simulator, _, version = spec.partition("@")
     if simulator not in simulators.simulators():
         cure = did_you_mean(simulator, simulators.simulators())
-        raise UsageError(f"--simulator {spec}: no such simulator; {cure}")
+        raise UsageError(f"{SimulatorChoice.simulator} {spec}: no such simulator; {cure}")
     known = versions(simulator) or list(simulators.versions(simulator))
     version = version or known[-1]
     short = ".".join(version.removeprefix("v").split(".")[: 3 if simulator == "mgpusim" else 2])
@@ -107,10 +108,11 @@ def named(spec: str) -> tuple[str, str]:
         return simulator, short
     if version in simulators.versions(simulator):
         raise UsageError(
-            f"--simulator {spec}: what this version lacks is not known: nobody has read its "
-            f"sources; take {simulator}@{known[-1]}"
+            f"{SimulatorChoice.simulator} {spec}: what this version lacks is not known: nobody has "
+            f"read its sources; take {simulator}@{known[-1]}"
         )
-    raise UsageError(f"--simulator {spec}: no such version; {did_you_mean(version, known)}")
+    fact = f"{SimulatorChoice.simulator} {spec}: no such version"
+    raise UsageError(f"{fact}; {did_you_mean(version, known)}")
 
 
 @cache

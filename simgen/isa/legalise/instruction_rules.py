@@ -18,6 +18,8 @@ from collections import Counter
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from simgen.ask.build import Destination
+
 # Importing them registers the rules:
 from simgen.isa.legalise import (
     bits,
@@ -221,7 +223,7 @@ class _Table:
             return site.refusal(
                 f"it calls {symbol}, or reads it, and {TITLE} loads the code of a kernel alone",
                 "inline functions (__forceinline__, no recursion), pass constants as a tensor, or "
-                "build with --target gem5-se",
+                f"build with {Destination.targets} gem5-se",
             )
         cure = next((c for prefix, c in _CURES if name.startswith(prefix)), "")
         return site.refusal(

@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from simgen.ask.choice import option
 from simgen.isa.legalise import compare, vector_float
 from simgen.isa.legalise.assembly import integer, registers
 from simgen.isa.legalise.table import GFX803, GFX942, rule
@@ -20,21 +21,22 @@ if TYPE_CHECKING:
 
     from simgen.isa.legalise.site import Site
 
+EMULATED = f"{option('mode')} emu"
 ATOMIC = (
     "MGPUSim has no atomics; what replaces them is right in emulation only, where wavefronts do "
-    "not interleave; run with --mode emu, or reduce in two stages"
+    f"not interleave; run with {EMULATED}, or reduce in two stages"
 )
 NARROW = (
     "MGPUSim stores no bytes or shorts; what replaces them reads and writes the word around, which "
-    "is right in emulation only, where wavefronts do not interleave; run with --mode emu, or store "
-    "words"
+    f"is right in emulation only, where wavefronts do not interleave; run with {EMULATED}, or "
+    "store words"
 )
 _OPERATIONS = "add sub smin umin smax umax and or xor"
 _WIDTHS = [f"{o}{wide}" for o in [*_OPERATIONS.split(), "swap", "cmpswap"] for wide in ("", "_x2")]
 _NAMES = " ".join(f"KIND_atomic_{o}" for o in [*_WIDTHS, "add_f32"])
 FENCE = (
     "MGPUSim has no fences of the whole GPU; its emulator needs none, but compute units of its "
-    "timing model do not see each other's writes; run with --mode emu, or make two launches of it"
+    f"timing model do not see each other's writes; run with {EMULATED}, or make two launches of it"
 )
 
 

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from typing import TYPE_CHECKING
 
 from simgen.isa.legalise.assembly import registers, source_modifiers
@@ -282,6 +282,7 @@ def pairs(item: Instruction, roles: Roles) -> list[tuple[str, Operand]]:
     return list(zip(item.operands, given))
 
 
+@lru_cache(maxsize=1 << 15)
 def effect(item: Instruction, arch: str) -> Effect | None:
     """What an instruction reads and writes: registers by name, "scc". None if not known."""
     roles = of(item, arch)
@@ -297,6 +298,7 @@ def effect(item: Instruction, arch: str) -> Effect | None:
     return Effect(frozenset(reads), frozenset(writes))
 
 
+@lru_cache(maxsize=1 << 12)
 def named_registers(operand: str) -> tuple[str, ...]:
     """The 32-bit registers of an operand under its modifiers, scc among them."""
     body = source_modifiers(operand)[2]

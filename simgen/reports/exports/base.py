@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING, ClassVar
 
-from simgen.bundle import finding, outputs, results
+from simgen.bundle import finding, outputs
 from simgen.errors import UsageError, did_you_mean, one_line, printable
 
 if TYPE_CHECKING:
@@ -163,7 +163,7 @@ def seconds(export: Export, bundle: Bundle, result: Result) -> dict[int, float]:
         UsageError: no launch has a time.
     """
     found: dict[int, float] = {}
-    kernels = results.kernels(result, bundle.workload)
+    kernels = result.kernels(bundle.workload)
     for (step, _), metrics in zip(kernels, result.launches, strict=True):
         if "seconds" in metrics:
             found[step] = found.get(step, 0.0) + metrics["seconds"]
@@ -177,7 +177,7 @@ def seconds(export: Export, bundle: Bundle, result: Result) -> dict[int, float]:
 
 def inferred(result: Result) -> list[str]:
     """A line where some times are those of launches that stand for others."""
-    count = len(results.inferred(result))
+    count = len(result.inferred)
     if not count:
         return []
     return [

@@ -14,7 +14,6 @@ from math import isnan, prod
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from simgen import __version__
-from simgen.bundle import results
 from simgen.ground import metrics
 from simgen.ground.storage.files import write_atomic
 from simgen.reports.exports import arrow, base
@@ -49,9 +48,9 @@ def of(sources: Sequence[Exported]) -> LaunchTable:
 
 def _lines(source: Exported, result: Result) -> Iterator[dict[str, Any]]:
     workload = source.bundle.workload
-    own = results.is_statistics_only(result)
-    like = results.inferred(result)
-    pairs = zip(results.kernels(result, workload), result.launches, strict=True)
+    own = result.is_statistics_only
+    like = result.inferred
+    pairs = zip(result.kernels(workload), result.launches, strict=True)
     for at, ((index, kernel), counted) in enumerate(pairs):
         if not counted:
             continue

@@ -176,13 +176,18 @@ def _of_one(series: str, at: Mapping[str, Mapping[str, float]]) -> list[tuple[st
 def _swept(found: Sequence[Row]) -> list[tuple[str, str]]:
     """Figures of the sweeps of each bundle; they name it where there are several."""
     measured: dict[str, dict[str, dict[str, Mapping[str, float]]]] = {}
+    given: dict[str, dict[str, Mapping[str, str]]] = {}
     for row in found:
         bundle, point = sweep.in_sweep(row.bundle, row.target)
         measured.setdefault(bundle, {}).setdefault(point, {})[row.step] = row.metrics
+        built = sweep.options_of(row.bundle) if point != row.target else {}
+        given.setdefault(bundle, {})[point] = {**built, **row.options}
     return [
         (f"{title}, {bundle}" if len(measured) > 1 else title, figure)
         for bundle, points in measured.items()
-        for title, figure in sweep_figures.drawn(points, metrics.parts(metrics.WAITS))
+        for title, figure in sweep_figures.drawn(
+            points, given[bundle], metrics.parts(metrics.WAITS)
+        )
     ]
 
 

@@ -10,7 +10,7 @@ import csv
 import io
 from typing import TYPE_CHECKING
 
-from simgen.bundle import results, verdict_file
+from simgen.bundle import verdict_file
 from simgen.frontend.network import make_layer
 from simgen.ground import metrics
 from simgen.ground.storage.files import write_atomic
@@ -52,9 +52,9 @@ def rows(
     for result in found:
         told = (verdicts or {}).get(result.name, {})
         no_verdict = verdict_file.UNCHECKED
-        if results.is_statistics_only(result):
+        if result.is_statistics_only:
             no_verdict = verdict_file.SILENT
-        kernels = results.kernels(result, bundle.workload)
+        kernels = result.kernels(bundle.workload)
         like = _inferred(bundle.workload, result)
         machine = peaks.ran_on(result)
         shortfall = peaks.shortfall(result, machine)
@@ -85,8 +85,9 @@ def rows(
                     like.get(at, ""),
                     roof,
                     len(bundle.workload.steps),
-                    results.errors(result, places),
+                    result.errors(places),
                     shortfall,
+                    result.options,
                 )
             )
     return made
@@ -96,7 +97,7 @@ def _inferred(workload: Workload, result: Result) -> dict[int, str]:
     """Step -> those that ran in its place, of steps that have metrics and did not run."""
     of = [at for at, step in enumerate(workload.steps) for _ in step.launches]
     found: dict[int, dict[str, None]] = {}
-    for launch, like in results.inferred(result).items():
+    for launch, like in result.inferred.items():
         ran = workload.steps[of[like]]
         found.setdefault(of[launch], {})[f"{ran.layer} {ran.direction}"] = None
     return {at: ", ".join(steps) for at, steps in found.items()}

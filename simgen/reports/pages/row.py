@@ -37,6 +37,7 @@ class Row:
     # What `simgen rates` found of the simulated machine to be far below what it is configured for;
     # None where that was never measured, empty where nothing is, or no simulator ran it.
     shortfall: str | None = ""
+    options: Mapping[str, str] = field(default_factory=dict)  # of the run, that are not as usual
 
     @property
     def step(self) -> str:

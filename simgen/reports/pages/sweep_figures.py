@@ -13,32 +13,36 @@ if TYPE_CHECKING:
 
     # Result -> layer and pass -> metrics
     Measured = Mapping[str, Mapping[str, Mapping[str, float]]]
+    Given = Mapping[str, Mapping[str, str]]
 
 MOST = 8  # lines of a figure; of more layers the slowest have their own, the others one together
 REST = "the others"
 
 
-def drawn(measured: Measured, waits: Mapping[str, tuple[str, ...]]) -> list[tuple[str, str]]:
+def drawn(
+    measured: Measured, given: Given, waits: Mapping[str, tuple[str, ...]]
+) -> list[tuple[str, str]]:
     """(title, element) for each target with a sweep and each of its options with several values.
 
-    `waits` are the parts of wavefronts' cycles: label -> metrics whose sum it shows.
+    `given` are the options of each result that was measured. `waits` are the parts of wavefronts'
+    cycles: label -> metrics whose sum it shows.
     """
     grids: dict[tuple[str, ...], dict[str, Mapping[str, Mapping[str, float]]]] = {}
     for name, at in measured.items():
-        if options := result_names.options_of(name):  # those of one sweep have the same ones
+        if options := given[name]:  # those of one sweep have the same ones
             series = ", ".join((result_names.target_of(name), *result_names.words_of(name)))
             grids.setdefault((series, *options), {})[name] = at
     return [
         figure
         for (target, *options), points in grids.items()
-        for option in _varied(options, points)
-        for figure in _of_option(target, option, _varied(options, points), points, waits)
+        for varied in [_varied(options, [given[name] for name in points])]
+        for option in varied
+        for figure in _of_option(target, option, varied, points, given, waits)
     ]
 
 
-def _varied(options: Sequence[str], points: Measured) -> list[str]:
+def _varied(options: Sequence[str], given: Sequence[Mapping[str, str]]) -> list[str]:
     """The options that have more than one value."""
-    given = [result_names.options_of(name) for name in points]
     return [name for name in options if len({each[name] for each in given}) > 1]
 
 
@@ -47,14 +51,15 @@ def _of_option(
     option: str,
     varied: Sequence[str],
     points: Measured,
+    given: Given,
     waits: Mapping[str, tuple[str, ...]],
 ) -> list[tuple[str, str]]:
     """Lines for the other options' values; where those are the same throughout, for layers."""
     lines: dict[str, dict[str, Mapping[str, Mapping[str, float]]]] = {}
-    for name, at in sorted(points.items(), key=lambda item: result_names.rank(item[0])):
-        given = result_names.options_of(name)
-        others = ", ".join(f"{k}={given[k]}" for k in varied if k != option)
-        lines.setdefault(others, {})[given[option]] = at
+    for name in sorted(points, key=lambda each: result_names.rank_of(given[each])):
+        own = given[name]
+        others = ", ".join(f"{k}={own[k]}" for k in varied if k != option)
+        lines.setdefault(others, {})[own[option]] = points[name]
     values = sorted({v for line in lines.values() for v in line}, key=_size)
     title = f"against {option}: {target}"
     if len(lines) > 1:

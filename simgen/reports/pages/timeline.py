@@ -13,7 +13,6 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from simgen.bundle import results
 from simgen.ground.storage.files import write_atomic
 
 if TYPE_CHECKING:
@@ -52,8 +51,8 @@ def _names(process: int, name: str) -> Iterator[dict[str, Any]]:
 def _events(process: int, bundle: Bundle, result: Result) -> Iterator[dict[str, Any]]:
     """Complete events (`ph` X): each launch, and each step over its launches."""
     now, begun, step = 0.0, 0.0, None
-    kernels = results.kernels(result, bundle.workload)
-    inferred = results.inferred(result)
+    kernels = result.kernels(bundle.workload)
+    inferred = result.inferred
     for place, ((at, kernel), metrics) in enumerate(zip(kernels, result.launches, strict=True)):
         if at != step and step is not None:
             yield _step(process, bundle, step, begun, now)

@@ -37,7 +37,6 @@ from dataclasses import dataclass, field
 from datetime import UTC
 from typing import TYPE_CHECKING, Any
 
-from simgen.bundle import results
 from simgen.frontend.network import make_layer
 from simgen.ground import metrics, resources
 from simgen.ground.metrics import Kind
@@ -154,8 +153,8 @@ def _add_bundle(
     count = len(launches)
     for run in runs:
         ran = launches
-        if results.is_statistics_only(run.result):
-            own = [(*each, None, None) for each in results.kernels(run.result, workload)]
+        if run.result.is_statistics_only:
+            own = [(*each, None, None) for each in run.result.kernels(workload)]
             ran = _add_launches(database, steps, own, count)
             count += len(own)
         _add_run(database, key, ran, run)
@@ -201,7 +200,7 @@ def _add_run(
     finished = run.finished.astimezone(UTC).isoformat(timespec="seconds")
     row = (bundle, run.result.name, finished, told["simgen"], told["compiler"])
     key = _insert(database, "INSERT INTO run VALUES (NULL, ?, ?, ?, ?, ?)", row)
-    like = {str(at): str(ran) for at, ran in results.inferred(run.result).items()}
+    like = {str(at): str(ran) for at, ran in run.result.inferred.items()}
     more = {**told, VERDICT: run.verdict, INFERRED: like}
     properties = [(key, *each) for each in _properties(more)]
     database.executemany("INSERT INTO property VALUES (?, ?, ?, ?)", properties)

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
+from simgen.ask.checks import ConformChoices
 from simgen.errors import DamagedError, UsageError, did_you_mean
 from simgen.ground.storage import schema
 from simgen.ground.storage.files import read_regular
@@ -65,7 +66,7 @@ def version(arch: str) -> str:
     """
     known = machines()
     if arch not in known:
-        raise UsageError(f"--arch {arch}: {did_you_mean(arch, known)}")
+        raise UsageError(f"{ConformChoices.arch} {arch}: {did_you_mean(arch, known)}")
     return known[arch]
 
 

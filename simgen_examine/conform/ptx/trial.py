@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import functools
 import re
+import shlex
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from simgen.ask.checks import ConformChoices
 from simgen.errors import UsageError
 from simgen.ground.storage.files import scratch_folder
 from simgen_examine.conform.ptx import description
@@ -81,8 +83,8 @@ class PtxTrial:
     @property
     def command(self) -> str:
         """What a user types for the same."""
-        mode = f" --mode {self.mode}" if self.mode else ""
-        return f"simgen conform --on {self.on} --arch {self.arch_name}{mode}"
+        asked = ConformChoices(on=self.on, arch=self.arch_name, mode=self.mode)
+        return shlex.join(asked.command())
 
     def findings(self, folder: Path | None = None) -> list[Seen]:
         """Of every form that is tried, in a new folder of `folder` or of the system.
@@ -95,9 +97,8 @@ class PtxTrial:
         pattern = re.compile(self.only)
         chosen = [each for each in catalogue(self.arch_name) if pattern.search(each.text)]
         if not chosen:
-            raise UsageError(
-                f"--only {self.only}: no form of {self.arch_name} matches; leave it out"
-            )
+            fact = f"{ConformChoices.only} {self.only}: no form of {self.arch_name} matches"
+            raise UsageError(f"{fact}; leave it out")
         self.tell(f"{len(chosen)} forms of {self.arch_name}")
         limit = self.limit or (SECONDS if self.mode != "timing" else 12 * SECONDS)
         probe = PtxProbe(self.machine, self.arch_name, chosen, limit, self.tell)
