@@ -385,7 +385,7 @@ class _Launches:
 
 
 def _targets(given: Sequence[str | Target], settings: Mapping[str, Any]) -> list[Target]:
-    """Those given by name with the settings that they have; the others as they are."""
+    """Targets: those named with the given settings, the others unchanged."""
     names = [each for each in given if isinstance(each, str)]
     if settings and not names:
         raise UsageError(

@@ -142,7 +142,7 @@ def did_you_mean(word: str, known: Iterable[str], listing: str = "") -> str:
         return f"list them with: {listing}"
     if not known:
         return "none is known here"
-    names = ", ".join(one_line(cut(name, 60)) for name in known[:MOST_NAMES])
+    names = ", ".join(one_line(shortened(name, 60)) for name in known[:MOST_NAMES])
     more = len(known) - MOST_NAMES
     return f"known: {names}{f' and {more} more' if more > 0 else ''}"
 
@@ -184,7 +184,7 @@ def resembling(lacking: Iterable[str], settings: Iterable[str]) -> str:
     return ""
 
 
-def cut(text: str, limit: int) -> str:
+def shortened(text: str, limit: int) -> str:
     """`text`, or its beginning and end with "..." between them: at most `limit` characters."""
     if len(text) <= limit:
         return text
@@ -199,7 +199,7 @@ def one_line(text: str) -> str:
 
 def printable(text: str, limit: int = 60) -> str:
     """User text as it may appear in a one-line message: quoted, escaped and shortened."""
-    return repr(cut(text, limit))
+    return repr(shortened(text, limit))
 
 
 def message(text: str) -> str:
@@ -209,8 +209,8 @@ def message(text: str) -> str:
     a name or a value is enormous.
     """
     if len(text) > SHORT:
-        text = re.sub(rf"\S{{{LONGEST_WORD + 1},}}", lambda m: cut(m[0], LONGEST_WORD), text)
-    return cut(one_line(cut(text, LONGEST)), LONGEST)
+        text = re.sub(rf"\S{{{LONGEST_WORD + 1},}}", lambda m: shortened(m[0], LONGEST_WORD), text)
+    return shortened(one_line(shortened(text, LONGEST)), LONGEST)
 
 
 def is_full(error: OSError) -> bool:

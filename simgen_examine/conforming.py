@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from simgen_examine.conform.page import Told
 
 FINDINGS = "conformance"  # a folder of it
-MOST_ROWS = 60  # of the table, without --verbose
+MOST_ROWS = 60  # rows of the table, without --verbose
 
 
 @click.command()

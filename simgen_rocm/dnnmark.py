@@ -76,11 +76,12 @@ SPELLED = {"convolution": "cross_correlation", "avg_exclude_padding": "avg"}
 # A program of composed mode, and for how many layers it has handles.
 FORWARD, BACKWARD = ("test_fwd_composed_model", 3), ("test_bwd_composed_model", 3)
 BOTH = (("test_composed_model", 3), ("test_alexnet", 21), ("test_VGG", 58))
-LEAST_EPSILON = 1e-5  # of batch normalisation: BN_MIN_EPSILON in core/include/common.h
+# least epsilon of batch normalisation: BN_MIN_EPSILON in core/include/common.h
+LEAST_EPSILON = 1e-5
 MOST_WINDOW = 255  # elements; MIOpen stores where the maximum was in 8 bits
 
 ELEMENT_NBYTES = 4
-RUNTIME_NBYTES = 384 << 20  # of simulated memory: the runtime, its libraries and code objects
+RUNTIME_NBYTES = 384 << 20  # simulated memory for the runtime, its libraries and code objects
 
 
 @dataclass(frozen=True)

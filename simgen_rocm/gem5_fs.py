@@ -60,7 +60,7 @@ KVM_CURE = "run it where /dev/kvm can be used (group kvm; in a container, --devi
 
 VERSIONS = apu_se.full_system()  # version of gem5 -> GPU -> its scripts; the first is taken
 GPUS = ("gfx942", "gfx90a")
-# Of the guest, before those of the simulator.
+# Diagnoses of the guest, which come before those of the simulator.
 GUEST_DIAGNOSES: tuple[tuple[str, str], ...] = (
     (
         r"(Missing DKMS package for kernel [\w.-]*\w)",
@@ -135,7 +135,8 @@ class Gem5Fs(Target):
 
 
 def scripts(model: Model) -> tuple[str, ...]:
-    """Those that can run it, by their paths in a checkout; the first that is there is taken."""
+    """Scripts that can run the model, by their paths in a checkout; the first existing
+    one is used."""
     return VERSIONS[model.version][model.arch]
 
 

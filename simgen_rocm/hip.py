@@ -150,8 +150,8 @@ class HipReader(Reader):
     def metrics(self, results: Path, workload: Workload) -> list[dict[str, float]]:
         """`seconds` is the median over the timed rounds, between HIP events. What a profiler
         counted stands beside it, with `counted_seconds`, the time that a launch took under it."""
-        timed = launch_rows.read(results, workload, launch_rows.ROUND_COLUMNS)
-        counted = rocprof.read(results, [launch.kernel for launch in workload.launches])
+        timed = launch_rows.read_rows(results, workload, launch_rows.ROUND_COLUMNS)
+        counted = rocprof.read_metrics(results, [launch.kernel for launch in workload.launches])
         return [{**counts, **times} for counts, times in zip(counted, timed, strict=True)]
 
     def counted(self) -> Mapping[str, str]:

@@ -25,9 +25,10 @@ if TYPE_CHECKING:
 
 SOURCE = "hip.c"
 FLAGS = ("-std=gnu23", "-O2", "-fno-strict-aliasing")
-# Of glibc; before its version 2.34 the second one was a library of its own, and its name still is.
+# Libraries of glibc. Before its version 2.34, libdl was a library of its own; the name still
+# exists.
 LIBRARIES = {"libc.so.6": ("__libc_start_main",), "libdl.so.2": ("dlopen", "dlsym", "dlerror")}
-# Of the HIP runtime, the version in its name being ROCm's first number; hip_api.h opens the same.
+# Names of the HIP runtime, with ROCm's major version; hip_api.h opens the same.
 LIBRARY_NAMES = (*(f"libamdhip64.so.{version}" for version in (7, 6, 5, 4)), "libamdhip64.so")
 
 
@@ -50,7 +51,7 @@ class Program:
     apu: bool = False  # the GPU of gem5's apu_se.py shares the memory of the CPU
 
     def stages(self) -> tuple[Stage, ...]:
-        """Those of its kernels; the runtimes that load them want an older code object."""
+        """Stages of its kernels; the runtimes that load them want an older code object."""
         return stages.amdgcn(self.model, l1=self.l1, version=4)
 
     def names(self) -> tuple[str, ...]:

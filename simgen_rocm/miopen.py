@@ -13,7 +13,7 @@ from math import ceil, prod
 from typing import TYPE_CHECKING
 
 from simgen.ground.ir import Pass
-from simgen.ground.numerics.powers import power_of_two
+from simgen.ground.numerics.powers import next_power_of_two
 from simgen_rocm import miopen_norm
 from simgen_rocm.miopen_key import (
     FLOAT,
@@ -39,7 +39,7 @@ POOLING_GROUPS = {
 WIDE_POOLING_GROUP = (32, 4)
 LDS_NBYTES = 65536
 MOST_SET = 65536  # work-items that set a tensor
-FEW = 64 * 4 * 64  # work-items up to which a transposition's grid has a second extent
+SMALL_GRID_ITEMS = 64 * 4 * 64  # work-items up to which a transposition's grid has a second extent
 
 GEMM = Dispatch("rocBLAS GEMM")
 
@@ -54,11 +54,11 @@ def dispatches(layer: Layer, direction: Pass, x: Dims, y: Dims) -> tuple[Dispatc
 
 def softmax(layer: Fields, direction: Pass, x: Dims, y: Dims) -> tuple[Dispatch, ...]:
     c = x[1]
-    batch = max(2, power_of_two(BLOCK // c)) if c < BLOCK else 1
+    batch = max(2, next_power_of_two(BLOCK // c)) if c < BLOCK else 1
     sizes: dict[str, int | str] = {"NUM_BATCH": batch}
     if batch > 1:
         each = BLOCK // batch
-        unrolled = max(2, power_of_two(c // each)) if c > each else 1
+        unrolled = max(2, next_power_of_two(c // each)) if c > each else 1
         sizes |= {"BATCH_SIZE": each, "U_BATCH_SIZE": unrolled}
     forward = direction is Pass.FORWARD
     packed = ("INPUT", "OUTPUT") if forward else ("OUTPUT", "DOUTPUT", "DINPUT")
@@ -161,7 +161,7 @@ def _im2col(layer: Fields, x: Dims, y: Dims) -> Dispatch:
     tile_x, tile_y = 32, 8
 
     def elements() -> int:
-        """Of x in LDS, for a tile of y."""
+        """Elements of x in LDS, for a tile of y."""
         wide, high = (tile_x - 1) * v + s, (tile_y - 1) * u + r
         if channels == 1:
             return wide * high
@@ -201,7 +201,7 @@ def _set(size: int) -> Dispatch:
     text = arguments(
         {"SUBTENSOR_OP_WITH_SCALAR": "SUBTENSOR_OP_WITH_SCALAR_SET"},
         FLOAT_OF_MANY,
-        {"WORK_LENGTH_0": min(power_of_two(size), MOST_SET)},
+        {"WORK_LENGTH_0": min(next_power_of_two(size), MOST_SET)},
     )
     program = "MIOpenSubTensorOpWithScalarKernel.cl"
     return Dispatch("SubTensorOpWithScalar1d", program, (text,))
@@ -241,7 +241,7 @@ def _transposed(source: str, tensor: Dims, strided: Dims | None, offset: int = 0
             "N": n, "C": c, "HW_IN": h * w, "HW_OUT": p * q, "W_IN": w, "W_OUT": q,
             "H_STRIDE": 2, "W_STRIDE": 2, **offsets,
         }  # fmt: skip
-    text = arguments(FLOAT_OF_MANY, which, sizes, {"IS_2D_WG": int(work < FEW)})
+    text = arguments(FLOAT_OF_MANY, which, sizes, {"IS_2D_WG": int(work < SMALL_GRID_ITEMS)})
     kernel = f"transpose_{source}2{target}" + ("" if strided else "_opt")
     return Dispatch(kernel, "MIOpenUtilKernels4.cl", (text,))
 

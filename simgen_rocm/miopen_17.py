@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 
 VERSION = "1.7.0"
 GROUP = 8  # work-items of a work-group in each direction, of pooling
-SOFTMAX_WORDS = ("NUM_BATCH", "BATCH_SIZE", "U_BATCH_SIZE", "MIOPEN_USE")  # of those of 2.9.0
+# macros of softmax, a subset of those of 2.9.0
+SOFTMAX_WORDS = ("NUM_BATCH", "BATCH_SIZE", "U_BATCH_SIZE", "MIOPEN_USE")
 
 
 def dispatches(layer: Layer, direction: Pass, x: Dims, y: Dims) -> tuple[Dispatch, ...]:
@@ -81,7 +82,7 @@ def _pooling(layer: Fields, direction: Pass, x: Dims, y: Dims) -> tuple[Dispatch
 
 
 def _results(extent: int, stride: int) -> int:
-    """Of a work-item in one direction, forward."""
+    """Results of a work-item in one direction, forward."""
     tile = max(1, GROUP // stride)
     while tile * GROUP > 2 * extent and tile > 1:
         tile >>= 1

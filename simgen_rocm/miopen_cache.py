@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
 Key = tuple[str, str]  # kernel_name and kernel_args of MIOpen's database
-MAX_NBYTES = 2**26  # of a code object, and of a table of rows
+MAX_NBYTES = 2**26  # size limit of a code object, and of a table of rows
 ELF = b"\x7fELF"
 COMPILER = "/opt/rocm/bin/clang-ocl"  # which MIOpen calls, too
 OPTIONS = ("-Wno-everything", "-Xclang", "-target-feature", "-Xclang", "+code-object-v3")
@@ -104,7 +104,7 @@ class KernelCache(ABC):
 
 
 class KernelFiles(KernelCache):
-    """Of MIOpen 1.7: a file for each."""
+    """Kernel cache of MIOpen 1.7: a file for each kernel."""
 
     def place(self, wanted: Key) -> Path:
         name, arguments = wanted
@@ -130,7 +130,7 @@ class KernelFiles(KernelCache):
 
 
 class KernelDatabase(KernelCache):
-    """Of MIOpen 2.4 and later."""
+    """Kernel cache of MIOpen 2.4 and later: a database."""
 
     def place(self, wanted: Key) -> Path:
         return self.folder / str(_script().file_name(self.gpu, self.units))

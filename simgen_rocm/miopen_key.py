@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import Any
 
 Dims = tuple[int, int, int, int]  # (N, C, H, W)
-Defines = Mapping[str, int | str]  # of the preprocessor, in order
-Fields = Mapping[str, Any]  # of a layer
+Defines = Mapping[str, int | str]  # macros of the preprocessor, in order
+Fields = Mapping[str, Any]  # fields of a layer
 
 # How different parts of the library say that elements are float32.
 FLOAT: Defines = {"MIOPEN_USE_FP16": 0, "MIOPEN_USE_FP32": 1}

@@ -40,7 +40,7 @@ COUNTS: Mapping[str, tuple[str, float]] = {
     "SQ_INSTS": ("instructions", 1),
     "SQ_INSTS_VALU": ("valu_instructions", 1),  # MFMA among them
     "SQ_INSTS_SALU": ("salu_instructions", 1),
-    "SQ_INSTS_LDS": ("lds_instructions", 1),  # of MI200, flat ones among them
+    "SQ_INSTS_LDS": ("lds_instructions", 1),  # on MI200 it includes flat instructions
     "SQ_INSTS_SMEM": ("scalar_memory_reads", 1),
     "SQ_INSTS_VMEM_RD": ("vector_memory_reads", 1),
     "SQ_INSTS_VMEM_WR": ("vector_memory_writes", 1),
@@ -59,7 +59,7 @@ COUNTS: Mapping[str, tuple[str, float]] = {
     "FETCH_SIZE": ("dram_read_bytes", KILOBYTE),
     "WRITE_SIZE": ("dram_written_bytes", KILOBYTE),
 }
-ACCESSES = "TCP_TOTAL_CACHE_ACCESSES_sum"  # of L1; what is no miss of them is a hit
+ACCESSES = "TCP_TOTAL_CACHE_ACCESSES_sum"  # accesses of L1; those that are no misses are hits
 ARCHS = ("gfx90a", "gfx942")  # MI200 and MI300
 
 DISPATCH, KERNEL = "Dispatch_Id", "Kernel_Name"
@@ -70,7 +70,7 @@ DESCRIPTOR = ".kd"  # ends the symbol by which a runtime knows a kernel
 MOST_COLUMNS = 100
 LONGEST_LINE = 2**16  # bytes
 MOST_LINES = 10_000_000
-LEAST, MOST = 1e-30, 1e30
+MIN_VALUE, MAX_VALUE = 1e-30, 1e30
 
 
 def file_of(number: int) -> str:
@@ -78,7 +78,7 @@ def file_of(number: int) -> str:
     return f"rocprof-{number}.csv"
 
 
-def read(results: Path, kernels: Sequence[str]) -> list[dict[str, float]]:
+def read_metrics(results: Path, kernels: Sequence[str]) -> list[dict[str, float]]:
     """Our metrics of each launch of `kernels`, in their order; none where nothing was counted.
 
     Raises:
@@ -122,7 +122,7 @@ class _Dispatch:
 
 
 def _dispatches(path: Path, kernels: set[str]) -> list[_Dispatch]:
-    """Those of a pass, by their numbers; what the runtime launches for itself is left out."""
+    """Dispatches of a pass, by their numbers; the runtime's own launches are left out."""
     found: dict[int, _Dispatch] = {}
     with open_regular(path) as file:
         lines = csv.reader(_lines(file))
@@ -177,6 +177,6 @@ def _number(name: str, text: str) -> float:
         value = float(text)
     except ValueError:
         raise ValueError(f"{printable(name)} is {printable(text)}, not a number") from None
-    if value and not LEAST <= value <= MOST:
+    if value and not MIN_VALUE <= value <= MAX_VALUE:
         raise ValueError(f"{printable(name)} is {printable(text)}, which is no count")
     return value

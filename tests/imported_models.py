@@ -49,7 +49,7 @@ def by_references(
     """The model's outputs as the references of the layers have them, with its own parameters."""
     choices = BuildChoices(set=tuple(settings.items()), values=("model",))
     plan = Plan(str(path), choices)
-    outputs = onnx_model.read(path, dict(settings)).outputs
+    outputs = onnx_model.read_model(path, dict(settings)).outputs
     given = dict(plan.values)
     for name, values in inputs.items():
         given[buffer_of(name)] = values.astype(

@@ -91,7 +91,7 @@ def check_on(target: str, folder: Path) -> None:
     result = bundle.run(target)
     assert bundle.diff()
     (end,) = (each.name for each in model.graph.output)
-    found = result.outputs[onnx_model.read(path, {}).outputs[end]].values
+    found = result.outputs[onnx_model.read_model(path, {}).outputs[end]].values
     expected = by_evaluator(model, inputs)[end]
     assert len(np.unique(expected)) > 8, "saturated, or nearly empty"
     np.testing.assert_array_equal(found.reshape(expected.shape), expected)

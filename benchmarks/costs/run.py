@@ -110,7 +110,7 @@ def rows_of(bundle: bundles.Bundle, name: str, result: str) -> list[dict[str, ob
             "host": metrics["host_seconds"],
         }
         for at, (features, metrics) in enumerate(
-            zip(launch_features.of(workload), found.launches, strict=True)
+            zip(launch_features.features_of(workload), found.launches, strict=True)
         )
         if metrics and at not in skipped
     ]

@@ -282,7 +282,7 @@ class OnHost:
         result = bundle.run("host", replace=True)
         row.ours, row.launches = time.perf_counter() - start, len(result.launches)
         workload = planned(made.task, scale_to=self.scale_to).workload
-        row.flops = sum(each.count.flops for each in costs.of(workload))
+        row.flops = sum(each.count.flops for each in costs.costs_of(workload))
         row.result = RIGHT if bundle.diff("host", "reference") else "WRONG"
 
 

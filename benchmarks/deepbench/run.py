@@ -149,7 +149,7 @@ def one(each, direction, asked, folder: Path) -> list[str]:
 def work(made) -> float:
     from simgen.workload import costs
 
-    return sum(each.count.flops for each in costs.of(made.workload))
+    return sum(each.count.flops for each in costs.costs_of(made.workload))
 
 
 def run_natively(asked) -> None:

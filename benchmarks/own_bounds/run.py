@@ -50,7 +50,7 @@ reference = "{kernel.reference}"
         toml += f'accumulate = "{kernel.accumulate.format(t=kind)}"\n'
     (folder / "k.hip").write_text(text)
     (folder / "k.toml").write_text(toml)
-    return OwnKernel(definition=own_kernel.read(folder / "k.toml", ()).definition)
+    return OwnKernel(definition=own_kernel.read_kernel_file(folder / "k.toml", ()).definition)
 
 
 def values(layer, rng):

@@ -19,7 +19,7 @@ from simgen.bundle import pieces, result_names, results, run_record
 from simgen.bundle import writing as bundles
 
 TARGET = "mgpusim"
-WHOLE = result_names.cut(TARGET, result_names.REPRESENTATIVES)
+WHOLE = result_names.of_pieces(TARGET, result_names.REPRESENTATIVES)
 
 
 def ended(bundle):
@@ -31,7 +31,7 @@ def ended(bundle):
             at: row for at, row in enumerate(found.launches) if at not in results.inferred(found)
         }
     home /= f"stopped-{WHOLE}"
-    run = run_record.read(home, workload)
+    run = run_record.read_run(home, workload)
     known = {}
     for piece in run.pieces if run else ():
         path = pieces.path(home, piece)

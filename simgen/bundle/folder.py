@@ -31,11 +31,12 @@ class Bundle:
     path: Path
     manifest: Mapping[str, Any]
     workload: Workload
-    gone: tuple[str, ...] = ()  # of `write`: targets and results of the bundle that was there
+    # set by `write`: targets and results of the replaced bundle that are gone
+    gone: tuple[str, ...] = ()
 
     @property
     def digest(self) -> str:
-        """Of workload.json."""
+        """Digest of workload.json."""
         return str(self.manifest["files"][WORKLOAD])
 
     @property
@@ -52,7 +53,7 @@ class Bundle:
         folder = self.path / RESULTS / name
         if not folder.is_dir():
             return None
-        if seal.read(folder).workload != self.digest:
+        if seal.read_seal(folder).workload != self.digest:
             raise DamagedError(
                 f"{folder}: a result of another workload; run it again, or move it away"
             )
@@ -108,7 +109,7 @@ def load(path: Path) -> Bundle:
         raise UsageError(f"{path}: {fact}; make one with: simgen build")
     check_links(path)
     try:
-        found = manifest.read(path / MANIFEST)
+        found = manifest.read_manifest(path / MANIFEST)
         text = read_regular(path / WORKLOAD, schema.MAX_NBYTES)
         if manifest.sha256(text) != found["files"][WORKLOAD]:
             raise DamagedError(f"{path / WORKLOAD}: differs from its digest; {_cure(path)}")
@@ -125,7 +126,7 @@ def load(path: Path) -> Bundle:
 
 def _cure(path: Path) -> str:
     """A build replaces what it knows to be a bundle, and nothing else."""
-    if manifest.is_ours(path / MANIFEST):
+    if manifest.has_our_format(path / MANIFEST):
         return "build it again"
     if any(result_folders.entries(path)):
         return "build it into another folder with -o, and move results/ there"

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 FORMAT = "simgen bundle 1"
 FILE = "manifest.json"
-DIGEST = "sha256"  # of the manifest without this entry; in "data", of data.h5
+DIGEST = "sha256"  # digest of the manifest without this entry; in "data", of data.h5
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class DataEntry:
 
 @dataclass(frozen=True)
 class MappedEntry:
-    """Of mmap.bin."""
+    """Entry for mmap.bin."""
 
     nbytes: Annotated[int, Within(4, 2**50)]
     seed: Annotated[int, Within(0, 2**64 - 1)]
@@ -80,7 +80,7 @@ def text(manifest: Mapping[str, Any]) -> bytes:
     return _json(manifest)
 
 
-def read(path: Path) -> dict[str, Any]:
+def read_manifest(path: Path) -> dict[str, Any]:
     """The manifest in a file, as it was written.
 
     Raises:
@@ -99,7 +99,7 @@ def read(path: Path) -> dict[str, Any]:
     return found
 
 
-def is_ours(path: Path) -> bool:
+def has_our_format(path: Path) -> bool:
     """Whether a folder may be replaced. One whose manifest is damaged may be anybody's."""
     try:
         found = schema.parse(read_regular(path, schema.MAX_NBYTES))

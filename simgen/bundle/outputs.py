@@ -73,6 +73,6 @@ def outside(path: Path, *, itself: bool = False) -> None:
     """
     real = Path(os.path.realpath(path))
     for home in real.parents if itself else (real, *real.parents):
-        if manifest.is_ours(home / manifest.FILE):
+        if manifest.has_our_format(home / manifest.FILE):
             fact = "is a bundle" if home == real else f"lies in the bundle {home}"
             raise UsageError(f"-o {path}: {fact}; choose another place")

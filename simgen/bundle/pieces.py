@@ -51,9 +51,9 @@ class PieceResult(Protocol[T_co]):
 class Together(Generic[T]):
     """The results of all pieces."""
 
-    outputs: dict[str, T]  # that measured steps wrote
+    outputs: dict[str, T]  # what measured steps wrote
     given: Given
-    launches: tuple[Mapping[str, float], ...]  # of the whole workload
+    launches: tuple[Mapping[str, float], ...]  # metrics of the whole workload's launches
 
 
 def path(folder: Path, piece: Piece) -> Path:

@@ -71,7 +71,7 @@ class Plan:
         """
         ask = BuildChoices  # messages name its choices
         self.source, self.choices = source, choices
-        self._made_of = choices  # that make the same of the problem, without scaling it
+        self._made_of = choices  # choices that make the same of the problem, without scaling it
         self.planned_for = planned_for or planned_machine.choose(
             choices.plan_for, targets, choices.matrix
         )
@@ -103,7 +103,7 @@ class Plan:
         if choices.optimizer is not None and Pass.UPDATE not in self.problem.passes:
             cure = _update_cure(choices)
             raise UsageError(f"{ask.optimizer}: no weights are updated; {cure}")
-        descent.read(choices.optimizer, choices.rate)
+        descent.parse_descent(choices.optimizer, choices.rate)
         if (choices.steps or 1) > 1 and Pass.UPDATE not in self.problem.passes:
             fact = f"{ask.steps} {choices.steps}: no weights are updated between steps"
             raise UsageError(f"{fact}; {_update_cure(choices)}")
@@ -169,7 +169,7 @@ class Plan:
             UnsupportedError: a layer has no kernels for a pass.
             UsageError, DamagedError: own values cannot be used.
         """
-        made = own_values.given(self._lowered, self.values) if self.values else self._lowered
+        made = own_values.with_values(self._lowered, self.values) if self.values else self._lowered
         if self.problem.kernel:
             own_reference.check(self.problem.kernel, made)
         return made
@@ -177,7 +177,7 @@ class Plan:
     @functools.cached_property
     def samples(self) -> filling.Samples | None:
         """What the user's file of samples holds."""
-        return filling.read(filling.find(self.choices.data)) if self.choices.data else None
+        return filling.read_samples(filling.find(self.choices.data)) if self.choices.data else None
 
     @property
     def taken_for(self) -> tuple[str, ...]:
@@ -200,12 +200,12 @@ class Plan:
         only = source.own or None if isinstance(source, Recipe) else None
         found = dict(self.constants)
         if self.samples and word:
-            lowered = own_values.given(self._lowered, found)
+            lowered = own_values.with_values(self._lowered, found)
             found |= filling.values(filling.find(word), self.samples, lowered)
         if own_values.MODEL in self.choices.values:
             name = self.problem.name
             found |= own_values.of_model(self.problem.parameters, name, self._lowered)
-        found |= own_values.read(paths, self._lowered, only) if paths else {}
+        found |= own_values.read_values(paths, self._lowered, only) if paths else {}
         return found | own_reference.values(self.problem.kernel, self._lowered, found)
 
     @functools.cached_property
@@ -221,24 +221,24 @@ class Plan:
             self.problem.name,
             self.problem.passes,
             choices.seed,
-            descent=descent.read(choices.optimizer, choices.rate),
+            descent=descent.parse_descent(choices.optimizer, choices.rate),
             steps=choices.steps or 1,
             loss_scale=1.0 if choices.loss_scale is None else choices.loss_scale,
             reuse_memory=choices.reuse_memory,
         )
         made = queues.scheduled(made, choices.queues or 1)
-        return exact_values.given(made) if exact_values.WORD in choices.values else made
+        return exact_values.with_exact_values(made) if exact_values.WORD in choices.values else made
 
     def provenance(self) -> dict[str, Any]:
         """What the manifest says of where the workload comes from."""
         source = self.source
         fixed = (name for name, each in self.constants.items() if self.values[name] is each)
         constants = source.constants if isinstance(source, Recipe) else tuple(fixed)
-        return recipe.kept(self.problem, self._made_of, constants)
+        return recipe.manifest_entries(self.problem, self._made_of, constants)
 
     def asked(self, path: Path) -> tuple[AskedWord, ...]:
         """What the manifest of its bundle at `path` keeps of the command that builds it."""
-        return recipe.asked(self.source, self.choices, path)
+        return recipe.asked_words(self.source, self.choices, path)
 
     def for_targets(self, targets: Sequence[Target]) -> Plan:
         """The same for the machine of these targets, if the choices name none."""

@@ -46,7 +46,8 @@ class AskedWord:
 
     value: Annotated[str, Sized(0, 100_000)]
     option: Annotated[str, Sized(0, 100)] = ""  # empty: the workload
-    sha256: Annotated[str, Sized(0, 64)] = ""  # of a file, whose path from the bundle it is
+    # digest of a file; its path is relative to the bundle
+    sha256: Annotated[str, Sized(0, 64)] = ""
 
 
 @dataclass(frozen=True)
@@ -60,7 +61,7 @@ class Recipe:
     choices: BuildChoices
     own: frozenset[str] = frozenset()  # tensors whose values are those of the bundle's data.h5
     constants: tuple[str, ...] = ()  # inputs that a model fixes
-    asked: tuple[AskedWord, ...] = ()  # of the bundle, which is `home`
+    asked: tuple[AskedWord, ...] = ()  # words of the bundle at `home`
     home: str = ""
 
     @property
@@ -88,7 +89,9 @@ class KeptConfig:
     constants: tuple[str, ...] = ()  # inputs that a model fixes
 
 
-def kept(found: Problem, choices: BuildChoices, constants: tuple[str, ...] = ()) -> dict[str, Any]:
+def manifest_entries(
+    found: Problem, choices: BuildChoices, constants: tuple[str, ...] = ()
+) -> dict[str, Any]:
     """What the manifest says of where the workload comes from; a model fixes the `constants`."""
     sections = [
         [section.name, [(entry.key, entry.value) for entry in section.entries]]
@@ -148,7 +151,7 @@ def of_bundle(bundle: Bundle) -> Recipe:
     return Recipe(name, found.source, text, found.passes, choices, own, found.constants, kept, home)
 
 
-def asked(source: str | Recipe, choices: BuildChoices, home: Path) -> tuple[AskedWord, ...]:
+def asked_words(source: str | Recipe, choices: BuildChoices, home: Path) -> tuple[AskedWord, ...]:
     """What the manifest of the bundle at `home` keeps of the command that builds it.
 
     A bundle that is made of another's recipe is asked for as that one, with other choices; empty
@@ -156,7 +159,7 @@ def asked(source: str | Recipe, choices: BuildChoices, home: Path) -> tuple[Aske
     """
     if isinstance(source, str):
         return tuple(
-            _asked(option, value, home) for option, value in (("", source), *choices.pairs())
+            _asked_word(option, value, home) for option, value in (("", source), *choices.pairs())
         )
     if not source.asked:
         return ()
@@ -173,7 +176,7 @@ def asked(source: str | Recipe, choices: BuildChoices, home: Path) -> tuple[Aske
     return (*kept, *(AskedWord(value, option) for option, value in rest))
 
 
-def _asked(option: str, value: str, home: Path) -> AskedWord:
+def _asked_word(option: str, value: str, home: Path) -> AskedWord:
     """A file is told by its path from the bundle and by its digest, so that a bundle is the same
     wherever both lie; one that was written from / on, as it was."""
     if option not in ("", *FLAGS) or len(value) > problem.LONGEST_PATH:

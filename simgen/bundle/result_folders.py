@@ -36,7 +36,7 @@ class ResultEntry:
     """Something in results/ that nobody but its owner may remove."""
 
     path: Path
-    name: str  # of the result; of anything else, its own
+    name: str  # name of the result; for anything else, its own
 
     @property
     def words(self) -> str:
@@ -64,7 +64,7 @@ def entries(bundle: Path) -> Iterator[ResultEntry]:
             yield ResultEntry(path, path.name.removeprefix(STOPPED))
 
 
-def told(found: list[ResultEntry]) -> str:
+def listing(found: list[ResultEntry]) -> str:
     """What there is, in words: the first few and how many more."""
     words = list(dict.fromkeys(entry.words for entry in found))
     more = f" and {len(words) - SHOWN} more" if len(words) > SHOWN else ""
@@ -83,5 +83,5 @@ def recover(bundle: Path) -> None:
             alive = Path("/proc", part["process"]).exists() or locks.is_running(home, place.name)
             if not alive and not place.exists():
                 with contextlib.suppress(OSError, DamagedError):
-                    seal.read(folder)
+                    seal.read_seal(folder)
                     folder.rename(place)

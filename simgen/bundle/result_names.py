@@ -40,7 +40,7 @@ def of_run(target: str, options: Mapping[str, str | int], words: Sequence[str] =
     """The name of a run's result; `words` are of layers, and of CUTS."""
     name = of_point(target, options) if options else target
     for word in words:
-        name = cut(name, word)
+        name = of_pieces(name, word)
     return name
 
 
@@ -75,7 +75,7 @@ def cut_options(asked: RunChoices) -> dict[str, str]:
     return found | ({"warm": NONE} if asked.warm == NONE else {})
 
 
-def cut(result: str, word: str) -> str:
+def of_pieces(result: str, word: str) -> str:
     """The name of a result that is made by pieces; `word` is one of CUTS, or two with a comma."""
     return f"{result}{',' if MARK in result else MARK}{word}"
 

@@ -195,7 +195,7 @@ def collect(
     Raises:
         DamagedError: a file is missing, changed or of another run.
     """
-    closed = seal.read(folder)
+    closed = seal.read_seal(folder)
     if check:
         seal.check(folder, closed)
     if not closed.contents:
@@ -213,7 +213,7 @@ def keep(bundle: Bundle, target: Target, folder: Path, name: str) -> Result:
         DamagedError: a file is missing or of another run.
         OSError: the folder cannot be written.
     """
-    closed = seal.read(folder)
+    closed = seal.read_seal(folder)
     left = _raw(bundle, target, folder, name, closed, counted=False)
     found, contents = save(left, bundle.workload, folder / FILE)
     closed = seal.write(folder, closed.workload, contents, REPLACED)
@@ -227,7 +227,7 @@ def check_whole(bundle: Bundle, folder: Path) -> None:
     Raises:
         DamagedError: it is not.
     """
-    closed = seal.read(folder)
+    closed = seal.read_seal(folder)
     seal.check(folder, closed)
     if closed.contents:
         _kept(folder / FILE, closed, bundle.workload)
@@ -256,7 +256,7 @@ def _record(bundle: Bundle, target: Target, folder: Path) -> Run | None:
     Raises:
         DamagedError: it is of another build.
     """
-    run = run_record.read(folder, bundle.workload)
+    run = run_record.read_run(folder, bundle.workload)
     built = (bundle.digest, bundle.targets.get(target.name))
     if run and (run.workload, run.settings) != built:
         raise DamagedError(f"{folder}: a result of another build; run it again, or move it away")
@@ -387,7 +387,7 @@ def _simulator(part: Result) -> str:
 def settle(bundle: Bundle, folder: Path, result: Result) -> Result:
     """Close a result that came without digests, because there was no sha256sum where it ran; of one
     that is in results.h5, remove what a run that was killed has left of its files."""
-    left = any((folder / name).exists() for name in REPLACED) and seal.read(folder).contents
+    left = any((folder / name).exists() for name in REPLACED) and seal.read_seal(folder).contents
     if result.seal and not left:
         return result
     # Not while it is made again; and a bundle may be one that can only be read.
@@ -395,7 +395,7 @@ def settle(bundle: Bundle, folder: Path, result: Result) -> Result:
         contextlib.suppress(OSError, RefusedError, MissingError),
         locks.running(bundle.path, folder.parent, folder.name),
     ):
-        closed = seal.read(folder)
+        closed = seal.read_seal(folder)
         if closed.contents:
             _tidy(folder)
         if not closed.files:
@@ -498,7 +498,7 @@ def _load(path: Path, workload: Workload | None, contents: str = "") -> Result:
     if not path.exists():
         raise UsageError(f"{path}: no such file; name a target that has run, or a results.h5")
     try:
-        found = saved_result.read(path, workload)
+        found = saved_result.read_saved(path, workload)
     except NotRegularError as error:
         raise UsageError(
             f"{path}: {error.strerror}; name a target that has run, or a results.h5"

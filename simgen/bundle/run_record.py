@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from simgen.ground.ir import Workload
 
 FILE = "run.json"
-MAX_NBYTES = 2**28  # of the file; metrics of a million launches take less
+MAX_NBYTES = 2**28  # size limit of the file; metrics of a million launches take less
 
 Index = Annotated[int, Within(0, 2**31)]
 Metrics = Mapping[str, Annotated[float, Within(0)]]
@@ -37,18 +37,18 @@ class Run:
     """What the result in a folder is about."""
 
     workload: str  # digest
-    settings: Mapping[str, Any]  # of the target
-    variables: Mapping[str, str]  # of the environment, that change results
-    steps: tuple[Index, ...]  # that are run, in order
+    settings: Mapping[str, Any]  # settings of the target
+    variables: Mapping[str, str]  # environment variables that change results
+    steps: tuple[Index, ...]  # indices of the steps that are run, in order
     layers: str = ""  # as the user named them; empty: all
     inputs: str = ""  # where the tensors come from that the steps read and none of them writes
     finished: Mapping[str, Metrics] | None = None  # launch -> metrics, of earlier times
     resumed: tuple[Index, ...] = ()  # how many launches were finished, each time it was continued
     machine: Mapping[str, str] = field(default_factory=dict)  # where it began
-    # Of a run by pieces, a process each, which begin with the reference's tensors:
+    # For a run by pieces, a process each, which begin with the reference's tensors:
     pieces: tuple[Piece, ...] = ()
     inferred: tuple[tuple[Index, Index], ...] = ()  # (launch, the one that stands for it)
-    samples: tuple[Sample, ...] = ()  # of the work-groups of launches
+    samples: tuple[Sample, ...] = ()  # samples of launches' work-groups
     asked: Mapping[str, Any] = field(default_factory=dict)  # RunCommand.to_json
 
     @property
@@ -57,7 +57,7 @@ class Run:
         return RunCommand.from_json(self.asked)
 
 
-def read(folder: Path, workload: Workload) -> Run | None:
+def read_run(folder: Path, workload: Workload) -> Run | None:
     """The run of a results folder of the workload; None where run.sh was started by hand.
 
     Raises:

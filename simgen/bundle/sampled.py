@@ -28,14 +28,16 @@ KEY = "samples"  # in the provenance
 
 
 def computed(workload: Workload, step: int, samples: Mapping[int, Sample]) -> dict[str, Mask]:
-    """Of a step that has sampled launches, which elements it computed of each buffer that it
-    writes: flat masks; empty where it has none."""
+    """For a step with sampled launches, the computed elements of each buffer that it writes: flat
+    masks. Empty for a step without samples."""
     launches, first = workload.steps[step].launches, workload.first_launches[step]
     if not any(first + at in samples for at in range(len(launches))):
         return {}
     found: dict[str, Mask] = {}
     for at, launch in enumerate(launches):
-        spoilt = any(not found[name].all() for name in _read(workload, launch) if name in found)
+        spoilt = any(
+            not found[name].all() for name in _buffers_read(workload, launch) if name in found
+        )
         for name, places in _written(workload, launch, samples.get(first + at)).items():
             mask = found.setdefault(name, np.zeros(workload.buffer(name).spec.size, bool))
             mask[places] = not spoilt
@@ -47,7 +49,7 @@ def is_declared(kernel: Kernel) -> bool:
     return kernel.template.partition(".")[0] in DECLARED
 
 
-def _read(workload: Workload, launch: Launch) -> set[str]:
+def _buffers_read(workload: Workload, launch: Launch) -> set[str]:
     """Buffers that a launch reads, as far as it is declared which it only writes."""
     declared = _declared(workload, launch)
     only = {launch.args[each.argument] for each in declared if not each.again}

@@ -44,7 +44,7 @@ Short = Annotated[str, Sized(0, 10_000)]
 
 @dataclass(frozen=True)
 class Part:
-    """Of a run of some layers."""
+    """Part of a workload: a run of some layers."""
 
     layers: Short
     inputs: Short
@@ -67,7 +67,7 @@ class Provenance:
     options: Mapping[str, Any] = field(default_factory=dict)
     machine: Mapping[str, Short] = field(default_factory=dict)
     rounds_products: tuple[ProductRounding, ...] = ()  # as Machine has it
-    gpus: Annotated[int, Within(1, sharding.MOST)] = 1  # that shared the batch
+    gpus: Annotated[int, Within(1, sharding.MAX_GPUS)] = 1  # GPUs that shared the batch
     part: Part | None = None
     resumed: tuple[Index, ...] = ()
     kernels: tuple[tuple[Index, Short], ...] | None = None
@@ -111,7 +111,7 @@ def check_provenance(told: Any, workload: Workload | None) -> None:
         raise SchemaError(f"{gpus} GPUs cannot share the batch").under("Provenance.gpus")
 
 
-def read(path: Path, workload: Workload | None) -> Saved:
+def read_saved(path: Path, workload: Workload | None) -> Saved:
     """All of a results file.
 
     Raises:
@@ -123,7 +123,7 @@ def read(path: Path, workload: Workload | None) -> Saved:
         found = {name: _tensor(tensors, name) for name in hdf5.names(tensors)}
         launches = _launches(hdf5.group(file, "launches"))
         digests = hdf5.document(file, result_digest.DATASET)
-        given = _given(hdf5.group(file, GIVEN)) if GIVEN in file else {}
+        given = _given_tensors(hdf5.group(file, GIVEN)) if GIVEN in file else {}
         return Saved(found, launches, told, digests, given)
 
 
@@ -137,22 +137,22 @@ def _provenance(file: h5py.File, workload: Workload | None) -> Mapping[str, Any]
 
 def _tensor(tensors: h5py.Group, name: str) -> SavedTensor:
     found = hdf5.dataset(tensors, name)
-    dtype = element_types.of(found)
+    dtype = element_types.dtype_of(found)
     if dtype is None:
         raise FormatError(f"dataset {printable(name)} has elements of type {found.dtype.str}")
     size = math.prod(found.shape)
-    untouched = hdf5.whole(found, "untouched", size)
-    intact = bool(hdf5.whole(found, "guard_intact", 1))
+    untouched = hdf5.whole_attribute(found, "untouched", size)
+    intact = bool(hdf5.whole_attribute(found, "guard_intact", 1))
     return SavedTensor(element_types.mapped(found, dtype), untouched, intact)
 
 
-def _given(group: h5py.Group) -> dict[tuple[int, str], NDArray[Any]]:
-    """Of a run by pieces, what (a step, a tensor) of it was."""
+def _given_tensors(group: h5py.Group) -> dict[tuple[int, str], NDArray[Any]]:
+    """For a run by pieces: (step, tensor) -> the values that it began with."""
     found = {}
     for name in hdf5.names(group):
         step, colon, tensor = name.partition(":")
         dataset = hdf5.dataset(group, name)
-        dtype = element_types.of(dataset)
+        dtype = element_types.dtype_of(dataset)
         if not colon or not re.fullmatch(r"\d{1,9}", step, re.ASCII) or dtype is None:
             raise FormatError(f"dataset {printable(name)} is not what a step read")
         found[int(step), tensor] = element_types.mapped(dataset, dtype)

@@ -80,7 +80,7 @@ def _check_queues(made: Workload) -> None:
     _need(len(made.queues) == len(made.steps), "queues", "not one for each step")
     for at, turn in enumerate(made.queues):
         place = f"queues[{at}]"
-        _need(0 <= turn.queue < queues.MOST, place, "no such queue")
+        _need(0 <= turn.queue < queues.MAX_QUEUES, place, "no such queue")
         earlier = all(0 <= each < at for each in turn.after)
         _need(earlier, place, "waits for what does not come before")
     _need(queues.is_ordered(made), "queues", "steps that depend on each other may run at once")

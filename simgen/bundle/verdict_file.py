@@ -48,7 +48,7 @@ def save(folder: Path, result: str, outcomes: Mapping[str, str]) -> None:
         write_atomic(folder / FILE, (json.dumps({**told, DIGEST: _digest(told)}) + "\n").encode())
 
 
-def read(folder: Path) -> Mapping[str, str]:
+def read_outcomes(folder: Path) -> Mapping[str, str]:
     """The outcomes of the result as it is now, by step; none where it was not compared.
 
     Raises:
@@ -67,7 +67,7 @@ def read(folder: Path) -> Mapping[str, str]:
         raise DamagedError(
             f"{path}: damaged ({fact}); compare it again with: simgen diff"
         ) from None
-    return found.steps if found.result == seal.read(folder).digest else {}
+    return found.steps if found.result == seal.read_seal(folder).digest else {}
 
 
 def _digest(told: Mapping[str, Any]) -> str:

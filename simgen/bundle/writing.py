@@ -90,7 +90,7 @@ UNWRITABLE = (
     errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOENT, errno.ENOTDIR, errno.EEXIST, errno.EBUSY,
     errno.ENAMETOOLONG, errno.ELOOP,
 )  # fmt: skip
-ATTEMPTS = 8  # of a build, while others change the bundle
+ATTEMPTS = 8  # attempts of a build, while others change the bundle
 
 
 class Cures(NamedTuple):
@@ -257,7 +257,11 @@ class _Build:
             settings[target.name] = target.settings()
         digests = _digests(self.files) | kept
         # Valid are results of a target all of whose files the old bundle had: it may have had more.
-        valid = [n for n in settings if _of(n, digests).items() <= _of(n, old.files).items()]
+        valid = [
+            n
+            for n in settings
+            if _digests_of(n, digests).items() <= _digests_of(n, old.files).items()
+        ]
         self.changed = [name for name in old.targets if name not in valid]
         self._refuse_loss()
         most = max((target.package.mapped_nbytes(self.workload) for target in targets), default=0)
@@ -291,7 +295,7 @@ class _Build:
         if not self.old.manifest:
             why = f"its {MANIFEST} is damaged"
         raise LossError(
-            f"{self.path}: {result_folders.told(lost)} would be lost, because {why}; "
+            f"{self.path}: {result_folders.listing(lost)} would be lost, because {why}; "
             f"{self.cures.elsewhere}, or remove them with {self.cures.replace}"
         )
 
@@ -315,7 +319,7 @@ class _Build:
             self._check_unchanged()
             for name in (n for n in new["targets"] if n not in self.old.targets):
                 with atomic_folder(path / name) as stage:
-                    for inside in _of(name, new["files"]):
+                    for inside in _digests_of(name, new["files"]):
                         file = self.files[inside]
                         _write(stage / inside.partition("/")[2], file.content, file.executable)
             if not mmap_file.is_whole(path, new):
@@ -378,12 +382,12 @@ def _existing(path: Path, cure: str) -> _Former:
     outputs.outside(path, itself=True)
     if not path.exists() or (path.is_dir() and not any(path.iterdir())):
         return _Former(b"", {})
-    if not manifest.is_ours(path / MANIFEST):
+    if not manifest.has_our_format(path / MANIFEST):
         raise UsageError(f"{path}: exists and is not a bundle; {cure}")
     result_folders.recover(path)
     raw = standing(path)
     try:
-        return _Former(raw, manifest.read(path / MANIFEST))
+        return _Former(raw, manifest.read_manifest(path / MANIFEST))
     except (OSError, ValueError):
         return _Former(raw, {})
 
@@ -411,7 +415,7 @@ def _kept(path: Path, old: _Former, rebuilt: set[str]) -> tuple[dict[str, Any], 
     settings: dict[str, Any] = {}
     kept: dict[str, str] = {}
     for name in old.targets:
-        files = _of(name, old.files)
+        files = _digests_of(name, old.files)
         if name not in rebuilt and files and _are_whole(path, files):
             settings[name] = old.targets[name]
             kept |= files
@@ -430,7 +434,7 @@ def _write(path: Path, content: bytes, executable: bool) -> None:
         path.chmod(new_mode(0o777))
 
 
-def _of(target: str, digests: Mapping[str, str]) -> dict[str, str]:
+def _digests_of(target: str, digests: Mapping[str, str]) -> dict[str, str]:
     """The digests of a target's files."""
     return {n: d for n, d in digests.items() if n.startswith(f"{target}/")}
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     Complete = Callable[[click.Context, click.Parameter, str], list[CompletionItem]]
 
 
-def of(names: Callable[[click.Context], Iterable[str]]) -> Complete:
+def completer(names: Callable[[click.Context], Iterable[str]]) -> Complete:
     """The names that begin with what is written."""
 
     def complete(ctx: click.Context, param: click.Parameter, text: str) -> list[CompletionItem]:
@@ -132,7 +132,7 @@ def _bundle(ctx: click.Context) -> Bundle:
 
 
 def _plan(ctx: click.Context) -> Plan:
-    """Of the workload that is written before."""
+    """Plan of the workload that the words before name."""
     from simgen.ask.build import BuildChoices
     from simgen.bundle.planning import Plan
 
@@ -217,9 +217,9 @@ def _assigned(
     def complete(ctx: click.Context, param: click.Parameter, text: str) -> list[CompletionItem]:
         setting, equals, _ = text.partition("=")
         if not equals:
-            return of(names)(ctx, param, text)
+            return completer(names)(ctx, param, text)
         before = text[: max(len(setting) + 1, (text.rfind(",") + 1) * several)]
-        return of(lambda ctx: [f"{before}{each}" for each in values(ctx, setting)])(
+        return completer(lambda ctx: [f"{before}{each}" for each in values(ctx, setting)])(
             ctx, param, text
         )
 
@@ -245,18 +245,18 @@ def _exports(ctx: click.Context) -> Iterable[str]:
     return EXPORTS
 
 
-targets = of(_targets)
+targets = completer(_targets)
 build_targets = _last(_targets)
-exports = of(_exports)
-results = of(_results)
-machines = of(_machines)
-algorithms = of(_algorithms)
-types = of(_types)
+exports = completer(_exports)
+results = completer(_results)
+machines = completer(_machines)
+algorithms = completer(_algorithms)
+types = completer(_types)
 passes = _last(_passes)
 layers = _last(_layers)
 settings = _assigned(_settings, _set_values)
 axes = _assigned(_axes, _axis_values, several=True)
-baselines = of(_baselines)
+baselines = completer(_baselines)
 
 
 class _Bash(BashComplete):
@@ -282,5 +282,5 @@ class _Bash(BashComplete):
         return f"{item.type},{item.value[self.cut :] if item.type == 'plain' else item.value}"
 
 
-BREAKS = ("=", ":")  # of COMP_WORDBREAKS, which part words
+BREAKS = ("=", ":")  # characters of COMP_WORDBREAKS that split words
 add_completion_class(_Bash)

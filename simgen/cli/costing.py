@@ -72,7 +72,7 @@ def _of_target(
 ) -> dict[str, Any]:
     from simgen.running import budget, estimates, probe
 
-    found = probe.of(target, again=again)
+    found = probe.probe_of(target, again=again)
     if isinstance(found, SimgenError):
         print(
             f"note: {target.name}: not measured here ({one_line(str(found))}); times are those of "

@@ -187,7 +187,7 @@ def _show_json(plan: Plan, workload: Workload | None) -> dict[str, Any]:
         "workload": to_json(workload) if workload else None,
     }
     if workload:
-        works = costs.of(workload)
+        works = costs.costs_of(workload)
         shown["constants"] = {name: present.constant(each) for name, each in plan.constants.items()}
         shown["work"] = [costs.as_json(each) for each in works]
         shown["total"] = to_json(costs.total(works))

@@ -58,7 +58,7 @@ def legalise(
 
     outputs.new_file(output)
     named, version = facts.named(simulator)
-    held = list(containers.found(file, arch))
+    held = list(containers.code_objects(file, arch))
     fits = [each for each in held if linting.simulated(each, named, version)]
     if held and not fits:
         (skipped, *_) = linting.code_objects(held[:1], named, version)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from simgen.isa.lint.linting import Finding, Looked, Unread
 
-MOST_ROWS = 100  # of the table, without --verbose
+MOST_ROWS = 100  # rows of the table, without --verbose
 
 
 @click.command()

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-MOST_REASONS = 5  # that are printed
+MOST_REASONS = 5  # reasons printed, at most
 
 
 def listed(path: Path) -> list[dict[str, Any]]:
@@ -22,7 +22,7 @@ def listed(path: Path) -> list[dict[str, Any]]:
     """
     from simgen.frontend import call_log
 
-    found = call_log.read(path)
+    found = call_log.read_log(path)
     if not found.calls:
         reason, count = next(iter(found.unread.items()))
         raise UsageError(f"{one_line(str(path))}: none of its calls is read ({count}: {reason})")

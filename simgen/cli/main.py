@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 INTERRUPTED = 130
 PACKAGE = Path(__file__).resolve().parents[1]
-MOST_LINES = 100  # of a compiler, in the message of a bug
+MOST_LINES = 100  # compiler lines in the message of a bug
 
 
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})

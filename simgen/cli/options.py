@@ -123,7 +123,7 @@ def _of_choice(each: ChoiceField[Any, Any]) -> click.Option:
     if isinstance(each.kind, Word):
         values = each.kind.values
         more["metavar"] = f"[{'|'.join(values)}]"
-        more["shell_complete"] = completing.of(lambda _: values)
+        more["shell_complete"] = completing.completer(lambda _: values)
     if each.completes:
         more["shell_complete"] = getattr(completing, each.completes)
     return _option([*each.flags, each.name], each.help, **more)
@@ -174,7 +174,7 @@ def _of_setting(name: str, targets: list[str], each: Field[Any]) -> click.Option
     values = _of_each(name, targets, lambda f: ", ".join(f.metadata["choices"]))
     text += f": {values}" if values else ""
     text += f" [default: {_of_each(name, targets, lambda f: str(f.default))}]"
-    complete = completing.of(functools.partial(_choices, name))
+    complete = completing.completer(functools.partial(_choices, name))
     return _option([option(name), name], text, metavar="V", shell_complete=complete)
 
 
@@ -201,7 +201,7 @@ def _of_run(name: str, having: list[tuple[str, RunOption]]) -> click.Option:
     last = having[-1][1]
     words = dict.fromkeys(word for _, each in having for word in each.choices)
     if words:
-        complete = completing.of(lambda _: words)
+        complete = completing.completer(lambda _: words)
         metavar = f"[{'|'.join(words)}]"
         return _option([option(name), name], text, metavar=metavar, shell_complete=complete)
     if not last.pattern:

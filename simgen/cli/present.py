@@ -297,7 +297,7 @@ def work(workload: Workload) -> None:
     """A line for each layer and pass, their sum, and the memory of all tensors."""
     from simgen.workload import costs as works
 
-    found = works.of(workload)
+    found = works.costs_of(workload)
     held = works.memory(workload)
     rows = []
     for each, before in zip(found, (None, *found)):
@@ -429,7 +429,7 @@ def _relative(error: float, largest: float) -> str:
 
 
 def _share(ratio: float | None) -> str:
-    """Of a limit: 0.0345 -> "3.45%", 12 -> "12 x"; empty where none is known."""
+    """A share of a limit: 0.0345 -> "3.45%", 12 -> "12 x"; empty if unknown."""
     if ratio is None:
         return ""
     if ratio > 1:
@@ -515,7 +515,7 @@ def planned(workload: Workload, why: str) -> None:
 
 
 def queues(workload: Workload) -> None:
-    """Of several queues, what each runs, and what it waits for before."""
+    """Print what each of several queues runs, and what it waits for."""
     if not workload.queues:
         return
     steps = [f"{step.layer} {step.direction}" for step in workload.steps]

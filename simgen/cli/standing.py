@@ -70,7 +70,7 @@ def shown_bundle(given: dict[str, Any]) -> Path | None:
         for name in given
         if name != "workload" and context.get_parameter_source(name) is not ParameterSource.DEFAULT
     ]
-    return path if not about and manifest.is_ours(path / "manifest.json") else None
+    return path if not about and manifest.has_our_format(path / "manifest.json") else None
 
 
 def show_bundle(path: Path, as_json: bool, verbose: bool) -> None:
@@ -111,7 +111,7 @@ def _heading(bundle: Bundle) -> str:
     by = f"by simgen {bundle.manifest['simgen']} with {bundle.manifest['compiler']}"
     try:
         made = recipe.of_bundle(bundle)
-    except UsageError:  # of an earlier version, which did not keep its config
+    except UsageError:  # bundles of earlier versions do not keep their config
         name, seed = bundle.workload.name, bundle.workload.seed
         return f"{bundle.path}: a bundle of {name}, seed {seed}, {by}"
     chosen, ask = made.choices, BuildChoices
@@ -138,7 +138,7 @@ def _as_json(bundle: Bundle, told: Sequence[Standing]) -> dict[str, Any]:
     from simgen.ground.ir import to_json
     from simgen.workload import costs
 
-    works = costs.of(bundle.workload)
+    works = costs.costs_of(bundle.workload)
     kept = ("name", "simgen", "compiler", "config", "targets")
     return {
         "bundle": str(bundle.path),

@@ -111,7 +111,9 @@ def study(name: str, output: Path, quiet: bool, verbose: bool, **given: Any) -> 
     elsewhere = _words(given["elsewhere"])
     targets, passed = machines.chosen(_words(given["targets"]), output, elsewhere)
     clocks, units = (
-        operating_points.read(axis, _words(given[name]), targets) if given[name] is not None else ()
+        operating_points.parse_settings(axis, _words(given[name]), targets)
+        if given[name] is not None
+        else ()
         for axis, name in ((operating_points.CLOCKS, "clocks"), (operating_points.UNITS, "units"))
     )
     if given["machine"] and not clocks and not units:

@@ -46,7 +46,7 @@ def sweep(
 
     from simgen.running.workflow import planning, sweep_spec
 
-    told = sweep_spec.read(spec)
+    told = sweep_spec.read_spec(spec)
     told = replace(told, jobs=jobs or told.jobs)
     how = asked(JobChoices, given)
     made = planning.of_spec(told, how.container or "")

@@ -16,7 +16,7 @@ from simgen.cli.options import verbosity
 if TYPE_CHECKING:
     from simgen.workload.synthesis import Synthesis
 
-FEWEST, MOST = 1e4, 1e15  # operations
+MIN_OPERATIONS, MAX_OPERATIONS = 1e4, 1e15  # operations
 
 
 @click.command()
@@ -31,7 +31,7 @@ FEWEST, MOST = 1e4, 1e15  # operations
 )
 @number(
     "--operations",
-    kind=Real("N", FEWEST, MOST),
+    kind=Real("N", MIN_OPERATIONS, MAX_OPERATIONS),
     default=2e7,
     show_default="2e7",
     help="Approximate number of operations of the network.",

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from simgen.frontend.operation import LibraryOperation
 
-MAX_NBYTES = 2**30  # of a log
+MAX_NBYTES = 2**30  # size limit of a log
 MAX_LINE = 2**14  # bytes of a line that may be a call
 SEARCHES = "[LogCmdFind"
 PROFILE = "rocblas_function"
@@ -42,7 +42,7 @@ _CALL = re.compile(
     r"|(?:gemm|conv|rnn)_bench\s+(?:train|inference)\s)"
 )
 PRECISIONS = {"s": "f32_r", "h": "f16_r", "d": "f64_r", "c": "f32_c", "z": "f64_c"}
-# Of a line of the profile: key -> option of rocblas-bench.
+# Key in a line of the profile -> option of rocblas-bench.
 OPTIONS = {
     "transA": "--transposeA", "transB": "--transposeB", "M": "-m", "N": "-n", "K": "-k",
     **{name: f"--{name}" for name in ("alpha", "beta", "batch_count", "compute_type")},
@@ -60,7 +60,7 @@ class CallLog:
     unread: Mapping[str, int]  # why lines are no problem -> calls
 
 
-def read(path: Path) -> CallLog:
+def read_log(path: Path) -> CallLog:
     """The calls in a log.
 
     Raises:
@@ -117,7 +117,7 @@ def _operation(line: str) -> LibraryOperation | None:
     Raises:
         SimgenError: it cannot be read.
     """
-    return table.read(_bench_line(line) if _PROFILED.match(line) else line.strip())
+    return table.parse_line(_bench_line(line) if _PROFILED.match(line) else line.strip())
 
 
 def _bench_line(line: str) -> str:

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
     from pathlib import Path
 
-MAX_NBYTES = 2**20  # the largest config that `read` takes
+MAX_NBYTES = 2**20  # the largest config that `read_config` takes
 
 _COMMENT = re.compile(r"(?:^|(?<=\s))#.*")
 _LINE_BREAK = re.compile(r"\r?\n")
@@ -90,7 +90,7 @@ class Config:
     text: str = field(default="", compare=False, repr=False)
 
 
-def read(path: Path, variables: Mapping[str, str] = {}) -> Config:
+def read_config(path: Path, variables: Mapping[str, str] = {}) -> Config:
     """The config in the file `path`.
 
     Raises:

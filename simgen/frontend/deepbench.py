@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from simgen.frontend.operation import LibraryOperation
 
 ROOT = "deepbench"
-MAX_NBYTES = 2**20  # of a list
+MAX_NBYTES = 2**20  # size limit of a list
 FORWARD_ONLY = (Pass.FORWARD,)
 TRAINING = "training"
 

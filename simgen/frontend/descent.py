@@ -14,7 +14,7 @@ from simgen.errors import ConfigError, UsageError, did_you_mean, printable
 from simgen.ground.ir import TensorSpec
 from simgen.layers import LAYERS
 
-# Of each name, the kind of layer, what it says before the user does, and the usual rate.
+# Optimiser name -> kind of layer, its preset keys, and the usual learning rate.
 NAMES: dict[str, tuple[str, dict[str, str], float]] = {
     "sgd": ("sgd", {}, 0.01),
     "adam": ("adam", {}, 0.001),
@@ -31,7 +31,7 @@ class Descent:
     entries: tuple[tuple[str, str], ...] = (("rate", "0.01"),)
 
 
-def read(text: str | None, rate: float | None) -> Descent:
+def parse_descent(text: str | None, rate: float | None) -> Descent:
     """The optimiser that `text` names, with a learning rate; None: the usual ones.
 
     Raises:

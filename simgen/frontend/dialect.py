@@ -35,12 +35,12 @@ def warp(name: str, text: str, defines: Iterable[tuple[str, str]]) -> int:
         return WAVEFRONT
     macros = dict((*CUDA_MACROS, *defines))
     found: set[str] = set()
-    for line in taken(text, macros):
+    for line in compiled_lines(text, macros):
         found.update(_OF_HIP.findall(line))
     return WAVEFRONT if found.difference(macros) else CUDA_WARP
 
 
-def taken(text: str, macros: dict[str, str], *, texts: bool = False) -> Iterator[str]:
+def compiled_lines(text: str, macros: dict[str, str], *, texts: bool = False) -> Iterator[str]:
     """The lines that a compiler with these macros takes, with or without texts; `macros` becomes
     what it knows there."""
     branches: list[tuple[bool, bool]] = []  # (taken now, one was taken)

@@ -28,7 +28,7 @@ class _Kind(NamedTuple):
     what: str
     cure: str
     suffixes: tuple[str, ...] = ()
-    begins: bytes | None = None  # of the file
+    begins: bytes | None = None  # first bytes of the file
     matches: str | None = None  # in its first kilobytes, as text
 
 
@@ -188,7 +188,7 @@ KINDS = (
 LOOKED_AT = 2**13  # bytes
 
 
-def told(path: Path, sections: Iterable[str]) -> str | None:
+def foreign_format(path: Path, sections: Iterable[str]) -> str | None:
     """What a file is that has none of these sections, and what to do with it; None where nobody
     knows, or it cannot be read."""
     try:
@@ -212,7 +212,7 @@ def told(path: Path, sections: Iterable[str]) -> str | None:
 
 
 def _of_zip(file: BinaryIO) -> str:
-    """Of an archive, which PyTorch's files and NumPy's .npz are."""
+    """Kind of a zip archive: a PyTorch file or NumPy's .npz."""
     try:
         names = zipfile.ZipFile(file).namelist()
     except (zipfile.BadZipFile, OSError, ValueError, EOFError):

@@ -30,7 +30,7 @@ _KEPT = re.compile(
     rf"|{_TEMPLATE}using\b|using\s+[\w:]+\s*;|namespace\s+\w+\s*=)"
 )
 _USING = re.compile(r"\s*using\s+namespace\s+([\w:]+)\s*;")
-_KNOWN_SPACES = ("cooperative_groups", "nvcuda", "std")  # that templates/own has
+_KNOWN_SPACES = ("cooperative_groups", "nvcuda", "std")  # namespaces that templates/own defines
 # What programs fill from the host, or kernels change: `__constant__ float mask[9];`.
 _VARIABLE = re.compile(
     r"(?!.*\b(?:const|constexpr)\b[^;]*=)(?:(?:static|extern|inline|volatile)\s+)*"

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 LOSS = BuildChoices.loss
 NONE = "none"
 KINDS = tuple(kind for kind, layer in LAYERS.items() if issubclass(layer, Loss))
-NAME = "loss"  # of the layer
+NAME = "loss"  # name of the layer
 SOFTMAX, CLASSES = "softmax", "cross_entropy"
 
 

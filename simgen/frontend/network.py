@@ -49,7 +49,7 @@ class Placed:
     layer: Layer
     sources: tuple[Source, ...]  # where its inputs come from, in order; (): from the data file
     outputs: tuple[tuple[str, TensorSpec], ...]  # by port
-    where: str  # of its section; no part of the workload, which is the same from another file
+    where: str  # place of its section; not part of the workload's identity
     bound: tuple[tuple[str, str], ...] = ()  # (port, buffer), where that is not the layer's own
 
     @property
@@ -59,7 +59,7 @@ class Placed:
 
     @property
     def output(self) -> TensorSpec:
-        """Of its first, or only, output."""
+        """Spec of its first, or only, output."""
         return self.outputs[0][1]
 
     @property
@@ -78,7 +78,7 @@ class Network:
 
     run_mode: str
     layers: tuple[Placed, ...]
-    machine: Machine  # that the layers are planned for
+    machine: Machine  # machine that the layers are planned for
 
 
 def make_layer(node: Node, machine: Machine) -> Layer:

@@ -41,10 +41,10 @@ from simgen.layers.recurrent.recurrent import InputMode
 
 FAMILIES: dict[str, type[LibraryOperation]] = {}  # by name
 Passes = tuple[Pass, ...]
-TYPES = ("f32", "f16", "bf16", "i8")  # of operations of libraries; `i8` is summed up in i32
+TYPES = ("f32", "f16", "bf16", "i8")  # types of libraries' operations; `i8` is summed up in i32
 
 
-def said(default: Any = None, *, least: float | None = 1, most: float | None = None) -> Any:
+def field_of(default: Any = None, *, least: float | None = 1, most: float | None = None) -> Any:
     """A field of an operation, with its range; without a default, it has to be given."""
     usual = MISSING if default is None else default
     return field(default=usual, metadata={"least": least, "most": most})
@@ -122,7 +122,7 @@ class LibraryOperation(ABC):
         needed = [each.name for each in fields(cls) if not _has_default(each)]
         return f"{cls.family}:{','.join(f'{name}=...' for name in needed)}"
 
-    def said(self) -> dict[str, str]:
+    def non_default(self) -> dict[str, str]:
         """Key -> value of all that is not at its default."""
         usual = {each.name: each.default for each in fields(self)}
         given = {n: getattr(self, n) for n in usual if getattr(self, n) != usual[n]}
@@ -132,7 +132,8 @@ class LibraryOperation(ABC):
         return {name: _text(value) for name, value in given.items()}
 
     def __str__(self) -> str:
-        return f"{self.family}:{','.join(f'{key}={value}' for key, value in self.said().items())}"
+        values = ",".join(f"{key}={value}" for key, value in self.non_default().items())
+        return f"{self.family}:{values}"
 
 
 @dataclass(frozen=True)
@@ -140,15 +141,15 @@ class GemmOperation(LibraryOperation):
     family = "gemm"
     title = "a product of matrices"
 
-    m: int = said()  # rows of c
-    n: int = said()  # columns of c
-    k: int = said()
-    ta: bool = said(False)  # a is (m, k), with ta (k, m)
-    tb: bool = said(False)  # b is (k, n), with tb (n, k)
-    batch: int = said(1)
-    alpha: float = said(1.0, least=-1e6, most=1e6)
-    beta: float = said(0.0, least=-1e6, most=1e6)
-    type: str = said("f32")
+    m: int = field_of()  # rows of c
+    n: int = field_of()  # columns of c
+    k: int = field_of()
+    ta: bool = field_of(False)  # a is (m, k), with ta (k, m)
+    tb: bool = field_of(False)  # b is (k, n), with tb (n, k)
+    batch: int = field_of(1)
+    alpha: float = field_of(1.0, least=-1e6, most=1e6)
+    beta: float = field_of(0.0, least=-1e6, most=1e6)
+    type: str = field_of("f32")
 
     @property
     def flops(self) -> float:
@@ -188,26 +189,26 @@ class ConvOperation(LibraryOperation):
         name: (f"{name}_h", f"{name}_w") for name in ("pad", "stride", "dilation")
     }
 
-    n: int = said()  # images
-    c: int = said()  # channels of the image
-    h: int = said()
-    w: int = said()
-    k: int = said()  # filters
-    r: int = said()  # rows of a filter
-    s: int = said()  # columns of a filter
-    pad_h: int = said(0, least=0)
-    pad_w: int = said(0, least=0)
-    stride_h: int = said(1)
-    stride_w: int = said(1)
-    dilation_h: int = said(1)
-    dilation_w: int = said(1)
-    group: int = said(1)
-    mode: FilterMode = said(FilterMode.CROSS)
-    bias: bool = said(False)
-    layout: Layout = said(Layout.NCHW)  # of images and results
-    filter_layout: FilterLayout = said(FilterLayout.KCRS)
-    passes: Passes = said((Pass.FORWARD,))
-    type: str = said("f32")
+    n: int = field_of()  # images
+    c: int = field_of()  # channels of the image
+    h: int = field_of()
+    w: int = field_of()
+    k: int = field_of()  # filters
+    r: int = field_of()  # rows of a filter
+    s: int = field_of()  # columns of a filter
+    pad_h: int = field_of(0, least=0)
+    pad_w: int = field_of(0, least=0)
+    stride_h: int = field_of(1)
+    stride_w: int = field_of(1)
+    dilation_h: int = field_of(1)
+    dilation_w: int = field_of(1)
+    group: int = field_of(1)
+    mode: FilterMode = field_of(FilterMode.CROSS)
+    bias: bool = field_of(False)
+    layout: Layout = field_of(Layout.NCHW)  # layout of images and results
+    filter_layout: FilterLayout = field_of(FilterLayout.KCRS)
+    passes: Passes = field_of((Pass.FORWARD,))
+    type: str = field_of("f32")
 
     PASSES: ClassVar[Passes] = (Pass.FORWARD, Pass.BACKWARD_DATA, Pass.BACKWARD_WEIGHT)
 
@@ -240,7 +241,7 @@ class ConvOperation(LibraryOperation):
         same = ("pad_h", "pad_w", "stride_h", "stride_w", "dilation_h", "dilation_w", "group")
         formats = ("layout", "filter_layout")
         given |= {key: getattr(self, key) for key in (*same, "bias")}
-        given |= {key: getattr(self, key) for key in formats if key in self.said()}
+        given |= {key: getattr(self, key) for key in formats if key in self.non_default()}
         return _section("Convolution", self.family, given, where)
 
 
@@ -260,15 +261,15 @@ class RnnOperation(LibraryOperation):
     family = "rnn"
     title = "a recurrent layer"
 
-    cell: Cell = said()
-    hidden: int = said()  # units
-    batch: int = said()  # sequences
-    steps: int = said()  # of time
-    features: int = said(0, least=0)  # of the input; 0: as many as units
-    input: InputMode = said(InputMode.SKIP)
-    bias: bool = said(True)
-    passes: Passes = said((Pass.FORWARD,))
-    type: str = said("f32")
+    cell: Cell = field_of()
+    hidden: int = field_of()  # units
+    batch: int = field_of()  # sequences
+    steps: int = field_of()  # time steps
+    features: int = field_of(0, least=0)  # features of the input; 0: as many as units
+    input: InputMode = field_of(InputMode.SKIP)
+    bias: bool = field_of(True)
+    passes: Passes = field_of((Pass.FORWARD,))
+    type: str = field_of("f32")
 
     PASSES: ClassVar[Passes] = ConvOperation.PASSES
 
@@ -278,7 +279,8 @@ class RnnOperation(LibraryOperation):
 
     @property
     def flops(self) -> float:
-        """Of the products with the weights, those of states of zero too, as DeepBench counts."""
+        """Operations of the products with the weights, including those of zero states, as DeepBench
+        counts."""
         features = 0 if self.input is InputMode.SKIP else self.features or self.hidden
         weights = self.cell.of_layer.gates * self.hidden * (self.hidden + features)
         return 2.0 * weights * self.batch * self.steps * len(self.passes)
@@ -308,14 +310,14 @@ class SparseOperation(LibraryOperation):
     family = "sparse"
     title = "a product with a sparse matrix"
 
-    m: int = said()
-    n: int = said()
-    k: int = said()
-    sparsity: float = said(least=0.0, most=1.0)  # share of the elements of a that are zero
-    side: int = said(1)  # of the blocks that a is stored in
-    ta: bool = said(False)
-    tb: bool = said(False)
-    type: str = said("f32")
+    m: int = field_of()
+    n: int = field_of()
+    k: int = field_of()
+    sparsity: float = field_of(least=0.0, most=1.0)  # share of the elements of a that are zero
+    side: int = field_of(1)  # side of the blocks that a is stored in
+    ta: bool = field_of(False)
+    tb: bool = field_of(False)
+    type: str = field_of("f32")
 
     @property
     def flops(self) -> float:
@@ -343,10 +345,10 @@ class AllReduceOperation(LibraryOperation):
     family = "allreduce"
     title = "an all-reduce over several GPUs"
 
-    elements: int = said()
-    ranks: int = said(4, least=2)  # vectors; the number of GPUs divides it
-    route: Route = said(Route.RING)
-    type: str = said("f32")
+    elements: int = field_of()
+    ranks: int = field_of(4, least=2)  # vectors; the number of GPUs divides it
+    route: Route = field_of(Route.RING)
+    type: str = field_of("f32")
 
     @property
     def flops(self) -> float:
@@ -366,7 +368,7 @@ class AllReduceOperation(LibraryOperation):
         return _section("AllReduce", "all_reduce", given, where)
 
 
-def read(word: str) -> LibraryOperation | None:
+def parse_operation(word: str) -> LibraryOperation | None:
     """The operation that a problem string says; None where the word is no problem string.
 
     Raises:

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from simgen.ground.machine import Machine
 
 SUFFIX = ".toml"
-MAX_NBYTES = 2**19  # of the file, and of all sources together
+MAX_NBYTES = 2**19  # size limit of the file, and of all sources together
 MAGIC = '{"simgen_kernel": 1, '  # begins the text that a bundle keeps
 KEYS = (
     "source", "arch", "defines", "inputs", "outputs", "scratch", "parameters", "reference",
@@ -79,7 +79,7 @@ class KernelFile:
         return Config(self.source, (section,), (), self.text)
 
     def network(self, machine: Machine) -> Network:
-        """Of one layer, which has all kernels."""
+        """A network of one layer, which has all kernels."""
         made = json.dumps(to_json(self.definition))
         node = Node(self.name, OwnKernel.kind, (("definition", made),), ())
         layer = OwnKernel(definition=self.definition, machine=machine)
@@ -92,7 +92,7 @@ def is_one(text: str) -> bool:
     return text.startswith(MAGIC)
 
 
-def read(path: Path, settings: Sequence[tuple[str, str]]) -> KernelFile:
+def read_kernel_file(path: Path, settings: Sequence[tuple[str, str]]) -> KernelFile:
     """The kernels that the file describes; `settings` are of its parameters.
 
     Raises:
@@ -109,7 +109,7 @@ def read(path: Path, settings: Sequence[tuple[str, str]]) -> KernelFile:
             raise OutsideError(one_line(name), fact)
         return _content(beside, path)
 
-    return _made(str(path), toml, settings, find)
+    return _kernel_file(str(path), toml, settings, find)
 
 
 def changed(text: str, folder: Path) -> str:
@@ -149,17 +149,19 @@ def again(text: str, source: str, settings: Sequence[tuple[str, str]]) -> Kernel
             source, f"its {what}, which a bundle does not execute; build the "
             f"points of the sweep from the .toml, with {BuildChoices.set}"
         )  # fmt: skip
-    return _made(source, toml, settings, Files.kept(files))
+    return _kernel_file(source, toml, settings, Files.kept(files))
 
 
-def _made(source: str, toml: str, settings: Sequence[tuple[str, str]], find: Any) -> KernelFile:
+def _kernel_file(
+    source: str, toml: str, settings: Sequence[tuple[str, str]], find: Any
+) -> KernelFile:
     place = one_line(source)
     said = _parsed(place, toml)
     _check_keys(place, said)
     parameters = _parameters(place, said.get("parameters", {}), settings)
     files = Files(find)
     try:
-        tensors = own_tensors.read(said, parameters)
+        tensors = own_tensors.parse_tensors(said, parameters)
         launches = Launches(said, parameters, tensors, files).read()
         references, python = _references(said, tensors)
         definition = Definition(

@@ -45,11 +45,11 @@ LOCAL = "local"
 ENTRY = re.compile(
     r"(?:[A-Za-z_]\w{0,60}::){0,8}[A-Za-z_$][\w.$]{0,150}(<[\w ,:<>*()-]{1,100}>)?", re.ASCII
 )
-MOST_ITEMS = 1024  # of a work-group
+MOST_ITEMS = 1024  # work-items of a work-group, at most
 MOST_LDS = 2**16
 MOST_LAUNCHES = 10_000
 MOST_ARGS = 64
-MOST_VARIABLES = 6  # that have room behind the arguments (simgen.targets.kernargs)
+MOST_VARIABLES = 6  # variables that fit behind the arguments (simgen.targets.kernargs)
 POINTER = 8  # bytes
 
 
@@ -64,7 +64,8 @@ class Launches:
     _kernels: dict[tuple[object, ...], Kernel] = field(default_factory=dict)
     _launches: list[Launch] = field(default_factory=list)
     _checked: set[tuple[object, ...]] = field(default_factory=set)  # arguments for PTX
-    _kinds: dict[int, str] = field(default_factory=dict)  # of the arguments by value read last
+    # kinds of the arguments by value that were read last
+    _kinds: dict[int, str] = field(default_factory=dict)
 
     @property
     def kernels(self) -> tuple[Kernel, ...]:
@@ -149,7 +150,7 @@ class Launches:
                 f"{place}: a work-group of {prod(block)} work-items; {MOST_ITEMS} at most"
             )
         grid = self._grid(place, said, known, block)
-        lds = own_tensors.whole(f"{place}: lds", said.get("lds", 0), known, 0, MOST_LDS)
+        lds = own_tensors.whole_number(f"{place}: lds", said.get("lds", 0), known, 0, MOST_LDS)
         args, values = self._arguments(place, said, known)
         if source.language is Language.PTX and any(value.tensors for value in values):
             raise ExpressionError(f"{place}: a tensor in a structure; give PTX its members")
@@ -234,7 +235,7 @@ class Launches:
         texts = given if isinstance(given, list) else [given]
         if given is None or not 1 <= len(texts) <= 3:
             raise ExpressionError(f"{place}: write one to three extents, as [16, 16]")
-        x, y, z = ([own_tensors.whole(place, t, known, 1, most) for t in texts] + [1, 1])[:3]
+        x, y, z = ([own_tensors.whole_number(place, t, known, 1, most) for t in texts] + [1, 1])[:3]
         return x, y, z
 
     def _grid(
@@ -272,7 +273,7 @@ class Launches:
             if text in tensors:
                 args.append(text)
             elif number and kind == LOCAL:
-                nbytes = own_tensors.whole(f"{place}: {text}", number, known, 1, MOST_LDS)
+                nbytes = own_tensors.whole_number(f"{place}: {text}", number, known, 1, MOST_LDS)
                 values.append(ByValue(at, 4, nbytes, local=True))
             elif number and kind in SCALARS:
                 self._kinds[at] = kind
@@ -367,7 +368,7 @@ class Launches:
 
 
 TRITON_KEYS = ("constexprs", "num_warps", "num_stages")
-SHARED_KEYS = ("kernel", "args", *TRITON_KEYS)  # that several launches may have in common
+SHARED_KEYS = ("kernel", "args", *TRITON_KEYS)  # keys that several launches may have in common
 KEYS = ("kernel", "args", "grid", "items", "block", "lds", "for", *TRITON_KEYS)
 
 

@@ -24,7 +24,9 @@ _SPEC = re.compile(r"\s*(\w+)\s*\[([^\[\]]*)\]\s*(?:(\w+)\s*(?:\((.*)\))?)?\s*",
 FILLS = ("normal", "uniform", "constant", "zeros", "whole")
 
 
-def read(said: Mapping[str, Any], parameters: Mapping[str, int | float]) -> tuple[OwnTensor, ...]:
+def parse_tensors(
+    said: Mapping[str, Any], parameters: Mapping[str, int | float]
+) -> tuple[OwnTensor, ...]:
     """The tensors under `inputs`, `outputs` and `scratch`, in this order.
 
     Raises:
@@ -56,7 +58,7 @@ def _tensor(key: str, name: str, text: Any, parameters: Mapping[str, int | float
     if kind not in DType.table:
         raise ExpressionError(f"tensor {name}: no type {printable(kind)}; {dtypes.cure(kind)}")
     dtype = DType.table[kind]
-    shape = tuple(whole(f"tensor {name}", each, parameters) for each in split(extents))
+    shape = tuple(whole_number(f"tensor {name}", each, parameters) for each in split(extents))
     if not 0 < len(shape) <= MAX_RANK or prod(shape) > MAX_INT:
         raise ExpressionError(
             f"tensor {name}: shape {shape} has too many axes or elements; make it smaller"
@@ -136,7 +138,7 @@ def split(text: str) -> list[str]:
     return [part for part in parts if part.strip()] if text.strip() else []
 
 
-def whole(
+def whole_number(
     place: str, text: Any, known: Mapping[str, Any], least: int = 1, most: int = MAX_INT
 ) -> int:
     """The whole number that an expression is.

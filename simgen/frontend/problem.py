@@ -53,14 +53,15 @@ LONGEST_PATH = 255  # characters; longer words name no file
 
 @dataclass(frozen=True)
 class Problem:
-    name: str  # of the workload and, unless the user says otherwise, of the bundle
+    name: str  # name of the workload and, by default, of the bundle
     config: Config
     passes: tuple[Pass, ...]
-    settings: tuple[tuple[str, str], ...]  # of `--set`, less those that filled variables
+    # settings of `--set`, without those that filled variables
+    settings: tuple[tuple[str, str], ...]
     dtype: str | None = None  # element type of what no layer writes; None: as sections say
     notes: tuple[str, ...] = ()  # what is to be said of it
     kernel: KernelFile | None = None  # kernels of the user's own, in place of layers
-    # Of a model: its parameters by buffer, with their shapes and where their values are.
+    # A model's parameters by buffer, with their shapes and where their values are.
     parameters: Mapping[str, ModelTensor] | None = field(default=None, compare=False, repr=False)
 
 
@@ -69,7 +70,7 @@ DNNMARK_NETWORKS = {"alexnet_dnnmark": "alexnet", "vgg_dnnmark": "vgg16"}
 LACKING_IN_DNNMARK = re.compile(r"^\s*(?:bias|group)\s*=.*\n", re.MULTILINE)
 # Programs of DNNMark: dnnmark_test_fwd_softmax is softmax_fwd.
 DNNMARK_PROGRAM = re.compile(r"\A(?:dnnmark_)?test_(fwd|bwd)_(\w+)\Z")
-GEM5_LINE = re.compile(r"(?:^|[\s/])apu_se\.py(?:\s|$)")  # of a line that starts gem5
+GEM5_LINE = re.compile(r"(?:^|[\s/])apu_se\.py(?:\s|$)")  # settings from a posted gem5 command line
 
 
 def built_in() -> dict[str, str]:
@@ -97,7 +98,7 @@ def networks() -> dict[str, str]:
 
 
 def _first_sentence(text: str) -> str:
-    """Of the comment at the top of a config."""
+    """First sentence of the comment at the top of a config."""
     lines = itertools.takewhile(lambda line: line.startswith("#"), text.splitlines())
     return re.split(r"\.(?:\s+(?=[A-Z0-9])|\s*$)", " ".join(line.strip("# ") for line in lines))[0]
 
@@ -122,7 +123,7 @@ def find(
     path = Path(word)
     broken, settings = settings, _on_their_lines(settings)
     if path.suffix == own_kernel.SUFFIX:
-        return _of_kernel(own_kernel.read(path, settings), settings)
+        return _of_kernel(own_kernel.read_kernel_file(path, settings), settings)
     if path.suffix in model_file.SUFFIXES:
         return replace(_from_model(path, settings, passes or usual), dtype=dtype)
     if path.suffix in SUFFIXES or (len(word) <= LONGEST_PATH and path.is_file()):
@@ -135,8 +136,8 @@ def find(
         content = config.parse(LACKING_IN_DNNMARK.sub("", text), word, dict(settings))
         return replace(_of_config(word, content, settings, passes or usual), dtype=dtype)
     problem = deepbench.find(word)
-    line = None if problem else table.read(word)
-    found = problem.operation if problem else line or operation.read(word)
+    line = None if problem else table.parse_line(word)
+    found = problem.operation if problem else line or operation.parse_operation(word)
     if found:
         typed = bool(line) or bool(re.search(r"[:,]\s*type\s*=", word))
         made = _from_operation(found, problem, settings, passes, dtype, typed=typed)
@@ -198,14 +199,14 @@ def _split(word: str) -> tuple[str, str]:
 
 
 def _from_file(path: Path, settings: Sequence[tuple[str, str]], passes: Sequence[Pass]) -> Problem:
-    what = foreign.told(path, (GENERAL, *(layer.section for layer in LAYERS.values())))
+    what = foreign.foreign_format(path, (GENERAL, *(layer.section for layer in LAYERS.values())))
     if what:
         raise ConfigError(one_line(str(path)), what)
-    return _of_config(_stem(path), config.read(path, dict(settings)), settings, passes)
+    return _of_config(_stem(path), config.read_config(path, dict(settings)), settings, passes)
 
 
 def _from_model(path: Path, settings: Sequence[tuple[str, str]], passes: Sequence[Pass]) -> Problem:
-    found = onnx_model.read(path, dict(settings))
+    found = onnx_model.read_model(path, dict(settings))
     _check_keys(found.config)
     made = _of_config(_stem(path), found.config, settings, passes)
     outputs = (f"{name} is {tensor}" for name, tensor in found.outputs.items())

@@ -30,8 +30,8 @@ class PtxParameter:
 
     name: str
     nbytes: int
-    line: int  # of the text, from 1
-    letter: str = "b"  # of its type: b for bits, s and u for integers, f
+    line: int  # line number in the text, from 1
+    letter: str = "b"  # first letter of its type: b for bits, s and u for integers, f
 
 
 def entries(text: str) -> list[str]:
@@ -98,7 +98,7 @@ def check_launch(text: str, entry: str, file: str, block: tuple[int, int, int], 
 
 
 def parameters(text: str, entry: str, place: str) -> list[PtxParameter]:
-    """Those of the kernel, in order.
+    """Parameters of the kernel, in order.
 
     Raises:
         ExpressionError: one cannot be read, or is a texture.

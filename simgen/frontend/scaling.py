@@ -36,10 +36,11 @@ if TYPE_CHECKING:
 
 OPTION = BuildChoices.scale_to
 UNITS = "num_compute_units"  # the option of runs
-PROBLEMS = 2000  # that are counted, about
-PLANNED = 12  # of them, for each machine: those of the nearest operations per byte
-LEAST_SHARE = 0.4  # of the wanted operations: problems with fewer are not planned, if others are
-ALIKE = 0.1  # of a figure, by which it may differ where it is told as kept
+PROBLEMS = 2000  # approximate number of problems that are counted
+PLANNED = 12  # problems planned for each machine: those with the nearest operations per byte
+# part of the wanted operations: smaller problems are not planned, if larger ones are
+LEAST_SHARE = 0.4
+ALIKE = 0.1  # relative difference up to which a figure is reported as kept
 
 
 @dataclass(frozen=True)
@@ -155,7 +156,7 @@ def scaled(network: Network, passes: Sequence[Pass], most: float) -> Scaled:
             f"--{UNITS.replace('_', '-')} {fewer.units}"
         )
     remainders = ", ".join(f"{key} by {step}" for key, step in tiles.items())
-    notes += _kept(chosen.figures(fewer), wanted, remainders)
+    notes += _comparison(chosen.figures(fewer), wanted, remainders)
     return Scaled((*fixed, *_settings(chosen, changed)), fewer, tuple(notes))
 
 
@@ -253,7 +254,7 @@ def _values(size: int, step: int, most: int) -> list[int]:
     return sorted(rest + count * step for count in counts if 0 < rest + count * step <= size)
 
 
-def _kept(made: Figures, full: Figures, remainders: str) -> Iterator[str]:
+def _comparison(made: Figures, full: Figures, remainders: str) -> Iterator[str]:
     """What of the full problem was kept, and what not."""
     kept, changed = [f"remainders ({remainders})"], list[str]()
     same = made.kernel == full.kernel

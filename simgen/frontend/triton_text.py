@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from simgen.ground.dtypes import DType
 
-LANES = 64  # of a warp on the GPUs that the simulators have
+LANES = 64  # lanes of a warp on the simulated GPUs
 MOST_WARPS = 16
 MOST_STAGES = 16
 WARPS, STAGES = 4, 2  # Triton's own for AMD GPUs
@@ -37,7 +37,7 @@ TYPES = {
 
 @dataclass(frozen=True)
 class Parameter:
-    """Of a Triton function."""
+    """Parameter of a Triton function."""
 
     name: str
     constant: bool  # `tl.constexpr`

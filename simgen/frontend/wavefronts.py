@@ -52,7 +52,7 @@ def fact_and_cure(
     """
     other = f"build with another {Destination.targets}"
     macros = dict((*CUDA_MACROS, *NVIDIA_HIP_MACROS, *defines))
-    code = "\n".join(dialect.taken(text, macros, texts=True))
+    code = "\n".join(dialect.compiled_lines(text, macros, texts=True))
     known = {name: value for name, value in macros.items() if re.fullmatch(r"\(?\w+\)?", value)}
     known |= dict(_WHOLE.findall(code))
     for match in (*_INSTRUCTION.finditer(code), *_ASSEMBLY.finditer(code)):

@@ -60,7 +60,7 @@ class DType(Registered):
     canary: int  # 32 bits that results are not: NaNs, where the type has any
     exponent: int = 0  # bits; 0: whole numbers
     mantissa: int = 0  # bits that are stored
-    bias: int = 0  # of the exponent
+    bias: int = 0  # bias of the exponent
     special: Special = Special.NONE
     native: str = ""  # the type in C++, where that has one
 
@@ -123,13 +123,13 @@ class DType(Registered):
 
     @property
     def least_exponent(self) -> int:
-        """Of normal numbers; subnormal ones have the same spacing as the least of these."""
+        """Smallest exponent of normal numbers; subnormal ones have the same spacing."""
         return 1 - self.bias
 
     @property
     def largest(self) -> float:
         """The largest finite number."""
-        steps = 2**self.mantissa - 1  # of the largest significand, from 1 on
+        steps = 2**self.mantissa - 1  # steps from 1 to the largest significand
         top = 2**self.exponent - 1 - self.bias
         if self.special is Special.IEEE:
             top -= 1
@@ -197,7 +197,7 @@ F8E5M2FNUZ = _float("f8e5m2fnuz", "float8_e5m2fnuz", 5, 2, 0x80808080, UNSIGNED_
 DType.I32 = DType("i32", 4, "int32", 0x80C0DE5A, native="int")
 DType.I8 = DType("i8", 1, "int8", NAN, native="Whole<0>")
 U8 = DType("u8", 1, "uint8", NAN, native="unsigned char")
-# Of kernels of users. Any bits are a number: whole words tell what nobody has written.
+# Types of users' kernels. All bit patterns are numbers: whole words reveal unwritten elements.
 I16 = DType("i16", 2, "int16", NAN, native="short")
 U16 = DType("u16", 2, "uint16", NAN, native="unsigned short")
 U32 = DType("u32", 4, "uint32", DType.I32.canary, native="unsigned int")

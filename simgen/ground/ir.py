@@ -36,7 +36,8 @@ class Pass(StrEnum):
     BACKWARD = "bwd"
     BACKWARD_WEIGHT = "bwd_weight"
     BACKWARD_DATA = "bwd_data"
-    UPDATE = "sgd"  # of the `sgd` layers that a workload has in addition; they do as in FORWARD
+    # pass of the `sgd` layers that a workload has in addition; they compute as in FORWARD
+    UPDATE = "sgd"
 
 
 class Role(StrEnum):
@@ -49,17 +50,16 @@ class Distribution(StrEnum):
     UNIFORM = "uniform"  # [a, b)
     NORMAL = "normal"  # mean a, standard deviation b
     WHOLE = "whole"  # float32 whole numbers of [-a, a] without 0, for a share b of all; else 0
-    # Of a random sparse matrix of a rows and b columns (simgen/tensors/sparse_pattern.py): where in
-    # the list of its elements each row begins, and the last one ends; the column of each element.
+    # A random sparse matrix of a rows and b columns (simgen/tensors/sparse_pattern.py): where each
+    # row begins in the list of its elements, and the last one ends; the column of each element.
     ROWS = "rows"
     COLUMNS = "columns"
-    PAIRS = (
-        "pairs"  # 8 pairs of different places of 4 in a word: 2 bits each, the lower place first
-    )
+    # 8 pairs of different places of 4 in a word: 2 bits each, the lower place first
+    PAIRS = "pairs"
     ZIPF = "zipf"  # whole numbers k of [0, a), as often as 1 / (k + 1)^b (tensors/word_ids.py)
 
 
-MOST_WORDS = 2**24  # of a vocabulary of Distribution.ZIPF
+MOST_WORDS = 2**24  # vocabulary limit of Distribution.ZIPF
 STEEPEST = 8.0  # exponent of it: of more, all words but the first are rare
 
 
@@ -133,7 +133,7 @@ class Buffer:
     spec: TensorSpec
     role: Role
     offset: int
-    fill: Fill | None = None  # of an input
+    fill: Fill | None = None  # values of an input
     values: str | None = None  # SHA-256 of the values that a user gave an input, instead of `fill`
 
 
@@ -142,10 +142,10 @@ Constants = tuple[tuple[str, int | float | str], ...]  # by name, for a template
 
 @dataclass(frozen=True)
 class Windows:
-    """Of images with channels last, which pixels a filter's first tap meets, in order; pairs are
-    (rows, columns)."""
+    """For images with channels last: the pixels that a filter's first tap meets, in order; pairs
+    are (rows, columns)."""
 
-    extents: tuple[int, int]  # of an image
+    extents: tuple[int, int]  # extents of an image
     first: tuple[int, int]  # what the first one begins at
     beyond: tuple[int, int]  # what the last one begins at, from the last row and column on
     strides: tuple[int, int]
@@ -159,10 +159,11 @@ class TensorMap:
     """
 
     argument: int  # number of the parameter, which points to the tensor
-    nbytes: int  # of an element
+    nbytes: int  # bytes of an element
     shape: tuple[int, int, int]  # matrices, rows, elements of a row
     box: tuple[int, int]  # rows, and elements of each, that are moved at once
-    windows: Windows | None = None  # of images: matrices are samples, boxes are pixels and channels
+    # for images: matrices are samples, boxes are pixels and channels
+    windows: Windows | None = None
 
 
 class Language(StrEnum):
@@ -170,7 +171,7 @@ class Language(StrEnum):
 
     HIP = "hip"  # C++ of HIP, or of CUDA where it needs nothing else
     OPENCL = "opencl"  # OpenCL C
-    ASSEMBLY = "assembly"  # of LLVM, for one processor
+    ASSEMBLY = "assembly"  # LLVM assembly for one GPU
     OBJECT = "object"  # a code object, in base64
     TRITON = "triton"  # Python with functions of Triton
     PTX = "ptx"  # text for NVIDIA GPUs
@@ -186,8 +187,8 @@ class TritonBuild:
     signature: tuple[tuple[str, str], ...]  # parameter, and its type as Triton writes it
     constants: tuple[tuple[str, str], ...]  # parameter of the type `constexpr`, value in Python
     multiples: tuple[str, ...]  # parameters that are multiples of 16
-    warps: int  # of a work-group
-    stages: int  # of software pipelines
+    warps: int  # warps of a work-group
+    stages: int  # stages of software pipelines
 
 
 # Which products and sums become one instruction that rounds once: all, those of one expression, or
@@ -224,7 +225,7 @@ class OwnSource:
     language: Language
     text: str
     entry: str  # as the text calls it: `add`, `add<float, 4>`, or a symbol
-    arch: str = ""  # that assembly and code objects are for
+    arch: str = ""  # architecture that assembly and code objects are for
     triton: TritonBuild | None = None
     # Variables of the whole GPU, whose names stand for tensors: those of the last arguments of each
     # launch, which are no parameters of the kernel.
@@ -232,7 +233,7 @@ class OwnSource:
     defines: tuple[tuple[str, str], ...] = ()  # macros that its build gives it
     warp: int = WAVEFRONT  # lanes that `warpSize` and functions of lanes are of
     contract: str = ""  # which multiply-adds become one (CONTRACTS); "": nobody compiles it here
-    headers: tuple[str, ...] = ()  # of the system, that a source in CUDA includes
+    headers: tuple[str, ...] = ()  # system headers that a source in CUDA includes
 
 
 @dataclass(frozen=True)
@@ -247,11 +248,11 @@ class Kernel:
     template: str  # file under templates/kernels/
     block: int  # work-items in a work-group
     constants: Constants = ()
-    lds_nbytes: int = 0  # of a work-group, that launches ask for beside what the text declares
+    lds_nbytes: int = 0  # LDS per work-group that launches request besides what the text declares
     maps: tuple[TensorMap, ...] = ()  # for code of sm_90a, which wgmma needs too
     movers: int = 0  # work-items beside `block`, that move tiles by the maps (warpgroups.h)
-    # That its work-groups share, whatever their number: a GPU with more or fewer units than were
-    # planned for starts as many as it holds. 0: each work-group has its own.
+    # Tiles that all work-groups share, whatever their number: a GPU starts as many work-groups as
+    # it holds. 0: each work-group has its own.
     tiles: int = 0
     # Launches of it that follow each other may be one, in which all work-groups wait for each
     # other in between: the text has that for CHAIN (templates/kernels/chain.h).
@@ -280,9 +281,9 @@ class ByValue:
     at: int  # its number among the kernel's parameters
     nbytes: int
     bits: int  # as an unsigned number, little-endian; of a structure, its first 8 bytes
-    local: bool = False  # of OpenCL: an address in LDS, from where the kernel's own ends
-    more: tuple[int, ...] = ()  # of a structure, the words of 8 bytes behind
-    # Of a structure: words that are addresses, and the numbers of these among the launch's `args`.
+    local: bool = False  # OpenCL: an address in LDS, counted from the end of the kernel's own
+    more: tuple[int, ...] = ()  # the structure's later words of 8 bytes
+    # In a structure: words that are addresses, with their numbers among the launch's `args`.
     tensors: tuple[tuple[int, int], ...] = ()
 
     @property
@@ -356,7 +357,7 @@ class Left:
     """A tensor that a step leaves, with the guard behind it: a range of the arena, in bytes."""
 
     step: int  # index in the workload
-    name: str  # of the buffer
+    name: str  # name of the buffer
     offset: int
     nbytes: int
 
@@ -379,8 +380,8 @@ class Workload:
     steps: tuple[Step, ...]
     arena_nbytes: int
     outputs_offset: int  # the arena from here to its end is dumped after a run
-    machine: Machine = field(default_factory=fitted)  # that it is planned for
-    queues: tuple[Queued, ...] = ()  # of each step; empty: one queue, all in order
+    machine: Machine = field(default_factory=fitted)  # machine that it is planned for
+    queues: tuple[Queued, ...] = ()  # queue of each step; empty: one queue, all in order
 
     @cached_property
     def is_own(self) -> bool:
@@ -399,7 +400,7 @@ class Workload:
 
     @cached_property
     def first_launches(self) -> tuple[int, ...]:
-        """Of each step, the index of its first launch."""
+        """Index of each step's first launch."""
         firsts, at = [], 0
         for step in self.steps:
             firsts.append(at)

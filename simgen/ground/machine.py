@@ -23,7 +23,7 @@ from simgen.ground.storage.schema import Matching, Sized, Within, from_json, par
 
 FITTED = "h200"  # the machine that the constants of plans were fitted on
 MACHINES, ARCHITECTURES = "machines", "architectures"  # folders in data/
-MAX_NBYTES = 2**20  # of a file
+MAX_NBYTES = 2**20  # size limit of a file
 AUTO, YES, NO = "auto", "yes", "no"  # whether matrix instructions multiply
 TF32 = "tf32"  # they do where that pays, and f32 too, of which they keep 11 bits
 MODELS = ("gem5-", "mgpusim-", "gpgpusim-")  # begin the names of simulators' models of machines
@@ -47,7 +47,7 @@ class Matrix:
     n: Count
     k: Count
     factors: Name  # element type of what is multiplied
-    sums: Name  # and of what it is added to
+    sums: Name  # type of the sums
 
 
 @dataclass(frozen=True)
@@ -71,25 +71,25 @@ class Machine:
     arch: Name  # what code is compiled for
     units: Count  # compute units, streaming multiprocessors, cores
     wavefront: Count  # work-items that execute an instruction together
-    simds: Count  # of a unit, each with registers of its own
-    wavefronts: Count  # that a SIMD unit holds
-    registers: Count  # of a SIMD unit: 32 bits for each work-item of a wavefront
-    item_registers: Count  # of a work-item, at most
-    lds_nbytes: Bytes  # of a unit
-    group_lds_nbytes: Bytes  # of a work-group, at most
-    l1_nbytes: Bytes  # of a unit
+    simds: Count  # SIMD units of a compute unit, each with its own registers
+    wavefronts: Count  # wavefronts of a SIMD unit
+    registers: Count  # registers of a SIMD unit: 32 bits for each work-item of a wavefront
+    item_registers: Count  # registers of a work-item, at most
+    lds_nbytes: Bytes  # LDS of a unit
+    group_lds_nbytes: Bytes  # LDS of a work-group, at most
+    l1_nbytes: Bytes  # L1 cache of a unit
     l2_nbytes: Bytes
-    line_nbytes: Count  # of a cache line
+    line_nbytes: Count  # bytes of a cache line
     l2_rate: Rate  # bytes in a cycle, to and from L2
     dram_rate: Rate  # bytes in a second
     clock: Rate  # Hz
     fmas: Count  # float32 multiply-adds of a unit in a cycle
     alone: Annotated[float, Within(0, 1)]  # part of a unit's rate that very few work-items reach
     busy: Count  # work-items of a unit that reach all of it
-    launch_cycles: Count  # that one more kernel costs in any case
+    launch_cycles: Count  # cycles that one more kernel costs in any case
     matrix: tuple[Matrix, ...] = ()
-    # Of types whose products its matrix instructions round to that type, as a simulator's may. No
-    # plan has any: results tell it, and are judged so.
+    # Types to which matrix instructions round products, as a simulator's may. No plan has any:
+    # results report them, and are judged accordingly.
     rounds_products: tuple[ProductRounding, ...] = ()
     # LDS of a work-group, at most, if its launch asks for it: CUDA's dynamic shared memory.
     asked_lds_nbytes: Bytes = 0
@@ -138,7 +138,7 @@ OPTIONS = {
     "gpu_clock": "clock",
     "matrix": "use_matrix",
 }
-WORDS = {"use_matrix": (AUTO, YES, NO, TF32)}  # of fields that are no numbers
+WORDS = {"use_matrix": (AUTO, YES, NO, TF32)}  # words of fields that are no numbers
 UNITS = {"": 1, "k": 10**3, "M": 10**6, "G": 10**9, "Ki": 2**10, "Mi": 2**20, "Gi": 2**30}
 _QUANTITY = re.compile(r"(\d{1,9}(?:\.\d{1,6})?)([KMG]i|[kMG])?(B|Hz)?", re.ASCII)
 

@@ -34,9 +34,9 @@ class Kind(StrEnum):
     """What a metric's numbers are; decides how they are written and compared."""
 
     TIME = "time"  # seconds
-    COUNTER = "counter"  # of events; those of several launches add up
-    SHARE = "share"  # of a whole: 0 to 1
-    RATE = "rate"  # of something per something
+    COUNTER = "counter"  # number of events; several launches add up
+    SHARE = "share"  # part of a whole: 0 to 1
+    RATE = "rate"  # ratio of two quantities
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class Metric:
     name: str
     unit: str  # as it stands at an axis
     kind: Kind
-    title: str  # of its figure, and what it is
+    title: str  # title of its figure, and what it is
     formula: str = ""  # empty: targets count it
     compared: bool = False  # correlations have it, and the view `layer` of the trace database
     figure: bool = False  # the report draws it by layer
@@ -76,10 +76,10 @@ PARTS = {
 }
 WAITS = "waits"
 
-NEEDED = ("operations", "bytes")  # of the step itself
-# Of the machine that ran it (simgen.reports.pages.peaks): work-items of a wavefront, instructions
-# of the vector ALU of a unit in a cycle, bytes in a cycle of an L1 and of all of L2, of the DRAM in
-# a second, bytes of a line.
+NEEDED = ("operations", "bytes")  # counts of the step itself
+# Facts of the machine that ran it (simgen.reports.pages.peaks): work-items of a wavefront, vector
+# instructions of a unit per cycle, bytes per cycle of an L1 and of all of L2, DRAM bytes per
+# second, bytes of a line.
 PEAKS = (
     "peak_lanes", "peak_valu_issue", "peak_l1_rate", "peak_l2_rate", "peak_dram_rate",
     "line_bytes",
@@ -202,7 +202,7 @@ _ROWS = (
         "Work-items that execute an instruction and whose predicate is true",
         "thread_instructions_on / (instructions * peak_lanes)", figure=True,
     ),
-    # Of work-items, with float32: a fused multiply-add counts once.
+    # Counts of work-items, with float32: a fused multiply-add counts once.
     _float("fma", "fused multiply-add", "Multiply-adds"),
     _float("add", "add", "Additions"),
     _float("mul", "multiply", "Products"),

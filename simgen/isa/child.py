@@ -25,11 +25,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
-SECONDS = 300  # of a processor; the slowest kernel of simgen takes about 10
+SECONDS = 300  # processor seconds; the slowest kernel of simgen takes about 10
 WALL_SECONDS = 12 * SECONDS  # a machine may do other work
-MEMORY_NBYTES = 8 << 30  # of address space
-FILE_NBYTES = 1 << 30  # of each file that it writes, its messages among them
-READ_NBYTES = 1 << 20  # of its messages
+MEMORY_NBYTES = 8 << 30  # address space
+FILE_NBYTES = 1 << 30  # size limit of each file that it writes, including its messages
+READ_NBYTES = 1 << 20  # limit of its messages that are read
 
 
 class LimitError(UsageError):

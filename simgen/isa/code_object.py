@@ -29,11 +29,11 @@ DESCRIPTOR_NBYTES = 64
 DESCRIPTOR = struct.Struct("<IIIxxxxq20xIIIHHxxxx")
 RSRC1 = 48  # where compute_pgm_rsrc1 lies in a descriptor; in it:
 VGPRS_MASK = 63  # granules of vector registers, less 1
-MOST_NBYTES = 1 << 26  # of a memory image; a kernel is a thousandth of it
+MOST_NBYTES = 1 << 26  # size limit of a memory image; a kernel takes a thousandth of it
 PF_X = 1  # flag of an executable segment
 DYNAMIC_STACK = 1 << 11  # bits of kernel_code_properties
 WAVEFRONT_SIZE_32 = 1 << 10
-PRELOADED = 127  # of kernarg_preload, the words; behind them, where they begin
+PRELOADED = 127  # kernarg_preload: the low bits hold the number of words, the others the first one
 
 # The low byte of e_flags (EF_AMDGPU_MACH) -> processor, vector registers in an allocation granule.
 MACHINES = {

@@ -31,7 +31,7 @@ _OF_OPENCL = re.compile(
     r"|sub_group_\w+|work_group_\w+|(?:CLK|M|FLT|DBL|HUGE)_\w+"
 )
 _ABSENT = re.compile("^'[^']*' file not found")
-# By the name that is not known: what it is of, and what is here instead.
+# Unknown name -> what it belongs to, and what is here instead.
 _CURES = (
     (r"printf|puts|cout", "kernels print nothing here; leave it out"),
     (r"malloc|free|new", "kernels get no memory while they run; pass a tensor"),

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     import subprocess
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-PINNED = "0.17.0"  # of ziglang: clang 22.1.8. pyproject.toml pins the same
+PINNED = "0.17.0"  # version of ziglang: clang 22.1.8. pyproject.toml pins the same
 CURE = f"install it: python -m pip install ziglang=={PINNED}"
 
 AMD_TARGET = "amdgcn-amd-amdhsa"
@@ -35,7 +35,7 @@ AMD_ARCHS = tuple(machine.architectures())
 # are of gfx8 and gfx9; LLVM 22 drops all kernels of a gfx11 that is told to lack them.
 HALF_FLAGS = ("-Xclang", "-target-feature", "-Xclang", "-fma-mix-insts")
 DEVICE_FLAGS = (
-    "--target=x86_64-unknown-linux-gnu",  # of the host side of HIP: the same on every machine
+    "--target=x86_64-unknown-linux-gnu",  # HIP's host side: the same on every machine
     "--offload-device-only",
     "-nogpulib",  # no ROCm device library and no headers: the prelude has what kernels need
     "-nogpuinc",
@@ -58,7 +58,7 @@ DEVICE_FLAGS = (
     "-mllvm",
     "-opt-disable=correlated-propagation",
     "-Wall",
-    "-Wno-unused-function",  # of the prelude
+    "-Wno-unused-function",  # the prelude has unused functions
     "-Wno-unused-const-variable",
     "-Werror",
 )
@@ -73,7 +73,7 @@ HOST_FLAGS = (
     "-ffp-contract=off",
     "-fno-ident",
     "-Wall",
-    "-Wno-unused-function",  # of the prelude
+    "-Wno-unused-function",  # the prelude has unused functions
     "-Wno-unused-const-variable",
     "-Werror",
 )
@@ -153,7 +153,7 @@ def device_flags(source: str, arch: str, *, keeps_scalars: bool = False) -> tupl
 PTX_FLAGS = (
     "--target=x86_64-unknown-linux-gnu",
     "--cuda-device-only",
-    "-Wno-unknown-cuda-version",  # of a toolkit that lies on this machine, and takes no part
+    "-Wno-unknown-cuda-version",  # a CUDA toolkit on this machine is not used
     "-nocudalib",  # no CUDA toolkit: templates/prelude/clang_cuda.h has what kernels need
     "-nocudainc",
     "-nostdinc",
@@ -199,7 +199,7 @@ def assemble(text: str, arch: str) -> bytes:
         return (folder / "kernel.co").read_bytes()
 
 
-# Of what may lie anywhere, byte by byte.
+# Flags for data at unaligned addresses, accessed byte by byte.
 ALIGNED_FLAGS = ("-Xclang", "-target-feature", "-Xclang", "-unaligned-access-mode")
 
 
@@ -402,7 +402,7 @@ def compile_host(files: Mapping[str, bytes], main: str, flags: Sequence[str]) ->
     with _folder(files) as folder:
         if set(ENCLOSED) <= set(flags):
             _enclose(folder, files)
-            # With its own assembler it would read what inline assembly names at once.
+            # LLVM's own assembler would read at once what inline assembly names.
             text = ("-fno-integrated-as", "-S", main, "-o", "main.s")
             _run(folder, "clang", *HOST_FLAGS, *flags, *text)
             check_reads_nothing((folder / "main.s").read_text(), "host")

@@ -32,7 +32,7 @@ from simgen.ground.storage.files import atomic_folder, open_regular
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-FORMAT = "1"  # of keys and entries; bump it when either changes
+FORMAT = "1"  # version of keys and entries; increment it when either changes
 NOTES = ("built", "rates", "probes")  # which bundles were built here; what was measured
 
 
@@ -242,7 +242,7 @@ def default() -> Cache:
 
 
 def _home() -> Path:
-    """Where all that is no output of a build lies."""
+    """Folder of everything that is no build output."""
     default = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "simgen")
     return Path(os.environ.get("SIMGEN_CACHE_DIR") or default)
 
@@ -253,7 +253,8 @@ def notes(kind: str) -> Path:
 
 
 def simulators_root() -> Path:
-    """Where run.sh keeps the simulators that it builds (templates/targets/mgpusim.run.sh.j2)."""
+    """Folder in which run.sh keeps the simulators that it builds
+    (templates/targets/mgpusim.run.sh.j2)."""
     return _home() / "mgpusim"
 
 

@@ -64,12 +64,12 @@ _OWN = {"KERNEL": "name", "BLOCK": "block"}  # what a kernel has beside its cons
 
 @dataclass(frozen=True)
 class _Slot:
-    """Where a value stands in the text."""
+    """Place of a value in the text."""
 
-    name: str  # of the constant
+    name: str  # name of the constant
     # "unsigned", "int", "bool", "float", an enumeration's name, "list", "each", "alias", "macro"
     type: str
-    words: tuple[str, ...] = ()  # of an enumeration
+    words: tuple[str, ...] = ()  # words of an enumeration
 
 
 def text(item: Kernel) -> str:
@@ -107,7 +107,7 @@ def constants(template: str) -> frozenset[str]:
 
 @cache
 def types(template: str) -> frozenset[str]:
-    """Those of them that are types of elements: a kernel of float32 may leave them out."""
+    """Constants that are element types: a kernel of float32 may leave them out."""
     return frozenset(piece.name for piece in _pieces(template) if _is_alias(piece))
 
 
@@ -150,7 +150,7 @@ def _pieces(template: str) -> tuple[str | _Slot, ...]:
             done = end
             macros += [name for name in (found["macro"], found["each"]) if name]
         pieces.append(part[done:])
-    # Where several kernels are compiled together, the next one has macros of the same names.
+    # If several kernels are compiled together, the next one has macros of the same names.
     return (*pieces, *(f"#undef {name}\n" for name in macros))
 
 

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from simgen.kernels.cache import Cache
 
 FOLDER = "own"
-PRELUDE_TYPES = ("float2", "float4", "int2", "int4")  # of templates/prelude/host.h
+PRELUDE_TYPES = ("float2", "float4", "int2", "int4")  # types that templates/prelude/host.h defines
 _LOCAL_INCLUDE = re.compile(r'^#include "(\w+\.h)"\n', re.M)
 _NESTED = re.compile(r"_ZN((?:\d+\w+?)+)E")
 _DYNAMIC_LDS = re.compile(
@@ -52,12 +52,12 @@ _OF_TOOLKIT = re.compile(
     r"|cuda_awbarrier(?:_primitives)?|curand_kernel)\.h|(?:cooperative_groups|cuda|cub)/[\w./]+"
 )
 _GROUPS = tuple(f"cooperative_groups/{name}.h" for name in ("reduce", "scan"))
-# Of CUDA, which HIP has with operators.
+# CUDA's vector types; HIP has them with operators.
 _VECTORS = (
     "float", "double", "int", "uint", "char", "uchar", "short", "ushort", "long", "ulong",
     "longlong", "ulonglong",
 )  # fmt: skip
-_OF_CLANG = ("__AMDGCN__", "__AMDGPU__", "__AMD__")  # that nvcc has not
+_OF_CLANG = ("__AMDGCN__", "__AMDGPU__", "__AMD__")  # macros that nvcc does not define
 _C_LINKAGE = re.compile(r'extern\s+"C"\s*(\{?)')
 # On the first directive of a function, which says who sees it (`.protected`, `.hidden`, ...), or of
 # one that nobody else sees how it lies.
@@ -294,7 +294,7 @@ def _alone(text: str, entry: str) -> str:
         kept |= dict.fromkeys(new)
     rest = _without_tables(rest, functions, [functions[n] for n in kept], entry)
     begins = dict(zip(parts[1::2], _BEGIN.finditer(text), strict=True))
-    # Of what is before a function, which names its section, there may be nothing left.
+    # Text before a function, which names its section, may have been removed altogether.
     code = "\t.text\n".join(begins[n][0] + functions[n] for n in kept)
     return parts[0] + code + tail + rest
 

@@ -40,7 +40,7 @@ def joined(modules: Mapping[str, str]) -> str:
 class Resources:
     """What a kernel takes, as ptxas would say it."""
 
-    registers: int  # of a work-item, 32 bits each
+    registers: int  # 32-bit registers of a work-item
     shared_nbytes: int
     stack_nbytes: int
 

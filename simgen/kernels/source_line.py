@@ -25,7 +25,7 @@ class Origin:
 
     instruction: str
     line: int
-    text: str  # of that line
+    text: str  # text of that line
 
     @property
     def quoted(self) -> str:

@@ -26,7 +26,7 @@ from simgen.isa.legalise.implemented import Unimplemented, unimplemented
 from simgen.kernels import own, render
 from simgen.kernels.cache import Cache, Key
 
-# Of a kernel's source, for labels in the cache:
+# Patterns in a kernel's source, for labels in the cache:
 _MACRO = r"^#define KERNEL (\w+)$"
 _ENTRY = r"__global__[^(]*(?:\([^)]*\))?\s*void\s+(\w+)"
 

@@ -39,11 +39,12 @@ if TYPE_CHECKING:
 # Versions that kernels were compiled with. LLVM's text of 3.8 has numbers that clang does not read,
 # and it leaves no bits.
 KNOWN = ((3, 4), (3, 5), (3, 6), (3, 7), (3, 9))
-ARCHS = ("gfx908", "gfx90a", "gfx942", "gfx950")  # that it compiles for, with warps of 64 lanes
+# architectures that it compiles for, with warps of 64 lanes
+ARCHS = ("gfx908", "gfx90a", "gfx942", "gfx950")
 LANES = 64
 MOST_LDS = 2**16
-# Of the environment, what finds Python's packages and their libraries: others may change what is
-# compiled, and the file that is executed is somebody's.
+# Environment variables that locate Python's packages and their libraries. Others are removed: they
+# may change what is compiled, and the executed file is a user's.
 KEPT = ("PATH", "PYTHONPATH", "LD_LIBRARY_PATH")
 INSTALL = "install it: python -m pip install 'gpu-simgen[triton]'"
 PROGRAM = Path("own") / "triton_program.py"
@@ -53,7 +54,7 @@ _KIND = re.compile(r"^(        \.value_kind: +)(?!hidden_)\S+", re.M)
 
 
 def version() -> str:
-    """That of the package.
+    """Version of the package.
 
     Raises:
         MissingError: it is not here, or another one than simgen knows.

@@ -251,7 +251,9 @@ class Activation(Layer):
                 return gelu.slope(y, self.mode is ActivationMode.GELU_TANH)
 
     def _slope_bound(self, y: Array) -> Array:
-        """Of the modes whose slope is computed. Each step is off by U, and they add up."""
+        """Error bounds for modes whose slope is computed: each step is off by U, and the errors add
+        up.
+        """
         match self.mode:
             case ActivationMode.ELU:
                 return np.where(y > 0, 0.0, U * np.abs(self._slope(y)))  # y + a

@@ -29,7 +29,7 @@ from simgen.layers import elementwise
 from simgen.layers.base import Lowering, Port, key
 from simgen.layers.contract import Contract
 from simgen.layers.optimiser import Optimiser
-from simgen.layers.written import Places, Writes, cut, dense, writes
+from simgen.layers.written import Places, Writes, cut_by, dense, writes
 
 if TYPE_CHECKING:
     import numpy as np
@@ -41,7 +41,7 @@ else:
     from simgen.ground import arrays as np
 
 CORRECTIONS = TensorSpec((2,))
-# Every so many elements are so small that epsilon shows.
+# One in SPARSE elements is so small that epsilon shows.
 SPARSE, SMALL = 8, 1e-7
 
 
@@ -83,7 +83,7 @@ class Adam(Optimiser):
         return (replace(x, fill=small), replace(dx, fill=small), *rest)
 
     def state_ports(self, x: TensorSpec) -> tuple[Port, ...]:
-        # Of some steps: the betas' shares of the new values are small.
+        # After some steps, the betas' shares of the new values are small.
         some = Port("c", CORRECTIONS, Fill(Distribution.UNIFORM, 0.25, 0.75))
         return (*super().state_ports(x), some, Port("new_c", CORRECTIONS))
 
@@ -143,7 +143,7 @@ class Adam(Optimiser):
             np.array([float32(b) for b in each]) for each in (betas, [1 - b for b in betas])
         )
         c = kept * tensors["c"] + rest
-        # In the kernel's order, which says what may overflow on the way.
+        # The kernel's order matters for what may overflow.
         root = np.sqrt(v) * np.sqrt(1 / c[1]) + float32(self.epsilon)
         y = self._kept * tensors["x"] - float32(self.rate) * (m * (1 / c[0]) * (1 / root))
         made = {"y": y, "new_m": m, "new_v": v, "new_c": c}
@@ -158,7 +158,7 @@ class Adam(Optimiser):
         error = U * (np.abs(scaled) + np.abs(g - scaled) + np.abs(g)) + 3 * TINY
         part = r1 * np.abs(g)
         of_m = r1 * error + U * (np.abs(b1 * tensors["m"]) + part + np.abs(m)) + 3 * TINY
-        # Of g^2 twice its error, and the square and its share are rounded; the rest as of m.
+        # g^2 doubles the error of g. The square and its share are rounded; the rest is as for m.
         square = r2 * g**2
         of_v = 2 * r2 * np.abs(g) * error + 2 * U * square
         of_v = of_v + U * (np.abs(v - square) + np.abs(v)) + 4 * TINY
@@ -188,4 +188,4 @@ def _written(c: Values, block: int) -> list[Writes]:
     count = 3 + c["with_copy"]
     each = [dense(-2 - at, c["size"], c["vector"], block) for at in range(count)]
     groups = each[0].grid[0]
-    return [*each, Writes(-1, cut(Places(2, 1, 2)), first=groups)]
+    return [*each, Writes(-1, cut_by(Places(2, 1, 2)), first=groups)]

@@ -72,7 +72,7 @@ class AllReduce(Layer):
         return self._y(x)
 
     def _y(self, x: TensorSpec) -> TensorSpec:
-        """Of a share too, which may have one vector."""
+        """The result's spec, for a whole tensor or for a share, which may have one vector."""
         return TensorSpec(x.shape[1:], x.dtype)
 
     def count(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> OpCount:

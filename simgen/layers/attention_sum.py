@@ -102,7 +102,7 @@ class AttentionSum(Layer):
     )
 
     def _words(self, inputs: tuple[TensorSpec, ...]) -> tuple[TensorSpec, TensorSpec]:
-        """Of ids and candidates.
+        """Specs of ids and candidates.
 
         Raises:
             ValueError: they do not fit x, or each other.

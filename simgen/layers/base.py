@@ -48,7 +48,7 @@ class PortRole(StrEnum):
     INPUT = "input"  # another layer's output, or from the data file
     OUTPUT = "output"  # what other layers may read
     PARAMETER = "parameter"  # what training changes
-    GRADIENT = "gradient"  # of the loss, with respect to one of those
+    GRADIENT = "gradient"  # gradient of the loss with respect to an input
     OTHER = "other"  # statistics and workspaces
 
 
@@ -92,8 +92,8 @@ class Choice:
 class Sums:
     """The sums of a pass whose terms may be whole numbers: then they can be exact."""
 
-    terms: int = 1  # of the longest one; 1: the pass copies or chooses
-    growth: int = 1  # of what lies between terms and sum, where terms are transformed before
+    terms: int = 1  # terms of the longest sum; 1: the pass copies or chooses
+    growth: int = 1  # growth between terms and sum, where terms are transformed before
     whole: bool = True  # what the pass writes are whole numbers too, or those by a power of two
 
 
@@ -159,29 +159,32 @@ class Layer(ABC):
     summed: ClassVar[tuple[str, ...]] = ()
     # Ports that all of several GPUs compute from such sums, in `afterwards`.
     agreed: ClassVar[tuple[str, ...]] = ()
-    needs_gpus: ClassVar[bool] = False  # of one GPU there is nothing to do
+    needs_gpus: ClassVar[bool] = False  # on one GPU there is nothing to do
     # Without a previous layer, its section says its input's extents; if not, n is a key as others.
     takes_input: ClassVar[bool] = True
-    input_keys: ClassVar[tuple[str, ...]] = ()  # of its own, that say extents in that case
+    # keys of its own for its input's extents, without a previous layer
+    input_keys: ClassVar[tuple[str, ...]] = ()
     given: ClassVar[bool] = False  # its outputs come from the data file: there is nothing to run
     is_view: ClassVar[bool] = False  # its output is its input, which others see in another shape
     sample: ClassVar[Mapping[str, str]] = {}  # config of the built-in workloads of this layer
     # What the layer's section says in each phase, where it says something else than in the other.
     phases: ClassVar[Mapping[Phase, Mapping[str, str]]] = {}
     any_float: ClassVar[bool] = False  # its tensors may have every float type up to 32 bits
-    integers: ClassVar[tuple[DType, ...]] = ()  # that they may have too, in forward passes
-    type_key: ClassVar[str] = TYPE  # of the input's elements, in its section
-    type_cure: ClassVar[str] = "choose another type"  # of an input that its section gives
+    # integer types that its tensors may also have, in forward passes
+    integers: ClassVar[tuple[DType, ...]] = ()
+    type_key: ClassVar[str] = TYPE  # key in its section for the type of the input's elements
+    # cure in the message about an unsupported input type
+    type_cure: ClassVar[str] = "choose another type"
     # Input ports of indices: int32, without gradients. An [Input] that they read has such values as
     # the layer wants. What no layer gives comes from the data file.
     indices: ClassVar[tuple[str, ...]] = ()
-    tables: ClassVar[Mapping[str, str]] = {}  # of these, the parameter whose rows each one names
-    lengths: ClassVar[tuple[str, ...]] = ()  # of these, what tells how much of a sample counts
+    tables: ClassVar[Mapping[str, str]] = {}  # index input -> parameter whose rows it indexes
+    lengths: ClassVar[tuple[str, ...]] = ()  # inputs that hold the lengths of samples
     own_type: ClassVar[bool] = False  # the key `type` is that of its own tensors, not of its input
     training_only: ClassVar[bool] = False  # in inference y is x, and the layer is left out
     # The gradients of its parameters are made of what the pass for dx leaves, which runs before.
     data_first: ClassVar[bool] = False
-    axis_names: ClassVar[tuple[str, ...]] = EXTENTS  # of its input, in `tiles`
+    axis_names: ClassVar[tuple[str, ...]] = EXTENTS  # names of its input's axes, in `tiles`
     contract: ClassVar[Contract] = Contract()  # what tests of all layers must know of this one
 
     # What it is planned for. No config says it: it is set where a layer is made, and a layer's
@@ -427,7 +430,8 @@ class Layer(ABC):
         return {}
 
     def spread(self, tensors: Tensors, direction: Pass, tolerance: Tensors) -> Mapping[str, Spread]:
-        """Of the errors of each written element, as simgen/ground/numerics/spread.py defines it.
+        """Spread of the errors of each written element, defined in
+        simgen/ground/numerics/spread.py.
 
         `tolerance` is what `tolerance` returned. Where that is a few roundings, it is the spread:
         then there is nothing that it does not see.
@@ -437,7 +441,7 @@ class Layer(ABC):
 
 PLACE_KEYS = ("name", "previous_layer")
 SHAPE = "shape"  # in their place, a tensor of any rank: 16x128x768
-COMMON_KEYS = (*PLACE_KEYS, *EXTENTS, SHAPE)  # of the section of every layer that takes an input
+COMMON_KEYS = (*PLACE_KEYS, *EXTENTS, SHAPE)  # keys of every layer that takes an input
 
 
 @cache

@@ -62,7 +62,7 @@ FUNCTIONS: Mapping[str, Any] = {
 class Broadcast(Layer):
     kind = "broadcast"
     section = "Broadcast"
-    contract: ClassVar[Contract] = Contract(gathers=NAMES, rounds=True)  # of divide
+    contract: ClassVar[Contract] = Contract(gathers=NAMES, rounds=True)  # `rounds` holds for divide
     passes: ClassVar[tuple[Pass, ...]] = (Pass.FORWARD,)
     input_names: ClassVar[tuple[str, ...]] = NAMES
     rank: ClassVar[int | None] = None
@@ -107,7 +107,7 @@ class Broadcast(Layer):
         return TensorSpec(shape, x0.dtype)
 
     def by_sample(self, inputs: tuple[TensorSpec, ...]) -> bool:
-        """Where both tensors have samples."""
+        """Whether both tensors have samples."""
         x0, x1 = inputs
         return len(x0.shape) == len(x1.shape) and x0.shape[0] == x1.shape[0]
 
@@ -180,7 +180,7 @@ class Broadcast(Layer):
         return Sums(1 if self.operation is Pairwise.MULTIPLY else 2)
 
     def exact(self, tensors: Tensors, direction: Pass) -> Tensors:
-        """Of whole numbers, or those by powers of two, where no bit is lost."""
+        """Exact results for whole numbers, or divisors that are powers of two: no bit is lost."""
         y, (x0, x1) = self.reference(tensors, direction)["y"], (tensors["x0"], tensors["x1"])
         if self.operation is Pairwise.DIVIDE:
             return {}

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 BLOCK = 256  # work-items
 VECTOR = 4  # elements of a work-item
-RUN_NBYTES = 16  # of a tensor that a work-item should have on its way
+RUN_NBYTES = 16  # bytes of a tensor that a work-item should have in flight
 FULL = 8  # work-groups that a unit holds at once
 
 
@@ -37,7 +37,7 @@ class Operation(StrEnum):
 
 @dataclass(frozen=True)
 class Scaling:
-    """Of two tensors of 8-bit integers that are added, and of their sum."""
+    """Scales of two added tensors of 8-bit integers, and of their sum."""
 
     factors: tuple[float, float] = (1.0, 1.0)  # float32
     zero_points: tuple[int, int, int] = (0, 0, 0)

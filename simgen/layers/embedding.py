@@ -38,7 +38,7 @@ from simgen.ground.ir import (
     TensorSpec,
 )
 from simgen.ground.numerics import exactness
-from simgen.ground.numerics.powers import power_of_two
+from simgen.ground.numerics.powers import next_power_of_two
 from simgen.ground.numerics.rounding import TINY, U
 from simgen.ground.numerics.spread import Spread, correlated, repeats
 from simgen.layers import elementwise
@@ -46,7 +46,7 @@ from simgen.layers.base import Layer, Lowering, Port, Sums, key
 from simgen.layers.contract import Contract
 from simgen.layers.elementwise import BLOCK, VECTOR
 from simgen.layers.indices import outside
-from simgen.layers.written import Places, Writes, cut, dense, writes
+from simgen.layers.written import Places, Writes, cut_by, dense, writes
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -63,7 +63,7 @@ else:
 
 F, BW = Pass.FORWARD, Pass.BACKWARD_WEIGHT
 CHUNK = 2048  # keys that a work-group sorts: 8 KiB of LDS
-KEYS = 2**32  # of 32 bits, and one that is behind all others
+KEYS = 2**32  # keys have 32 bits; this value sorts after all of them
 LARGEST = 2**30  # elements of a tensor: offsets are bytes in 32 bits
 
 
@@ -159,7 +159,7 @@ class Embedding(Layer):
         return Lowering((kernel,), (launch,))
 
     def _sums(self, places: int) -> Lowering:
-        chunk = min(CHUNK, max(2, power_of_two(places)))
+        chunk = min(CHUNK, max(2, next_power_of_two(places)))
         kernels = [
             Kernel(
                 f"embedding_sort_{places}",
@@ -281,7 +281,7 @@ def _rows(c: Values, block: int) -> list[Writes]:
 
 @writes("embedding_sort")
 def _chunks(c: Values, block: int) -> list[Writes]:
-    return [Writes(-1, cut(Places(c["places"], 1, c["chunk"])))]
+    return [Writes(-1, cut_by(Places(c["places"], 1, c["chunk"])))]
 
 
 @writes("embedding_merge")

@@ -20,17 +20,18 @@ from simgen.layers.requantisation import Requantisation
 if TYPE_CHECKING:
     from simgen.ground.ir import Constants
 
-PORTS = ("bn_w", "bn_b", "running_mean", "running_var")  # of batch normalisation, one per channel
+# ports of batch normalisation; each has one value per channel
+PORTS = ("bn_w", "bn_b", "running_mean", "running_var")
 
 
 @dataclass(frozen=True)
 class Epilogue:
-    """By default, nothing."""
+    """What a kernel does to each sum before it stores it; by default, nothing."""
 
-    epsilon: float | None = None  # of batch normalisation; None: there is none
+    epsilon: float | None = None  # epsilon of batch normalisation; None: no batch normalisation
     activation: str = ""  # a mode; "": there is none
-    ceiling: float = 0.0  # of clipped_relu
-    alpha: float = 0.0  # of elu
+    ceiling: float = 0.0  # upper limit of clipped_relu
+    alpha: float = 0.0  # slope of elu
     requantisation: Requantisation = Requantisation()
     factor: float = 1.0  # float32
 

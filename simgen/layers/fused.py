@@ -44,7 +44,7 @@ NORMALISED = dict(zip(("w", "b", "running_mean", "running_var"), PORTS))  # port
 
 
 class FusedMode(StrEnum):
-    """Those of [Activation] that kernels of sums have; all are monotone."""
+    """Modes of [Activation] that kernels of sums have; all are monotone."""
 
     RELU = ActivationMode.RELU
     SIGMOID = ActivationMode.SIGMOID

@@ -36,8 +36,8 @@ else:
 
 FURTHEST = 16.0  # from there on the tail is less than any float32
 DENSITY = 1 / sqrt(2 * pi)  # phi(0)
-LINEAR, CUBIC = sqrt(8 / pi), sqrt(8 / pi) * 0.044715  # of w, with tanh
-TERMS = 32  # of the reference's Mills ratio: relative error below 1e-13
+LINEAR, CUBIC = sqrt(8 / pi), sqrt(8 / pi) * 0.044715  # factors of the powers of w inside tanh
+TERMS = 32  # terms of the reference's Mills ratio: relative error below 1e-13
 # Relative error of the kernels' Mills ratio. Each rounding counts U: t is off by 3 U with that of
 # its reciprocal, and t p(t) by 3.2 times as much; Horner's rule without fused multiply-adds, 10.1 U
 # (the sum of (2 k + 1) |c_k| t^k over p(t)); p itself 0.6 U; the product with t.
@@ -45,7 +45,7 @@ MILLS = (U + RCP) * 3.2 + 11.7 * U
 
 
 class Tail(NamedTuple):
-    """Of |x|: what the kernels compute, and its relative errors."""
+    """Functions of |x| that the kernels compute, with their relative errors."""
 
     a: Array
     e: Array
@@ -67,8 +67,9 @@ def slope(x: Array, tanh: bool) -> Array:
 
 
 def forward_bound(x: Array, y: Array, tanh: bool) -> Array:
-    """Of (a r) e: two products, then a difference. What may be flushed is e, the result, and a r
-    or its product with e."""
+    """Error bound of (a r) e: two products, then a difference. The values that may be flushed are
+    e, the result, a r, and the product of a r with e.
+    """
     a, e, rest, e_error, rest_error = _tail(x, tanh)
     bound: Array = a * rest * e * (e_error + rest_error + 2 * U) + U * np.abs(y)
     bound += (a * rest + 2) * TINY
@@ -139,7 +140,7 @@ def _mills(a: Array) -> Array:
 
 @cache
 def _series() -> tuple[float, ...]:
-    """Of Phi(-a) exp(a^2 / 2) / t, interpolated at Chebyshev's points; by erfc of the C library."""
+    """Chebyshev coefficients of Phi(-a) exp(a^2 / 2) / t; erfc comes from the C library."""
     first = 1 / (1 + FURTHEST / 4)
     angles = (np.arange(TERMS) + 0.5) * (pi / TERMS)
     values = []

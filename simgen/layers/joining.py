@@ -16,7 +16,7 @@ from simgen.ground.dtypes import WORD, DType
 from simgen.ground.ir import Kernel, Launch
 from simgen.layers import elementwise
 from simgen.layers.base import Lowering
-from simgen.layers.written import Places, Writes, cut, dense, writes
+from simgen.layers.written import Places, Writes, cut_by, dense, writes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -76,7 +76,7 @@ def _joined(c: Values, block: int) -> Iterator[Writes]:
     starts = _numbers(c["starts"])
     for row, start, first in zip(_numbers(c["rows"]), starts, _numbers(c["groups"])):
         own = (Places(c["samples"], starts[-1]), Places(row))
-        yield Writes(-1, cut(*own, group=block * c["each"]), offset=start, first=first)
+        yield Writes(-1, cut_by(*own, group=block * c["each"]), offset=start, first=first)
 
 
 @writes("concat_mixed")
@@ -88,7 +88,7 @@ def _mixed(c: Values, block: int) -> list[Writes]:
 def _parted(c: Values, block: int) -> Iterator[Writes]:
     for at, (row, first) in enumerate(zip(_numbers(c["rows"]), _numbers(c["groups"]))):
         own = Places(c["samples"], row), Places(row)
-        yield Writes(1 + at, cut(*own, group=block * c["each"]), first=first)
+        yield Writes(1 + at, cut_by(*own, group=block * c["each"]), first=first)
 
 
 def _numbers(text: str) -> list[int]:

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, ClassVar
 from simgen.ground.ir import DType, Kernel, Launch, Pass, TensorSpec
 from simgen.layers.base import Choice, Layer, Lowering, Port, key
 from simgen.layers.elementwise import BLOCK, VECTOR
-from simgen.layers.written import Places, Writes, cut, dense, writes
+from simgen.layers.written import Places, Writes, cut_by, dense, writes
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -32,11 +32,11 @@ if TYPE_CHECKING:
     from simgen.layers.base import Tensors
     from simgen.layers.written import Values
 
-SIDE = 32  # of a tile that is turned in LDS
+SIDE = 32  # side of a tile that is transposed in LDS
 
 
 class Layout(StrEnum):
-    """Of images."""
+    """Order of the axes of images."""
 
     NCHW = "nchw"
     NHWC = "nhwc"
@@ -231,5 +231,5 @@ def _written(c: Values, block: int) -> list[Writes]:
     batch, rows, columns = c["batch"], c["rows"], c["columns"]
     if not c["tiled"]:
         return [dense(-1, batch * rows * columns, VECTOR, block)]
-    x, y = cut(Places(columns, rows, SIDE)), cut(Places(rows, 1, SIDE))
-    return [Writes(-1, x, y, cut(Places(batch, rows * columns)))]
+    x, y = cut_by(Places(columns, rows, SIDE)), cut_by(Places(rows, 1, SIDE))
+    return [Writes(-1, x, y, cut_by(Places(batch, rows * columns)))]

@@ -11,15 +11,17 @@ from simgen.layers.base import Layer, Port, Sums, key
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-MOST = 16  # inputs; each is an argument of the kernel
-INPUTS = tuple(f"x{at}" for at in range(MOST))  # names of ports
-GRADIENTS = tuple(f"dx{at}" for at in range(MOST))
+MAX_INPUTS = 16  # inputs; each is an argument of the kernel
+INPUTS = tuple(f"x{at}" for at in range(MAX_INPUTS))  # names of ports
+GRADIENTS = tuple(f"dx{at}" for at in range(MAX_INPUTS))
 
 
 @dataclass(frozen=True)
 class Several(Layer):
-    """A layer with 2 to MOST inputs: by itself with `inputs` of one shape, in a network with those
-    that `previous_layer` names."""
+    """A layer with 2 to MAX_INPUTS inputs.
+
+    By itself it has `inputs` of one shape, in a network those that `previous_layer` names.
+    """
 
     passes: ClassVar[tuple[Pass, ...]] = (Pass.FORWARD, Pass.BACKWARD)
     shape_given: ClassVar[tuple[str, ...]] = GRADIENTS
@@ -32,7 +34,7 @@ class Several(Layer):
         "inputs",
         default=2,
         least=2,
-        most=MOST,
+        most=MAX_INPUTS,
         text="number of inputs if previous_layer names none",
     )
 
@@ -52,12 +54,12 @@ class Several(Layer):
 
     def check(self, inputs: Sequence[TensorSpec], axes: Sequence[int]) -> None:
         """Raises:
-        ValueError: not 2 to MOST inputs, or not of equal extents along `axes`.
+        ValueError: not 2 to MAX_INPUTS inputs, or not of equal extents along `axes`.
         """
         if len(inputs) < 2:
             raise ValueError(f"[{self.section}] has one input; name two or more in previous_layer")
-        if len(inputs) > MOST:
-            fact = f"[{self.section}] has {len(inputs)} inputs, more than {MOST}"
+        if len(inputs) > MAX_INPUTS:
+            fact = f"[{self.section}] has {len(inputs)} inputs, more than {MAX_INPUTS}"
             raise ValueError(f"{fact}; use two layers in a row")
         for at, x in enumerate(inputs):
             if x.dtype != inputs[0].dtype:

@@ -35,7 +35,7 @@ class Optimiser(Layer):
     """One step of one parameter."""
 
     passes = (Pass.FORWARD,)
-    per_sample = True  # of whatever its first axis is
+    per_sample = True  # samples are independent, whatever the first axis is
     rank = None
     sample: ClassVar[Mapping[str, str]] = {"n": "1000", "c": "4096", "h": "1", "w": "1"}
     type_cure = "leave it out; gradients have gradient_type, and working copies copy_type"
@@ -97,7 +97,7 @@ class Optimiser(Layer):
         return ("dx", "copy")
 
     def traffic(self, inputs: tuple[TensorSpec, ...], flops: int, others: int) -> OpCount:
-        """So much work for each element, and each tensor once."""
+        """Operations per element; each tensor is moved once."""
         sizes = {True: 0, False: 0}  # bytes that are read, and written
         for port in self.ports(inputs, Pass.FORWARD):
             sizes[port.fill is not None] += port.spec.nbytes

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 else:
     from simgen.ground import arrays as np
 
-LARGEST = 3.4028234663852886e38  # of float32
+LARGEST = 3.4028234663852886e38  # largest finite float32
 
 
 class PiecewiseMode(StrEnum):
@@ -165,8 +165,8 @@ class Piecewise(Layer):
         if self.mode is PiecewiseMode.LEAKY_RELU:
             return {"y": np.where(x > 0, 0.0, U * np.abs(y) + TINY)}
         if self.mode is PiecewiseMode.SWISH:
-            # Of e = exp(-t), t = a x, the error counts by its share of 1 + e; a log2(e) is rounded
-            # once more than where there is no a. Then the sum, its reciprocal and the product.
+            # With e = exp(-t) and t = a x, the error counts by its share of 1 + e. a log2(e) has
+            # one rounding more than without a. The sum, its reciprocal and the product follow.
             t = float32(self.slope) * x
             share = np.where(t > 0, np.exp(-np.abs(t)), 1.0) / (1 + np.exp(-np.abs(t)))
             relative = share * (rounding.exp(t) + U * np.abs(t)) + 2 * U + RCP

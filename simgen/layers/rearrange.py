@@ -55,7 +55,7 @@ class Rearrangement(StrEnum):
 
 @dataclass(frozen=True)
 class _Axis:
-    """Of y: where its elements lie in x."""
+    """An axis of y, with the place of its elements in x."""
 
     extent: int
     stride: int  # elements of x from one to the next

@@ -14,21 +14,21 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from simgen.ground.machine import Machine
 
-from simgen.ground.numerics.powers import power_of_two
+from simgen.ground.numerics.powers import next_power_of_two
 
 BLOCK = 256  # work-items
 HELD = 16  # elements of a feature that a work-item keeps in registers; twice as many if need be
 GROUPS_OF_UNIT = 8  # work-groups for each compute unit, that leave none idle
 WARP = 32  # AMD's compiler spills: where rows end within an access, each has a mask of its own
-# Of 16 bits, that a work-item has of a short row: so many loads are under way that they hide what
-# memory takes, though each has half the bytes. Rows share a work-group then.
+# 16-bit elements of a short row that a work-item loads. So many loads in flight hide memory
+# latency, though each has half the bytes; rows then share a work-group.
 EACH = 16
 FINALS = 16  # partial results that every work-item adds up itself, instead of one more barrier
 
 
 @dataclass(frozen=True)
 class Tiling:
-    elements: int  # of each feature
+    elements: int  # elements of each feature
     lanes: int  # features of a work-group
     slices: int  # work-items of a feature in a work-group
     vector: int  # elements of an access
@@ -68,11 +68,11 @@ class View:
     samples: int
     features: int
     inner: int
-    machine: Machine  # that it is planned for
+    machine: Machine  # machine that it is planned for
 
     @property
     def elements(self) -> int:
-        """Of each feature."""
+        """Elements of each feature."""
         return self.samples * self.inner
 
     def __str__(self) -> str:
@@ -87,7 +87,7 @@ class View:
         """
         vector = 4 if self.inner % 4 == 0 else 1
         most = 16 if self.inner == 1 else BLOCK
-        slices = min(most, power_of_two(ceil(self.elements / 8)))
+        slices = min(most, next_power_of_two(ceil(self.elements / 8)))
         lanes = BLOCK // slices
         busy = ceil(self.features / lanes) >= GROUPS_OF_UNIT * self.machine.units
         most = 2 * HELD if busy else HELD
@@ -99,7 +99,7 @@ class View:
 
 def finishing(chunks: int) -> Tiling:
     """How the results of a feature's chunks are combined, by one work-group for some features."""
-    slices = min(BLOCK, power_of_two(chunks))
+    slices = min(BLOCK, next_power_of_two(chunks))
     return Tiling(chunks, BLOCK // slices, slices, 1, ceil(chunks / slices))
 
 
@@ -108,6 +108,6 @@ def rows_over_items(length: int, most: int = 0) -> Tiling:
     are by fours; by default, one load."""
     vector = 4 if length % 4 == 0 else 1
     each = most if most and vector > 1 else vector
-    slices = min(BLOCK, power_of_two(ceil(length / each)))
+    slices = min(BLOCK, next_power_of_two(ceil(length / each)))
     held = ceil(length / (slices * vector)) * vector
     return Tiling(length, BLOCK // slices, slices, vector, held)

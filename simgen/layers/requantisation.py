@@ -43,13 +43,14 @@ else:
     from simgen.ground import arrays as np
 
 LOW, HIGH = -128, 127
-SCALES = "w_scales"  # of the channels
+SCALES = "w_scales"  # port with the channels' scales
 
 
 @dataclass(frozen=True)
 class Requantisation:
-    """By default there is none. Without a scale, factors of channels are those of sums of floats
-    (simgen/layers/product/packed.py), which they multiply before a bias is added."""
+    """Scaling of integer sums before they are stored; by default there is none. Without a scale,
+    channels' factors multiply sums of floats before a bias is added
+    (simgen/layers/product/packed.py)."""
 
     scale: float = 0.0  # float32; 0: sums stay as they are
     zero_point: int = 0

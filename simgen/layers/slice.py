@@ -32,9 +32,9 @@ if TYPE_CHECKING:
 else:
     from simgen.ground import arrays as np
 
-MOST = 16  # outputs; each is an argument of the kernel
-OUTPUTS = tuple(f"y{at}" for at in range(MOST))  # names of ports
-GRADIENTS = tuple(f"dy{at}" for at in range(MOST))
+MAX_OUTPUTS = 16  # outputs; each is an argument of the kernel
+OUTPUTS = tuple(f"y{at}" for at in range(MAX_OUTPUTS))  # names of ports
+GRADIENTS = tuple(f"dy{at}" for at in range(MAX_OUTPUTS))
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class Slice(Layer):
     integers: ClassVar[tuple[DType, ...]] = (DType.I8, DType.I32)
     sample: ClassVar[Mapping[str, str]] = {"n": "100", "c": "256", "h": "28", "w": "28"}
 
-    parts: int = key("outputs", default=2, least=2, most=MOST, text="number of parts")
+    parts: int = key("outputs", default=2, least=2, most=MAX_OUTPUTS, text="number of parts")
     axis: int = key("axis", default=1, text="axis to cut; -1 is the last")
 
     def output(self, inputs: tuple[TensorSpec, ...]) -> TensorSpec:

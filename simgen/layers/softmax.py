@@ -32,13 +32,13 @@ from typing import TYPE_CHECKING, ClassVar
 
 from simgen.ground.ir import Distribution, DType, Fill, Kernel, Launch, OpCount, Pass, TensorSpec
 from simgen.ground.numerics import rounding
-from simgen.ground.numerics.powers import power_of_two
+from simgen.ground.numerics.powers import next_power_of_two
 from simgen.ground.numerics.rounding import SECOND_ORDER, TINY, U, float32
 from simgen.layers import axes, elementwise
 from simgen.layers.base import Layer, Lowering, Port, key
 from simgen.layers.contract import Contract
 from simgen.layers.reduction import BLOCK, EACH, FINALS, WARP
-from simgen.layers.written import Places, Writes, cut, dense, writes
+from simgen.layers.written import Places, Writes, cut_by, dense, writes
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -53,9 +53,9 @@ else:
     from simgen.ground import arrays as np
 
 HELD = 16  # elements of a row that one of BLOCK work-items keeps in registers
-# Of longer rows, which have a work-group each: registers that a work-item has beside its elements,
-# and elements up to which an H200 hides one work-group's waiting behind another.
-OTHERS, FEW = 28, 40
+# For longer rows, which have a work-group each: a work-item's registers besides its elements, and
+# the elements up to which an H200 hides one work-group's latency behind another.
+OTHER_REGISTERS, OVERLAPPED_ELEMENTS = 28, 40
 WIDEST = 1024  # work-items
 FLUSHED, NEAR = 95.0, 16.0  # exp(-x) is 0 in float32 from about x on, within
 
@@ -177,7 +177,7 @@ class Softmax(Layer):
             if axis > BLOCK * HELD:
                 return self._long(axis, vector, 1 if direction is Pass.FORWARD else 2)
             each = EACH if vector > 1 and self._by_halves else vector
-            slices = min(BLOCK, power_of_two(ceil(axis / each)))
+            slices = min(BLOCK, next_power_of_two(ceil(axis / each)))
             held = ceil(axis / (slices * vector)) * vector
             return SoftmaxMapping(BLOCK // slices, slices, vector, held, True)
         rows = 64 if inner >= 64 or axis < 16 else 16
@@ -210,9 +210,13 @@ class Softmax(Layer):
         def room(block: int) -> int:
             """Elements of a work-item, where a unit has one work-group."""
             registers = machine.simds * machine.registers * machine.wavefront // block
-            return min(machine.item_registers, registers) - OTHERS
+            return min(machine.item_registers, registers) - OTHER_REGISTERS
 
-        few = [each for each in made if tensors * each.held <= min(FEW, room(each.block))]
+        few = [
+            each
+            for each in made
+            if tensors * each.held <= min(OVERLAPPED_ELEMENTS, room(each.block))
+        ]
         fitting = [each for each in made[1:] if tensors * each.held <= room(each.block)]
         return next(iter(few or fitting[::-1]), replace(made[-1], in_registers=False))
 
@@ -290,7 +294,7 @@ class Softmax(Layer):
         return float32(-dtype.largest / 2) if self._is_masked else 0.0
 
     def _height(self, x: Array) -> Array:
-        """Of each row: how far its maximum is above what the exponentials of a hidden one need."""
+        """For each row: the distance of its maximum above what a hidden row's exponentials need."""
         height: Array = x.max(axis=1, keepdims=True)
         return height - self._floor(self.types[0] if self.types else DType.F32) + FLUSHED
 
@@ -390,12 +394,12 @@ def _elements(c: Values) -> Writes:
     """All of the rows."""
     axis, inner = c["axis"], c["inner"]
     held = c["slices"] * c["held"] if c["in_registers"] else axis  # by one turn of a work-group
-    rows = cut(Places(c["rows"] // inner, axis * inner), Places(inner), group=c["group_rows"])
+    rows = cut_by(Places(c["rows"] // inner, axis * inner), Places(inner), group=c["group_rows"])
     items = c["group_rows"] * c["slices"]
-    return Writes(-1, rows + cut(Places(axis, inner, held)), items=items)
+    return Writes(-1, rows + cut_by(Places(axis, inner, held)), items=items)
 
 
 def _rows(c: Values, argument: int) -> Writes:
     """One place for each row."""
     items = c["group_rows"] * c["slices"]
-    return Writes(argument, cut(Places(c["rows"]), group=c["group_rows"]), items=items)
+    return Writes(argument, cut_by(Places(c["rows"]), group=c["group_rows"]), items=items)

@@ -7,8 +7,8 @@ give, and the launches of a pass must write each element of each port once. Wher
 compiler, a part of the grid is run, and must write what is declared of those work-groups.
 
     gemm    a tile of C by each work-group, of the partial sums of a chunk where k is cut:
-            Writes(-1, x=cut(Places(n, 1, tile_n)), y=cut(Places(m, n, tile_m)),
-                   z=cut(partial_sums(k, chunk, m * n)))
+            Writes(-1, x=cut_by(Places(n, 1, tile_n)), y=cut_by(Places(m, n, tile_m)),
+                   z=cut_by(partial_sums(k, chunk, m * n)))
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from simgen.ground.ir import Kernel
 
     Values = Mapping[str, Any]  # the constants of a kernel
-    Declaration = Callable[[Values, int], Iterable["Writes"]]  # of these and the work-group's size
+    # arguments: the launch's values and the work-group's size
+    Declaration = Callable[[Values, int], Iterable["Writes"]]
 
 DECLARED: dict[str, Declaration] = {}  # by template, less its suffix; importing layers fills it
 
@@ -48,7 +49,8 @@ class Pieces:
 
     places: tuple[Places, ...]
     group: int = 1  # the last work-group may have fewer
-    turns: int = 0  # work-groups, each of which has every so manieth piece, in place of `group`
+    # if not 0: work-group i takes pieces i, i + turns, i + 2 turns, ... in place of `group`
+    turns: int = 0
 
     @property
     def groups(self) -> int:
@@ -60,16 +62,18 @@ Cuts = tuple[Pieces, ...]  # counted in row-major order by one coordinate of a w
 
 @dataclass(frozen=True)
 class Writes:
-    """Of one argument, what a launch writes: a place along each of its cuts, and all `inside`."""
+    """Elements of one argument that a launch writes: a place along each of its cuts, and all
+    `inside`.
+    """
 
     argument: int  # index in the kernel's parameters
     x: Cuts = ()
     y: Cuts = ()
     z: Cuts = ()
     inside: tuple[Places, ...] = ()
-    offset: int = 0  # of the first element
+    offset: int = 0  # offset of the first element
     first: int = 0  # x of the work-groups from which on they write this
-    items: int | None = None  # of a work-group; None: any number
+    items: int | None = None  # work-items of a work-group; None: any number
     again: bool = False  # what an earlier launch of the pass wrote is replaced
 
     @property
@@ -79,7 +83,7 @@ class Writes:
         return x, y, z
 
 
-def cut(*places: Places, group: int = 1) -> Cuts:
+def cut_by(*places: Places, group: int = 1) -> Cuts:
     """One cut."""
     return (Pieces(places, group),)
 
@@ -91,7 +95,7 @@ def partial_sums(terms: int, chunk: int, stride: int) -> Places:
 
 def dense(argument: int, size: int, each: int, block: int) -> Writes:
     """All of a tensor, `each` neighbours by a work-item."""
-    return Writes(argument, cut(Places(size, 1, each), group=block))
+    return Writes(argument, cut_by(Places(size, 1, each), group=block))
 
 
 def writes(*templates: str) -> Callable[[Declaration], Declaration]:
@@ -117,7 +121,7 @@ def written(kernel: Kernel) -> tuple[Writes, ...]:
 
 
 def declaration(kernel: Kernel) -> Declaration:
-    """That of its template.
+    """Declaration of a kernel's template.
 
     Raises:
         RuntimeError: there is none.

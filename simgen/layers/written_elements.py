@@ -82,7 +82,7 @@ def _crossed(cuts: Cuts, numbers: Iterable[int]) -> Elements:
 
 
 def _offsets(cut: Pieces, first: int, last: int) -> Elements:
-    """Of the pieces of the work-groups `first` to `last` - 1 of a cut."""
+    """Offsets of the pieces of the work-groups `first` to `last` - 1 of a cut."""
     pieces = [each.pieces for each in cut.places]
     numbers = np.arange(first * cut.group, min(last * cut.group, prod(pieces)))
     if cut.turns:
@@ -91,13 +91,13 @@ def _offsets(cut: Pieces, first: int, last: int) -> Elements:
     found = np.zeros((numbers.size, 1), np.int64)
     inside = np.ones((numbers.size, 1), bool)
     for places, number in zip(cut.places, np.unravel_index(numbers, pieces)):
-        there, offsets = _piece(places, number)
+        there, offsets = _places_of_pieces(places, number)
         found = (found[:, :, None] + offsets[:, None, :]).reshape(numbers.size, -1)
         inside = (inside[:, :, None] & there[:, None, :]).reshape(numbers.size, -1)
     return found[inside]
 
 
-def _piece(places: Places, number: NDArray[Any]) -> tuple[NDArray[np.bool_], Elements]:
+def _places_of_pieces(places: Places, number: NDArray[Any]) -> tuple[NDArray[np.bool_], Elements]:
     """(whether a place exists, its offset), of pieces by their numbers, (piece, neighbour)."""
     place = number[:, None] * places.each + np.arange(min(places.each, places.count))
     return place < places.count, place * places.stride

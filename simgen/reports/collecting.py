@@ -23,7 +23,7 @@ def collect(folder: Path) -> tuple[Path, int, int]:
         UsageError: the folder is that of no sweep, nothing has run, or a bundle is another build.
         DamagedError: a file is not what was written.
     """
-    workflow = writing.read(folder)
+    workflow = writing.read_workflow(folder)
     if workflow is None:
         raise UsageError(f"{folder}: not the folder of a sweep; make one with: simgen sweep")
     if any(Path(each.path).is_absolute() for each in workflow.bundles.values()):

@@ -33,11 +33,11 @@ if TYPE_CHECKING:
 
     Settings = tuple[tuple[str, str], ...]
 
-HALVES = 8  # of height and width, at most
-LEAST = 1e3  # operations that a layer is made smaller to, at the least
+HALVES = 8  # halvings of height and width, at most
+MIN_OPERATIONS = 1e3  # operations that a layer is made smaller to, at the least
 STEP = 2.0  # each try has so much fewer operations
-RATES = (0.25, 0.1, 0.05, 0.02, 0.01)  # of samples, each about half of the one before
-PARTS = (2, 4, 8)  # of the machine
+RATES = (0.25, 0.1, 0.05, 0.02, 0.01)  # rates of samples, each about half of the one before
+PARTS = (2, 4, 8)  # parts of the machine
 
 
 @dataclass(frozen=True)
@@ -77,14 +77,14 @@ def choose(plan: Plan, target: Target, factor: float, seconds: float) -> Chosen:
         UsageError: nothing that can be planned is small enough.
     """
     least = None
-    untaken: list[str] = []  # of what is asked for; smaller ones need not be told
+    untaken: list[str] = []  # unused requests; smaller problems need not repeat them
     for settings, scale_to, smaller in _sizes(plan):
         workload = smaller.workload
         found = estimates.estimate(workload, target, factor)
         shrunk = _shrunk(plan.workload, workload)
         if found.whole.host <= seconds:
             told = tuple(dict.fromkeys(untaken))
-            asked = _asked(target)
+            asked = _timed_choices(target)
             return Chosen(settings, scale_to, asked, found.whole.host, shrunk, told)
         once = _once(workload)
         for way in _ways(workload, target, found):
@@ -107,16 +107,18 @@ def _ways(workload: Workload, target: Target, found: Estimate) -> Iterator[_Way 
     and why, where the first of them would be."""
     processes = tuple(dict.fromkeys((1, _processes(found))))
     try:
-        wholes = [_cut(workload, target, _asked(target, jobs)) for jobs in processes]
+        wholes = [
+            _planned_pieces(workload, target, _timed_choices(target, jobs)) for jobs in processes
+        ]
     except UsageError as error:
         yield str(error)
         return
     for jobs, (_, cuts) in zip(processes, wholes):
-        yield _Way(_asked(target, jobs), found.by_pieces(workload, cuts, jobs), ())
+        yield _Way(_timed_choices(target, jobs), found.by_pieces(workload, cuts, jobs), ())
     try:
         for rate in RATES:
             for jobs, (survey, cuts) in zip(processes, wholes):
-                asked = replace(_asked(target, jobs), sample=rate)
+                asked = replace(_timed_choices(target, jobs), sample=rate)
                 pieces.check(target, asked)
                 shares = _shares(workload, rate, {at for piece in cuts for at in piece.all})
                 took = found.sampled(shares).by_pieces(workload, cuts, jobs)
@@ -126,9 +128,9 @@ def _ways(workload: Workload, target: Target, found: Estimate) -> Iterator[_Way 
     refused = []
     for part in PARTS:
         for jobs in processes:
-            asked = replace(_asked(target, jobs), scale_model=part)
+            asked = replace(_timed_choices(target, jobs), scale_model=part)
             try:
-                _, cuts = _cut(workload, target, asked)
+                _, cuts = _planned_pieces(workload, target, asked)
                 shares = _shares_of_part(workload, target, part, cuts)
             except (RefusedError, UsageError) as error:
                 refused.append(str(error))
@@ -138,7 +140,9 @@ def _ways(workload: Workload, target: Target, found: Estimate) -> Iterator[_Way 
     yield from refused[:1]
 
 
-def _cut(workload: Workload, target: Target, asked: RunChoices) -> tuple[Survey, list[Piece]]:
+def _planned_pieces(
+    workload: Workload, target: Target, asked: RunChoices
+) -> tuple[Survey, list[Piece]]:
     """What a run would be cut into.
 
     Raises:
@@ -149,7 +153,7 @@ def _cut(workload: Workload, target: Target, asked: RunChoices) -> tuple[Survey,
 
 
 def _shares(workload: Workload, rate: float, steps: Collection[int]) -> dict[int, float]:
-    """Of launches of these steps that have a sample, the part of the work-groups that runs.
+    """For launches of these steps that have a sample: the part of the work-groups that runs.
 
     How many work-groups a compute unit holds at once depends on registers and LDS, which only
     compiled code tells. Here they are as many as it has places for wavefronts, so a launch with few
@@ -178,7 +182,7 @@ def _shares(workload: Workload, rate: float, steps: Collection[int]) -> dict[int
     if not found:
         raise RefusedError(
             f"{RunChoices.sample}: no launch has enough work-groups: the largest would fill the "
-            f"machine {most:.2g} times, and a sample is taken from more than {samples.LEAST}"
+            f"machine {most:.2g} times, and a sample is taken from more than {samples.MIN_WAVES}"
         )
     return found
 
@@ -186,7 +190,7 @@ def _shares(workload: Workload, rate: float, steps: Collection[int]) -> dict[int
 def _shares_of_part(
     workload: Workload, target: Target, part: int, cuts: Sequence[Piece]
 ) -> dict[int, float]:
-    """Of all launches of these pieces, the part of the work-groups that runs on a part of the
+    """For all launches of these pieces: the part of the work-groups that runs on a part of the
     machine.
 
     Raises:
@@ -197,7 +201,7 @@ def _shares_of_part(
     return {each.launch: each.groups / groups[each.launch] for each in found}
 
 
-def _asked(target: Target, jobs: int | None = None) -> RunChoices:
+def _timed_choices(target: Target, jobs: int | None = None) -> RunChoices:
     """A run that tells times; with `jobs`, of representatives, so many at a time."""
     options = {"mode": "timing"} if "mode" in target.run_options else {}
     return RunChoices(
@@ -280,9 +284,9 @@ def _planned(plan: Plan, settings: Settings) -> Iterator[tuple[Settings, None, P
 
 
 def _scaled(plan: Plan) -> Iterator[tuple[tuple[()], float, Plan]]:
-    count = costs.total(costs.of(plan.workload))
+    count = costs.total(costs.costs_of(plan.workload))
     most = (count.flops + count.transcendentals) / STEP
-    while most >= LEAST:
+    while most >= MIN_OPERATIONS:
         choices = replace(plan.choices, scale_to=most)
         try:
             made = Plan(plan.source, choices, planned_for=plan.planned_for)
@@ -314,12 +318,12 @@ def _shrunk(asked: Workload, made: Workload) -> tuple[str, ...]:
 
 
 def _operations(workload: Workload) -> float:
-    count = costs.total(costs.of(workload))
+    count = costs.total(costs.costs_of(workload))
     return float(count.flops + count.transcendentals)
 
 
 def _intensity(workload: Workload) -> float:
-    count = costs.total(costs.of(workload))
+    count = costs.total(costs.costs_of(workload))
     moved = count.read_bytes + count.written_bytes
     return _operations(workload) / moved if moved else 0.0
 

@@ -57,14 +57,14 @@ def available_memory() -> int | None:
             continue
         if parts[1] == "":
             files = ("memory.max", "memory.current", "inactive_file")
-            found += _left(CGROUPS, parts[2], *files)
+            found += _room_in_groups(CGROUPS, parts[2], *files)
         elif parts[1] == "memory":
             files = ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file")
-            found += _left(CGROUPS / "memory", parts[2], *files)
+            found += _room_in_groups(CGROUPS / "memory", parts[2], *files)
     return min(found, default=None)
 
 
-def _left(root: Path, group: str, limit: str, usage: str, droppable: str) -> list[int]:
+def _room_in_groups(root: Path, group: str, limit: str, usage: str, droppable: str) -> list[int]:
     """What the limits of a control group and of those above it leave. Files that are used no more
     count as used, but the system drops them where memory is short."""
     found = []

@@ -41,7 +41,7 @@ Factor = Annotated[float, Within(0, 1e12)]
 
 @dataclass(frozen=True)
 class TemplateCost:
-    """Of launches of one template."""
+    """Costs of launches of one template."""
 
     wavefront: Factor  # instructions of each
     operation: Factor  # instructions for an operation of 64 work-items
@@ -51,18 +51,18 @@ class TemplateCost:
 
 @dataclass(frozen=True)
 class TargetCosts:
-    """Of one target."""
+    """Costs of one target."""
 
     templates: Mapping[str, TemplateCost]
-    other: TemplateCost  # of any other template
+    other: TemplateCost  # cost of any other template
     launch: Factor  # seconds that each takes in any case
-    first: Factor  # and what the first one of a process takes more
+    first: Factor  # additional cost of the first launch in a process
     latency: Factor  # cycles of an instruction of one wavefront
     issue: Factor  # cycles of an instruction of a compute unit
-    dram: Factor  # of the time that the bytes take at the DRAM's bandwidth
+    dram: Factor  # factor for the time that the bytes take at the DRAM's bandwidth
     start: Factor  # seconds that a process takes, on the machine of the fit
     memory: Factor  # bytes of a process
-    arena: Factor  # and for each byte of tensors
+    arena: Factor  # bytes for each byte of tensors
 
 
 @dataclass(frozen=True)
@@ -86,7 +86,7 @@ NONE = Cost(0.0, 0.0, 0.0)
 
 @dataclass(frozen=True)
 class Estimate:
-    """Of a workload on a target."""
+    """Estimate of a workload on a target."""
 
     launches: tuple[Cost, ...]
     start: float  # host seconds of each process
@@ -98,7 +98,7 @@ class Estimate:
 
     @property
     def whole(self) -> Cost:
-        """Of all launches, and of the process that runs them."""
+        """Cost of all launches and of the process that runs them."""
         return sum(self.launches, Cost(0.0, 0.0, self.start))
 
     def sampled(self, shares: Mapping[int, float]) -> Estimate:
@@ -145,7 +145,9 @@ def estimate(workload: Workload, target: Target, factor: float = 1.0) -> Estimat
         fact = f"--cost: no costs were fitted for {target.name}"
         raise UsageError(f"{fact}; {did_you_mean(target.name, known)}")
     costs = known[target.name]
-    launches = [_cost(each, costs, workload, factor) for each in launch_features.of(workload)]
+    launches = [
+        _cost(each, costs, workload, factor) for each in launch_features.features_of(workload)
+    ]
     launches[0] += Cost(0.0, costs.first, 0.0)
     memory = round(costs.memory + costs.arena * workload.arena_nbytes)
     return Estimate(tuple(launches), costs.start * factor, memory)

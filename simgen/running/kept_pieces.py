@@ -44,7 +44,7 @@ class PieceWork:
 
     @property
     def home(self) -> Path:
-        """Where finished pieces are kept."""
+        """Folder of finished pieces."""
         return self.bundle.path / bundles.RESULTS / f"{bundles.STOPPED}{self.name}"
 
     def result_of(self, piece: Piece) -> str:
@@ -55,7 +55,7 @@ class PieceWork:
 def before(work: PieceWork) -> Run | None:
     """What is kept is of this run; None where nothing is, or where it can be of no run."""
     try:
-        return run_record.read(work.home, work.bundle.workload)
+        return run_record.read_run(work.home, work.bundle.workload)
     except DamagedError:
         return None
 
@@ -86,15 +86,16 @@ def check_cut(work: PieceWork) -> None:
         )
 
 
-def there(work: PieceWork) -> list[Piece]:
+def finished(work: PieceWork) -> list[Piece]:
     """The pieces of this run that have files."""
     if not is_same(work):
         return []
     return [piece for piece in work.run.pieces if files.path(work.home, piece).exists()]
 
 
-def kept(work: PieceWork, pieces: Sequence[Piece]) -> list[Piece]:
-    """Those of these pieces that an earlier command has finished; what is left of the others goes.
+def prepare(work: PieceWork, pieces: Sequence[Piece]) -> list[Piece]:
+    """Keep those of these pieces that an earlier command has finished; delete what is left of the
+    others.
 
     The folder is this run's then: what it had of another one is removed.
     """

@@ -72,7 +72,9 @@ def plan(workload: Workload, asked: RunChoices) -> tuple[Survey, list[Piece]]:
     survey = make(workload, wanted)
     # On a part of the machine caches are filled, so nothing has to run before a piece.
     usual = Warm.NONE if asked.scale_model else Warm.PREVIOUS
-    return survey, pieces.cut(workload, survey.steps, Warm(asked.warm or usual), asked.jobs or 1)
+    return survey, pieces.cut_steps(
+        workload, survey.steps, Warm(asked.warm or usual), asked.jobs or 1
+    )
 
 
 def check(target: Target, asked: RunChoices) -> None:
@@ -144,9 +146,9 @@ def run(
     with locks.running(bundle.path, bundle.path / bundles.RESULTS, name):
         cuts = work.run.pieces
         kept_pieces.check_cut(work)
-        _check_memory(work.target, workload, min(jobs, len(cuts) - len(kept_pieces.there(work))))
-        done = kept_pieces.kept(work, cuts)
-        tell(_told(workload, work.run, len(done), jobs))
+        _check_memory(work.target, workload, min(jobs, len(cuts) - len(kept_pieces.finished(work))))
+        done = kept_pieces.prepare(work, cuts)
+        tell(_progress_line(workload, work.run, len(done), jobs))
         left = [piece for piece in cuts if piece not in done]
         steps = [at for piece in left for at in piece.all]
         with following(run_record.part(workload, steps)) as follow:
@@ -187,7 +189,7 @@ def run_one(
         piece = cuts[nth - 1]
         with locks.adding(bundle.path):  # who comes first makes the folder
             kept_pieces.check_cut(work)
-            done = kept_pieces.kept(work, [piece])
+            done = kept_pieces.prepare(work, [piece])
         if done:
             tell(f"piece {nth} of {len(cuts)} was simulated before")
             return
@@ -210,13 +212,13 @@ def counts(workload: Workload, steps: Sequence[int], inferred: int, cuts: Sequen
     return ", ".join(parts)
 
 
-def _told(workload: Workload, run: Run, done: int, jobs: int) -> str:
+def _progress_line(workload: Workload, run: Run, done: int, jobs: int) -> str:
     cuts = run.pieces
     found = counts(workload, run.steps, len(run.inferred), cuts)
     at_once = f", {min(jobs, len(cuts))} at a time" if len(cuts) > 1 else ""
     kept = f"; {done} pieces were simulated before" if done else ""
     sampled = run.choices.sample or run.choices.scale_model
-    part = f"; {sampling.told(workload, run)}" if sampled else ""
+    part = f"; {sampling.sampling_line(workload, run)}" if sampled else ""
     return f"{found}{at_once}{part}{kept}"
 
 
@@ -243,7 +245,7 @@ def _simulate(
     waiting: queue.PriorityQueue[tuple[float, int, Piece, Start]] = queue.PriorityQueue()
 
     def largest() -> None:
-        """Of the pieces that wait: so the last ones to end are small."""
+        """Run the largest waiting piece, so that the last ones to end are small."""
         *_, piece, start = waiting.get_nowait()
         _once(work, piece, start)
 
@@ -309,7 +311,7 @@ class _Prepared:
     def _given(self, piece: Piece) -> list[int]:
         """The steps whose tensors the piece begins with."""
         filled = sampling.filled(self.workload, self.work.run, piece)
-        return [*selection.given(self.workload, piece.all), *filled]
+        return [*selection.writers_before(self.workload, piece.all), *filled]
 
     def starts(self) -> Iterator[tuple[Piece, Start]]:
         """Each piece as soon as all that it reads is known."""

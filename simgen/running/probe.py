@@ -34,7 +34,8 @@ WORKLOAD = "conv_fwd"
 SETTINGS = {
     "n": 1, "c": 8, "h": 14, "w": 14, "num_output": 16, "kernel_size": 3, "pad": 1,
 }  # fmt: skip
-OPTIONS = {"mode": "timing"}  # of targets that have it; costs are those of the timing model
+# for targets that have the option; costs are those of the timing model
+OPTIONS = {"mode": "timing"}
 MAX_NBYTES = 2**16
 
 
@@ -47,9 +48,9 @@ class Probe:
     of: str  # what the key was made of
 
 
-def kept(target: Target) -> Probe | None:
-    """That of an earlier command; None where there is none."""
-    told = _told(target)
+def kept_probe(target: Target) -> Probe | None:
+    """Probe of an earlier command; None: there is none."""
+    told = _machine_text(target)
     try:
         found = from_json(Probe, parse(read_regular(_path(told), MAX_NBYTES)))
     except (OSError, SchemaError):
@@ -63,7 +64,7 @@ def measured(target: Target) -> Probe:
     Raises:
         MissingError, RefusedError, RunError: the target cannot run here.
     """
-    told = _told(target)
+    told = _machine_text(target)
     path = _path(told)
     path.parent.mkdir(parents=True, exist_ok=True)
     plan = Plan(WORKLOAD, BuildChoices(set=SETTINGS), [target])
@@ -77,7 +78,7 @@ def measured(target: Target) -> Probe:
             expected = estimates.estimate(made.workload, target)
             ran = ended.result.launches
     took = sum(each.get("host_seconds", 0.0) for each in ran)
-    # Of the instructions that there were: how many are foretold is another matter.
+    # Scale to the instructions that ran: the quality of their prediction is another matter.
     foretold = sum(
         each.host / each.instructions * (there.get("instructions") or each.instructions)
         for each, there in zip(expected.launches, ran, strict=True)
@@ -87,9 +88,9 @@ def measured(target: Target) -> Probe:
     return found
 
 
-def of(target: Target, *, again: bool = False) -> Probe | SimgenError:
+def probe_of(target: Target, *, again: bool = False) -> Probe | SimgenError:
     """The one that is kept, or a new one; or why there is none."""
-    found = None if again else kept(target)
+    found = None if again else kept_probe(target)
     if found is not None:
         return found
     try:
@@ -98,7 +99,7 @@ def of(target: Target, *, again: bool = False) -> Probe | SimgenError:
         return error
 
 
-def _told(target: Target) -> str:
+def _machine_text(target: Target) -> str:
     machine = run_record.machine()
     facts = {
         "target": target.name,

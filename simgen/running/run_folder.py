@@ -102,7 +102,7 @@ def record(
 
 def discard(start: Start) -> None:
     """Remove the folder of a run that never began; run.sh renames it as it begins."""
-    if START in start.folder.name:  # and not one that was stopped
+    if START in start.folder.name:  # False for a stopped run
         shutil.rmtree(start.folder, ignore_errors=True)
 
 
@@ -152,11 +152,11 @@ def resume(
             f"{RunChoices.resume}: {bundle.path} has no run on {result} that was stopped after a "
             f"finished layer; run it without {RunChoices.resume}{kept}"
         )
-    run = run_record.read(folder, workload)
+    run = run_record.read_run(folder, workload)
     assert run is not None
     _check_variables(run, _variables(target, environment))
     identity = bytes.fromhex(bundle.manifest["data"]["id"])
-    marks = state_file.read(folder / state_file.FILE, workload, identity)
+    marks = state_file.read_marks(folder / state_file.FILE, workload, identity)
     finished = dict(run.finished or {})
     new = [at for at in run_record.todo(workload, run) if marks[at] is Mark.FINISHED]
     finished |= _salvage(target, folder, workload, new)
@@ -246,7 +246,7 @@ def _result_of(folder: str) -> str:
 def _of_this(bundle: Bundle, folder: Path) -> Run | None:
     """The run of a folder, where it is one of this bundle as it is now."""
     try:
-        run = run_record.read(folder, bundle.workload)
+        run = run_record.read_run(folder, bundle.workload)
     except DamagedError:
         return None
     target = _result_of(folder.name).partition("@")[0]

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
 
 class Follower(Protocol):
-    """Is called now and then, while a run goes on; `passed` are seconds."""
+    """Called now and then while a run goes on; `passed` are seconds."""
 
     def tick(self, passed: float) -> None:
         """The target tells nothing more."""
@@ -59,7 +59,7 @@ class Follower(Protocol):
 
 
 class Listener:
-    """Is told what happens. This one heeds nothing; whoever wants to know overrides a method."""
+    """Receives the events of a run. This one ignores them; subclasses override methods."""
 
     def tell(self, line: str) -> None:
         """What was decided, in a line for people."""
@@ -306,7 +306,7 @@ def once(
 
 @contextlib.contextmanager
 def _taken_over(bundle: Bundle, target: Target, result: str) -> Iterator[Path]:
-    """Where the result goes that a run replaces: for good when the new one has been read.
+    """Place of a result that a run replaces: for good when the new one has been read.
 
     Raises:
         RunError: the new one cannot be; the old one is in its place again.
@@ -402,7 +402,7 @@ def _start(
         run_folder.discard(start)
         raise
     count = len(bundle.workload.steps)
-    given = f"; inputs: {origin}" if selection.given(bundle.workload, steps) else ""
+    given = f"; inputs: {origin}" if selection.writers_before(bundle.workload, steps) else ""
     listener.tell(
         f"layers {layers}: {len(steps)} of {count} step{'' if count == 1 else 's'}{given}"
     )

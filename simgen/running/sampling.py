@@ -39,7 +39,7 @@ def choose(
     rate: float | None,
     cuts: Sequence[Piece],
 ) -> tuple[Sample, ...]:
-    """Of all launches of these pieces that are large enough, a sample of about this rate.
+    """For all launches of these pieces that are large enough, a sample of about this rate.
 
     Raises:
         RefusedError: nothing says what the work-groups of such a launch write.
@@ -70,7 +70,7 @@ def of_part(
     part: int,
     cuts: Sequence[Piece],
 ) -> tuple[Sample, ...]:
-    """Of each launch of these pieces, what a part of the machine is to run; 8 is an eighth of it.
+    """For each launch of these pieces, what a part of the machine runs; 8 is an eighth of it.
 
     Raises:
         RefusedError: of a launch, there is no part.
@@ -80,7 +80,7 @@ def of_part(
     steps = sorted({step for piece in cuts for step in piece.all})
     wanted = {place for step in steps for place in _places(workload, step)}
     able = dict(candidates(workload, steps))
-    warm, pages = (list(cached.found(workload, nbytes)) for nbytes in caches)
+    warm, pages = (list(cached.cached_places(workload, nbytes)) for nbytes in caches)
     found, ran = [], set[str]()
     for at, launch in enumerate(workload.launches):
         if at in wanted:
@@ -99,7 +99,7 @@ def of_part(
 
 
 def candidates(workload: Workload, steps: Collection[int]) -> Iterator[tuple[int, Launch]]:
-    """Those of these steps that may be sampled, by their indices.
+    """Launches of these steps that may be sampled, by their indices.
 
     What later launches of its step take for indices must be whole, and so must what a step carries
     from launch to launch.
@@ -150,7 +150,7 @@ def left_out(
     steps: Sequence[int],
     tensors: Mapping[str, NDArray[Any]],
 ) -> dict[str, NDArray[Any]]:
-    """Of the reference's tensors, what these steps will not write; canaries elsewhere."""
+    """The reference's tensors that these steps do not write; canaries elsewhere."""
     known = {each.launch: each for each in taken}
     found = {}
     for step in steps:
@@ -163,7 +163,7 @@ def left_out(
     return found
 
 
-def told(workload: Workload, run: Run) -> str:
+def sampling_line(workload: Workload, run: Run) -> str:
     """How many launches are sampled, in words."""
     launches = workload.launches
     ran = {place for at in run.steps for place in _places(workload, at)}

@@ -67,7 +67,7 @@ def _previous(workload: Workload) -> dict[str, tuple[str, ...]]:
     return {name: tuple(before) for name, before in found.items()}
 
 
-def given(workload: Workload, steps: Collection[int]) -> list[int]:
+def writers_before(workload: Workload, steps: Collection[int]) -> list[int]:
     """The steps that are not among `steps`, and write what some of them read."""
     writer = {name: at for at, step in enumerate(workload.steps) for _, name in step.writes}
     read = {writer[name] for at in steps for _, name in workload.steps[at].reads if name in writer}
@@ -82,7 +82,7 @@ def prepare(start: Start, bundle: Bundle, source: Result | None) -> None:
     Raises:
         UsageError: `source` does not have what is needed.
     """
-    wanted = given(start.whole, start.run.steps)
+    wanted = writers_before(start.whole, start.run.steps)
     names = [name for at in wanted for _, name in start.whole.steps[at].writes]
     give(start, bundle, _of_result(source, names) if source else _reference(bundle, wanted))
 
@@ -93,7 +93,7 @@ def give(
     """Put the state into the folder of a run that is to begin: `tensors` that its steps read, and
     of steps that are `filled` what they will not write."""
     workload = start.whole
-    wanted = given(workload, start.run.steps)
+    wanted = writers_before(workload, start.run.steps)
     marks = [
         Mark.FILLED
         if at in filled
@@ -134,7 +134,7 @@ def references(bundle: Bundle, wanted: Collection[int]) -> Iterator[dict[str, ND
     workload = bundle.workload
     needed, todo = set(wanted), list(wanted)
     while todo:
-        before = set(given(workload, [todo.pop()])) - needed
+        before = set(writers_before(workload, [todo.pop()])) - needed
         needed |= before
         todo += before
     names = {name for at in wanted for _, name in workload.steps[at].writes}

@@ -93,7 +93,7 @@ class Family:
         here = self.bundle.path
         here = here if here.name not in ("", "..") else here.resolve()
         name = here.name
-        before = result_names.options_of(name)  # of a sibling's own siblings
+        before = result_names.options_of(name)  # the bundle may be a sibling itself
         home = result_names.target_of(name) if before else name
         path = here.with_name(result_names.of_point(home, {**before, **given}))
         try:

@@ -52,9 +52,9 @@ class Standing:
     result: str
     state: RunState
     steps: int | None = None  # layers and passes that are done
-    of: int | None = None  # of so many
+    of: int | None = None  # layers and passes in all
     when: str = ""  # UTC: begun, if it is running; otherwise ended
-    verdict: str = ""  # of what has finished: how many steps `simgen diff` found right
+    verdict: str = ""  # for finished runs: how many steps `simgen diff` found right
     fact: str = ""  # what more there is to say
 
     def as_json(self) -> dict[str, Any]:
@@ -80,7 +80,7 @@ def bundles_in(paths: Iterable[Path]) -> list[Path]:
 
 
 def at(path: Path) -> list[Standing]:
-    """As `of_bundle`; of a bundle that is damaged, a line that says how."""
+    """Like `of_bundle`; a damaged bundle gives a line that says so."""
     try:
         return of_bundle(bundles.load(path))
     except DamagedError as error:
@@ -99,10 +99,10 @@ def of_bundle(bundle: Bundle) -> list[Standing]:
 def _is_bundle(path: Path) -> bool:
     """Whether it is one, or was until its manifest was damaged."""
     file = path / bundles.MANIFEST
-    if manifest.is_ours(file):
+    if manifest.has_our_format(file):
         return True
     try:
-        manifest.read(file)
+        manifest.read_manifest(file)
     except (OSError, UsageError):  # there is none, or it is another program's
         return False
     except ValueError:
@@ -161,7 +161,7 @@ def _of_result(
 
 def _continued(bundle: Bundle, name: str, left: Path) -> list[str]:
     target = finding.target_of(bundle, result_names.target_of(name))
-    run = run_record.read(left, bundle.workload)
+    run = run_record.read_run(left, bundle.workload)
     return [*commands.run(bundle.path, target, name, run), *RunChoices(resume=True).words()]
 
 
@@ -169,8 +169,8 @@ def _finished(bundle: Bundle, name: str, folder: Path) -> Standing:
     path = str(bundle.path)
     try:
         bundle.results(name)
-        run = run_record.read(folder, bundle.workload)
-        outcomes = verdict_file.read(folder)
+        run = run_record.read_run(folder, bundle.workload)
+        outcomes = verdict_file.read_outcomes(folder)
     except DamagedError as error:
         return Standing(path, name, RunState.DAMAGED, fact=str(error))
     count = len(run.steps) if run else len(bundle.workload.steps)
@@ -184,7 +184,7 @@ def _finished(bundle: Bundle, name: str, folder: Path) -> Standing:
 def _done(bundle: Bundle, folder: Path) -> tuple[int | None, int | None]:
     """Steps that are done, and all that the run is about; None where it does not tell."""
     try:
-        run = run_record.read(folder, bundle.workload)
+        run = run_record.read_run(folder, bundle.workload)
     except DamagedError:
         return None, None
     if run is None:
@@ -200,7 +200,7 @@ def _followed(bundle: Bundle, name: str, part: Path) -> tuple[int, str]:
     """Steps that are done, and "3 of 8 launches", by what a simulator tells that marks no steps."""
     try:
         target = finding.target_of(bundle, result_names.target_of(name))
-        run = run_record.read(part, bundle.workload)
+        run = run_record.read_run(part, bundle.workload)
     except DamagedError:
         return 0, ""
     look = target.watcher.watch(part, bundle.workload)

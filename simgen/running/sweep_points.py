@@ -31,13 +31,13 @@ class SweepPoint:
     """One run of a sweep."""
 
     target: str
-    options: Mapping[str, str | int]  # of `simgen run`, in the order in which the target has them
+    options: Mapping[str, str | int]  # options of `simgen run`, in the target's order
     built: Mapping[str, str] = field(default_factory=dict)  # settings of `simgen build`
     cut: str = ""  # into pieces, one of result_names.CUTS; empty: it runs whole
 
     @property
     def name(self) -> str:
-        """Of the point: all of its settings."""
+        """Name of the point: all of its settings."""
         return result_names.of_point(self.target, {**self.built, **self.options})
 
     @property
@@ -47,7 +47,7 @@ class SweepPoint:
 
     @property
     def result(self) -> str:
-        """Of the result, in its bundle."""
+        """Name of the result in its bundle."""
         return result_names.of_run(self.target, self.options, [self.cut] if self.cut else [])
 
 
@@ -74,7 +74,7 @@ def points(
         if spelled in values or spelled in fixed or {name, spelled} & builds.keys():
             raise UsageError(f"{place}: {name} is given twice; leave one out")
         if spelled in target.run_options:
-            values[spelled] = _read(target.run_options[spelled], words, place)
+            values[spelled] = _option_values(target.run_options[spelled], words, place)
         else:
             known = buildable()
             found = next((each for each in (name, spelled) if each in known), None)
@@ -102,7 +102,7 @@ def _axis(text: str) -> tuple[str, list[str]]:
     return name.strip(), [each.strip() for each in rest.split(",")]
 
 
-def _read(option: RunOption, words: Sequence[str], place: str) -> list[str | int]:
+def _option_values(option: RunOption, words: Sequence[str], place: str) -> list[str | int]:
     """The values that they are, each once."""
     try:
         return list(dict.fromkeys(map(option.read, words)))

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 class SweepListener(Listener):
-    """Is told of the points, too."""
+    """Receives the events of points, too."""
 
     def building(self, path: Path) -> AbstractContextManager[Told | None]:
         """For the build of a bundle beside the one that is swept; a callback for how it goes on."""
@@ -73,12 +73,12 @@ class Swept:
     """A sweep whose points have all been tried."""
 
     bundle: Bundle
-    points: tuple[RanPoint, ...]  # that have a result
+    points: tuple[RanPoint, ...]  # points that have a result
     failed: tuple[str, ...]  # names of the others
 
     @property
     def bundles(self) -> list[Path]:
-        """Those that hold the results."""
+        """Bundles that hold the results."""
         return list(dict.fromkeys(each.bundle.path for each in self.points))
 
     def check(self) -> None:

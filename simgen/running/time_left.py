@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from simgen.ground.ir import Launch, Step, Workload
     from simgen.targets.base import Progress
 
-LEAST = 0.01  # part of the work that must be done before the rest is foretold
+MIN_SHARE_DONE = 0.01  # part of the work that must be done before the rest is predicted
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ class Pace:
 
     done: int  # launches that have ended
     total: int
-    step: Step | None  # whose launch is running; None: all have ended
+    step: Step | None  # step whose launch is running; None: all have ended
     launch: Launch | None
     simulated: float | None  # time, where the target has one
     instructions: float | None
@@ -59,7 +59,7 @@ class Meter:
             self.done, self.since = done, passed
         step, launch = self.pairs[done] if done < total else (None, None)
         left = None
-        if self.sums[done] > LEAST * self.sums[-1]:
+        if self.sums[done] > MIN_SHARE_DONE * self.sums[-1]:
             whole = self.since * self.sums[-1] / self.sums[done]
             left = whole - passed if whole > passed else None
         simulated, instructions = progress.simulated_seconds, progress.instructions

@@ -114,18 +114,18 @@ class Target(ABC):
     Nothing here runs a workload; the `run.sh` that the package puts into a bundle does.
     """
 
-    name: ClassVar[str]  # of the folder too
+    name: ClassVar[str]  # name of the target and of its folder
     summary: ClassVar[str]  # one line for `simgen list targets`
     example: ClassVar[bool] = False  # it runs no kernel: for those who write targets
     ends_itself: ClassVar[bool] = False  # run.sh obeys SIMGEN_TIMEOUT, and tells where it was
     simulates: ClassVar[bool] = False  # a machine of its own, which need not be here
     run_options: ClassVar[Mapping[str, RunOption]] = {}  # by name
-    own_languages: ClassVar[tuple[Language, ...]] = ()  # of kernels that users bring
+    own_languages: ClassVar[tuple[Language, ...]] = ()  # languages of users' kernels
     own_variables: ClassVar[bool] = False  # whether tensors may stand for variables of theirs
     # Why it runs what several queues could run at once one after the other; empty: at once.
     one_queue: ClassVar[str] = "its program starts one launch after the other"
     variables: ClassVar[tuple[str, ...]] = ()  # other variables of run.sh that change results
-    said_in: ClassVar[tuple[str, ...]] = ()  # those of them that hold options
+    said_in: ClassVar[tuple[str, ...]] = ()  # variables among them that hold options
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
@@ -136,7 +136,7 @@ class Target(ABC):
 
     def __post_init__(self) -> None:
         wrong = [f.name for f in fields(self) if type(getattr(self, f.name)) is not type(f.default)]
-        if wrong:  # of a manifest
+        if wrong:  # a manifest's settings may have wrong types
             raise TypeError(f"{self.name}: values of another type: {', '.join(wrong)}")
         for each in fields(self):
             value, choices = getattr(self, each.name), each.metadata["choices"]
@@ -172,7 +172,7 @@ class Target(ABC):
 
     @classmethod
     def variables_of_options(cls) -> list[str]:
-        """Those by which run.sh is told what is not as usual."""
+        """Variables that tell run.sh its non-default options."""
         return [*(option.variable for option in cls.run_options.values()), *cls.said_in]
 
     def default(self, option: str) -> str:

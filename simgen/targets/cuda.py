@@ -192,9 +192,9 @@ class CudaReader(launch_rows.RowsReader):
     stands beside it, with `counted_seconds`, the time that a launch took under it."""
 
     def metrics(self, results: Path, workload: Workload) -> list[dict[str, float]]:
-        launch_rows.read(results, workload, launch_rows.ROUND_COLUMNS)
-        counted = ncu.read(results, [launch.kernel for launch in workload.launches])
-        timed = launch_rows.read(results, workload)
+        launch_rows.read_rows(results, workload, launch_rows.ROUND_COLUMNS)
+        counted = ncu.read_metrics(results, [launch.kernel for launch in workload.launches])
+        timed = launch_rows.read_rows(results, workload)
         return [{**counts, **times} for counts, times in zip(counted, timed, strict=True)]
 
     def counted(self) -> Mapping[str, str]:
@@ -205,4 +205,4 @@ class CudaReader(launch_rows.RowsReader):
         }
 
     def machine(self, results: Path) -> Mapping[str, str]:
-        return machine_file.texts(machine_file.read(results))
+        return machine_file.texts(machine_file.read_facts(results))

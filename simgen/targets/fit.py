@@ -67,7 +67,7 @@ def check_all(target: str, arch: str, workload: Workload, objects: Mapping[str, 
         RefusedError: a kernel does not fit.
         DamagedError: what has to be looked at is no code object, or does not hold its kernel.
     """
-    # Of RDNA, whose code no simulator runs, nobody here reads descriptors; plans know its LDS.
+    # Descriptors of RDNA, whose code no simulator runs, are not read; plans know its LDS.
     if workload.machine.arch == arch and architectures()[arch].elf_machine is not None:
         for name, elf in objects.items():
             check(

@@ -179,7 +179,7 @@ class HostPackage(Package):
         headers += SANITIZER_HEADERS if self.sanitize else ()
         headers += ("state.h",) if workload.left else ()
         arity = {la.kernel: len(la.args) + len(la.values) for la in workload.launches}
-        # Of structures that hold addresses: the argument, the word in it, and where the address is.
+        # Structures that hold addresses: the argument, the word in it, and where the address is.
         held = {
             la.kernel: [(value.at, *each) for value in la.values for each in value.tensors]
             for la in workload.launches

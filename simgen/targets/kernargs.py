@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 POINTER = 8
 _SCALAR_LOAD = re.compile(r"s_load_dword(?:x(\d+))?\Z")
-ALIGNMENT = 64  # of the area of a launch
+ALIGNMENT = 64  # alignment of a launch's area
 MOST_PRIVATE = 256 << 20  # bytes of private memory of a launch
 NONE: Mapping[str, Private] = MappingProxyType({})
 LDS_ALIGNMENT = 16
@@ -50,10 +50,10 @@ class Private:
     """Memory that is private to work-items: what a kernel of legalise/private_memory looks for."""
 
     each: int  # bytes of a work-item
-    place: int  # of its address among the arguments
+    place: int  # index of its address among the arguments
 
     def nbytes(self, kernel: Kernel, launch: Launch) -> int:
-        """Of a launch: each wavefront is whole."""
+        """Bytes for a launch, in whole wavefronts."""
         wavefronts = -(-kernel.block // private_memory.LANES) * math.prod(launch.grid)
         return wavefronts * private_memory.LANES * private_memory.stride(self.each)
 
@@ -69,7 +69,7 @@ class Area:
 def areas(
     workload: Workload, objects: Mapping[str, bytes], private: Mapping[str, Private] = NONE
 ) -> tuple[Area, ...]:
-    """Those of all launches, from the code objects of their kernels; `private` are those of
+    """Areas of all launches, from the code objects of their kernels; `private` are the areas of
     kernels that look for private memory behind the arena.
 
     Raises:
@@ -83,13 +83,13 @@ def areas(
         if kernel.name not in known:
             elf = objects[kernel.name]
             info = code_object.kernels(elf)[kernel.symbol]
-            told = _without_bases(_told(elf, kernel), elf, kernel)
+            told = _without_bases(_metadata_args(elf, kernel), elf, kernel)
             known[kernel.name] = told, info.kernarg_nbytes, info.lds_nbytes
         area = _area(workload, kernel, launch, *known[kernel.name])
         if memory := private.get(kernel.name):
             more = memory.place + private_memory.BEHIND_NBYTES - len(area.content)
             address = (memory.place, workload.arena_nbytes)
-            area = Area(_whole(area.content + bytes(max(more, 0))), (*area.pointers, address))
+            area = Area(_padded(area.content + bytes(max(more, 0))), (*area.pointers, address))
         found.append(area)
     return tuple(found)
 
@@ -118,11 +118,11 @@ def privates(workload: Workload, objects: Mapping[str, bytes]) -> dict[str, Priv
     return found
 
 
-def _whole(content: bytes) -> bytes:
+def _padded(content: bytes) -> bytes:
     return content + bytes(-len(content) % ALIGNMENT)
 
 
-def _told(elf: bytes, kernel: Kernel) -> list[dict[str, Any]] | None:
+def _metadata_args(elf: bytes, kernel: Kernel) -> list[dict[str, Any]] | None:
     """The arguments of a kernel by its metadata; None where there is none."""
     told = metadata(elf, kernel)
     return list(told.get(".args", [])) if told else None
@@ -169,7 +169,7 @@ def _area(
     workload: Workload, kernel: Kernel, launch: Launch,
     told: Sequence[Mapping[str, Any]] | None, nbytes: int, lds_nbytes: int,
 ) -> Area:  # fmt: skip
-    given = _given(workload, launch, -(-lds_nbytes // LDS_ALIGNMENT) * LDS_ALIGNMENT)
+    given = _given_args(workload, launch, -(-lds_nbytes // LDS_ALIGNMENT) * LDS_ALIGNMENT)
     count = len(given) - (len(kernel.source.variables) if kernel.source else 0)
     given, variables = given[:count], given[count:]
     if told is None:
@@ -209,10 +209,10 @@ def _area(
         if place + POINTER <= len(content):  # else the kernel reads nothing behind its arguments
             assert isinstance(value, int)
             pointers.append((place, value))
-    return Area(_whole(bytes(content)), tuple(pointers))
+    return Area(_padded(bytes(content)), tuple(pointers))
 
 
-def _given(workload: Workload, launch: Launch, lds_end: int) -> list[int | bytes]:
+def _given_args(workload: Workload, launch: Launch, lds_end: int) -> list[int | bytes]:
     """Arguments in the order of parameters: places in the arena, or bytes."""
     held = {which for value in launch.values for _, which in value.tensors}
     found: list[int | bytes] = [

@@ -29,10 +29,10 @@ TAKEN = {"order", "layer", "pass"}  # by results.h5, for what is no metric
 MOST_COLUMNS = 200
 LONGEST_LINE = 2**14  # bytes
 MAX_NBYTES = 2**28
-# Of a metric: what is more counts nothing, and sums are not finite; nor are ratios to less.
-LEAST, MOST = 1e-30, 1e30
+# Range of a metric: larger values make sums infinite, smaller ones make ratios infinite.
+MIN_VALUE, MAX_VALUE = 1e-30, 1e30
 
-# Of targets that time rounds of all launches: how many, and what they list of each launch.
+# Options of targets that time rounds of all launches: how many rounds, and what they list.
 ROUND_OPTIONS = {
     "warmup": RunOption("SIMGEN_WARMUP", "untimed rounds before the timed ones", default="0"),
     "repeats": RunOption(
@@ -42,7 +42,7 @@ ROUND_OPTIONS = {
 ROUND_COLUMNS = ("seconds", "seconds_min", "seconds_max", "rounds")
 
 
-def read(
+def read_rows(
     results: Path, workload: Workload, columns: Sequence[str] | None = None, *, more: bool = False
 ) -> list[dict[str, float]]:
     """The metrics of each launch: `columns`, or all but the kernel that have a value.
@@ -100,10 +100,10 @@ class RowsReader(Reader):
         return {name: f"{FILE}: {name}" for name in self.columns or ()}
 
     def metrics(self, results: Path, workload: Workload) -> list[dict[str, float]]:
-        return read(results, workload, self.columns)
+        return read_rows(results, workload, self.columns)
 
     def salvaged(self, results: Path, workload: Workload) -> list[dict[str, float]]:
-        return read(results, workload, self.columns, more=True)
+        return read_rows(results, workload, self.columns, more=True)
 
 
 class RowsWatcher(Watcher):
@@ -145,7 +145,7 @@ def _metric(name: str, text: str) -> float:
         value = float(text)
     except ValueError:
         raise ValueError(f"{name} is {printable(text)}, which is not a number") from None
-    if value and not LEAST <= value <= MOST:
+    if value and not MIN_VALUE <= value <= MAX_VALUE:
         raise ValueError(f"{printable(text)} is neither a time nor a count")
     return value
 

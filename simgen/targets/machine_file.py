@@ -31,7 +31,7 @@ class _Machine:
     facts: Mapping[str, bool | int | float | Annotated[str, Sized(0, 1000)]]
 
 
-def read(results: Path) -> Facts:
+def read_facts(results: Path) -> Facts:
     """The facts that a run has left.
 
     Raises:
@@ -49,7 +49,7 @@ def read(results: Path) -> Facts:
 
 
 def texts(facts: Facts) -> dict[str, str]:
-    """As a result's provenance has them."""
+    """Values as strings, as provenance stores them."""
     return {name: str(value) for name, value in facts.items()}
 
 

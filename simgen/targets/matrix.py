@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from simgen.ground.machine import ProductRounding
     from simgen.targets.base import Target
 
-LANES = 64  # of an AMD wavefront; half as many of a warp
+LANES = 64  # lanes of an AMD wavefront; a warp has half as many
 SCALARS = "scalars"  # constant `multiply` of kernels without
 # Constants of kernels: the type of factors in C++, where it is not float.
 STORED = ("leftelement", "filterelement", "resultelement")
@@ -38,7 +38,7 @@ def instruction(kernel: Kernel) -> Matrix | None:
         return None
     side, each = int(constants["matrix_side"]), int(constants["matrix_each"])
     shape = side, side, each * LANES // side
-    if constants["multiply"] == "wmma":  # whose lanes may hold the same elements twice
+    if constants["multiply"] == "wmma":  # WMMA lanes may hold the same elements twice
         shape = side, side, side
     if constants["multiply"] == "mma":  # 16 x 8, of whose first factor a lane gives EACH elements
         shape = 16, 8, each * LANES // 2 // 16

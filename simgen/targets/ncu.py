@@ -91,7 +91,7 @@ WARP = 32
 MOST_COLUMNS = 4096
 LONGEST_LINE = 2**18  # bytes
 MOST_NOTES = 10_000  # lines of the profiler's own
-LEAST, MOST = 1e-30, 1e30
+MIN_VALUE, MAX_VALUE = 1e-30, 1e30
 
 
 def stalled(reason: str) -> str:
@@ -99,7 +99,7 @@ def stalled(reason: str) -> str:
     return f"smsp__average_warps_issue_stalled_{reason}_per_issue_active.ratio"
 
 
-def read(results: Path, kernels: Sequence[str]) -> list[dict[str, float]]:
+def read_metrics(results: Path, kernels: Sequence[str]) -> list[dict[str, float]]:
     """Our metrics of each launch of `kernels`, in their order; none where there is no such file.
 
     Raises:
@@ -212,6 +212,6 @@ def _value(name: str, text: str) -> float:
         value = float(text.replace(",", ""))
     except ValueError:
         raise ValueError(f"{name} is {printable(text)}, which is not a number") from None
-    if value and not LEAST <= value <= MOST:
+    if value and not MIN_VALUE <= value <= MAX_VALUE:
         raise ValueError(f"{name} is {printable(text)}, which is no count")
     return value

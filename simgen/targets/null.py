@@ -36,7 +36,7 @@ class Null(Target):
 
     @property
     def reader(self) -> Reader:
-        return RowsReader(("seconds",))  # and hold the metrics
+        return RowsReader(("seconds",))  # results hold the metrics
 
     def whole_only(self) -> str:
         return "no layer runs at all; take the host target to run some"

@@ -52,7 +52,7 @@ class Job:
     workload: Workload
     sources: Mapping[str, str]  # kernel name -> rendered text, includes not yet inlined
     data_id: bytes  # 32 bytes: what data.h5 was made from
-    digest: str  # of workload.json; a finished run leaves it in its results
+    digest: str  # digest of workload.json; results of a finished run hold it
 
     @property
     def frame(self) -> dict[str, object]:
@@ -76,9 +76,9 @@ class Job:
 class Progress:
     """How far a run has come."""
 
-    launches: int  # that have ended
+    launches: int  # launches that have ended
     simulated_seconds: float | None = None  # since its start; None: the target has no such time
-    instructions: float | None = None  # of the GPU, each counted once for a wavefront
+    instructions: float | None = None  # instructions of the GPU, each counted once per wavefront
 
 
 @dataclass(frozen=True)

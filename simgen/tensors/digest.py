@@ -60,7 +60,7 @@ def trees(
     return tree_digests(blocks, digests, len(pieces))
 
 
-def whole(path: Path, nbytes: int, progress: Progress | None = None) -> str:
+def file_digest(path: Path, nbytes: int, progress: Progress | None = None) -> str:
     """The digest of a file that is one piece.
 
     Raises:

@@ -43,7 +43,7 @@ def stored(dtype: DType) -> Any:
     return h5py.Datatype(made)
 
 
-def of(found: h5py.Dataset) -> DType | None:
+def dtype_of(found: h5py.Dataset) -> DType | None:
     """The element type of a dataset; None where it is none of ours."""
     if ATTRIBUTE in found.attrs:
         dtype = DType.table.get(hdf5.text(found, ATTRIBUTE))
@@ -60,11 +60,11 @@ def mapped(found: h5py.Dataset, dtype: DType) -> NDArray[Any]:
     place, file = found.id.get_offset(), found.file.filename
     whole = place is not None and place + found.size * dtype.nbytes <= os.stat(file).st_size
     if not whole or not found.size or place % dtype.nbytes:
-        return read(found, dtype)
+        return read_elements(found, dtype)
     return np.asarray(np.memmap(file, dtype.array, "r", place, found.shape))
 
 
-def read(found: h5py.Dataset, dtype: DType) -> NDArray[Any]:
+def read_elements(found: h5py.Dataset, dtype: DType) -> NDArray[Any]:
     """All values of a dataset of this type, whose shape has been checked: its bits as they are."""
     import h5py
     import numpy as np

@@ -42,10 +42,10 @@ if TYPE_CHECKING:
     from simgen.layers.base import Sums
 
 WORD = "exact"  # in place of a file of --values
-MOST = round(1 / DType.F32.roundoff)  # grains of a number of the type that kernels compute in
+MAX_GRAINS = round(1 / DType.F32.roundoff)  # grains of a number of the type that kernels compute in
 AIM = 2**20  # grains of sums that are not bounded but estimated
-LARGEST = 300  # of the numbers: more than the 8 bits of bfloat16, which would round them
-FEW = 8  # the same where no sums ask for more, and at the start of a network
+LARGEST = 300  # largest number; more than bfloat16's 8 bits hold, which would round
+LARGEST_AT_START = 8  # the same where no sums ask for more, and at the start of a network
 
 
 @dataclass(frozen=True)
@@ -62,15 +62,16 @@ class _Step:
 class _Survey:
     """The steps whose sums can be exact."""
 
-    depths: dict[str, int] = field(default_factory=dict)  # of whole tensors that steps wrote
+    depths: dict[str, int] = field(default_factory=dict)  # depths of whole tensors that steps wrote
     broken: set[str] = field(default_factory=set)  # tensors that are not whole
-    terms: defaultdict[str, int] = field(default_factory=lambda: defaultdict(int))  # of weights
-    inputs: set[str] = field(default_factory=set)  # that are drawn anew
+    # terms of weights
+    terms: defaultdict[str, int] = field(default_factory=lambda: defaultdict(int))
+    inputs: set[str] = field(default_factory=set)  # inputs that get new values
     integers: bool = False  # whether a step reads any: its sums are exact in any case
     steps: list[_Step] = field(default_factory=list)
 
 
-def given(workload: Workload) -> Workload:
+def with_exact_values(workload: Workload) -> Workload:
     """The workload with whole numbers in place of other random values, where that may help.
 
     Raises:
@@ -84,12 +85,13 @@ def given(workload: Workload) -> Workload:
             f"themselves; leave it out, or choose an {BuildChoices.algo} other than fft"
         )
     ends = (b.spec.dtype.largest for b in workload.buffers if b.spec.dtype.is_float)
-    largest, weights = _sizes(survey, min(1.0, min(ends, default=MOST) / MOST))
+    largest, weights = _sizes(survey, min(1.0, min(ends, default=MAX_GRAINS) / MAX_GRAINS))
     buffers = []
     for buffer in workload.buffers:
         if buffer.name in survey.inputs and buffer.fill:
             whole, clips = weights.get(buffer.name, largest), (buffer.fill.low, buffer.fill.high)
-            most = min(whole.a, 2.0 ** (buffer.spec.dtype.mantissa + 1))  # that the type has
+            # largest whole number of the type
+            most = min(whole.a, 2.0 ** (buffer.spec.dtype.mantissa + 1))
             buffer = replace(buffer, fill=replace(whole, a=most, low=clips[0], high=clips[1]))
         buffers.append(buffer)
     return replace(workload, buffers=tuple(buffers))
@@ -141,21 +143,26 @@ def _is_integer(buffer: Buffer) -> bool:
 def _sizes(survey: _Survey, room: float) -> tuple[Fill, dict[str, Fill]]:
     """Fills of inputs, and those of weights, by buffer, that have others.
 
-    `room` is the share of float32's numbers up to MOST that the types of tensors have.
+    `room` is the share of float32's numbers up to MAX_GRAINS that the types of tensors have.
     """
     longest = max((step.sums.terms * step.sums.growth for step in survey.steps), default=1)
     if not any(step.depth for step in survey.steps):
-        largest = min(LARGEST if longest > 1 else FEW, floor(sqrt(room * MOST / longest)))
+        largest = min(
+            LARGEST if longest > 1 else LARGEST_AT_START, floor(sqrt(room * MAX_GRAINS / longest))
+        )
         share = 1.0 if largest else sqrt(room * AIM / longest)
-        return _whole(max(1, largest), share), {}
+        return _whole_fill(max(1, largest), share), {}
     chosen, growth = 1, 1.0
-    for largest in (FEW, 4, 2, 1):
-        chosen, growth = largest, min(_growths(survey, largest, room * AIM), default=float(MOST))
+    for largest in (LARGEST_AT_START, 4, 2, 1):
+        chosen, growth = (
+            largest,
+            min(_growths(survey, largest, room * AIM), default=float(MAX_GRAINS)),
+        )
         if growth >= 2:
             break
     kept = 2 * max(1.0, growth) ** 2
-    weights = {name: _whole(1, min(1.0, kept / terms)) for name, terms in survey.terms.items()}
-    return _whole(chosen, 1.0), weights
+    weights = {name: _whole_fill(1, min(1.0, kept / terms)) for name, terms in survey.terms.items()}
+    return _whole_fill(chosen, 1.0), weights
 
 
 def _growths(survey: _Survey, largest: int, aim: float) -> Iterator[float]:
@@ -168,5 +175,5 @@ def _growths(survey: _Survey, largest: int, aim: float) -> Iterator[float]:
             yield (room / step.sums.terms) ** (1 / step.depth)
 
 
-def _whole(largest: int, share: float) -> Fill:
+def _whole_fill(largest: int, share: float) -> Fill:
     return Fill(Distribution.WHOLE, float(largest), share)

@@ -48,7 +48,9 @@ def is_whole(folder: Path, manifest: Mapping[str, Any]) -> bool:
     if not wanted:
         return True
     try:
-        digest = is_there(folder, manifest) and data_digest.whole(folder / FILE, wanted["nbytes"])
+        digest = is_there(folder, manifest) and data_digest.file_digest(
+            folder / FILE, wanted["nbytes"]
+        )
     except DamagedError:
         return False
     return bool(digest) and digest == wanted.get(DIGEST)
@@ -64,4 +66,4 @@ def write(folder: Path, manifest: Mapping[str, Any]) -> dict[str, Any]:
     if not wanted:
         return {}
     data_file.write_raw(folder / FILE, wanted["nbytes"], wanted["seed"])
-    return {KEY: {**wanted, DIGEST: data_digest.whole(folder / FILE, wanted["nbytes"])}}
+    return {KEY: {**wanted, DIGEST: data_digest.file_digest(folder / FILE, wanted["nbytes"])}}

@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from simgen.ask.build import BuildChoices
-from simgen.errors import UsageError, cut, did_you_mean, one_line, printable
+from simgen.errors import UsageError, did_you_mean, one_line, printable, shortened
 from simgen.frontend.network import make_layer
 from simgen.ground.ir import DType
 from simgen.ground.storage import hdf5
@@ -57,7 +57,7 @@ class _Array:
     read: Callable[[], NDArray[Any]]
 
 
-def read(
+def read_values(
     paths: Sequence[Path], workload: Workload, only: Collection[str] | None = None
 ) -> dict[str, NDArray[Any]]:
     """The values in the files by input buffer of the workload, in the buffer's shape and type.
@@ -77,12 +77,13 @@ def read(
         count = len(found)
         try:
             for name, array in _arrays(path):
-                if name != CANARY_NAME and (only is None or name in only):  # of a data.h5
+                # the canary belongs to a data.h5
+                if name != CANARY_NAME and (only is None or name in only):
                     place = f"{_place(path)}: {printable(name)}"
                     _check_name(place, name, inputs, found, workload)
                     found[name] = _fitted(place, array, inputs[name])
         except UNREADABLE as error:
-            fact = getattr(error, "strerror", None) or cut(one_line(str(error)), 200)
+            fact = getattr(error, "strerror", None) or shortened(one_line(str(error)), 200)
             raise UsageError(f"{_place(path)}: {fact}; {FORMATS}") from None
         if len(found) == count:
             raise UsageError(
@@ -98,7 +99,7 @@ def read(
 def of_model(
     parameters: Mapping[str, ModelTensor] | None, name: str, workload: Workload
 ) -> dict[str, NDArray[Any]]:
-    """The trained parameters of the model that is called `name`, as `read` gives values of files.
+    """The trained parameters of the model `name`, in the form of `read_values`.
 
     Raises:
         UsageError: the workload is made of no model, or a parameter does not fit into it.
@@ -168,7 +169,7 @@ def _check_name(
         raise UsageError(f"{place}: has values already; give each tensor once")
 
 
-def given(workload: Workload, values: Mapping[str, NDArray[Any]]) -> Workload:
+def with_values(workload: Workload, values: Mapping[str, NDArray[Any]]) -> Workload:
     """The workload with these values of its inputs in place of random ones."""
     buffers = tuple(
         replace(b, values=hashlib.sha256(values[b.name].reshape(-1).view("u1").data).hexdigest())
@@ -191,12 +192,12 @@ def _arrays(path: Path) -> Iterator[tuple[str, _Array]]:
         else:  # other bytes may stand before an HDF5 file, as in data.h5
             with hdf5.opened(path) as h5:
                 for name, found in hdf5.datasets(h5):
-                    dtype = element_types.of(found)
+                    dtype = element_types.dtype_of(found)
                     if dtype is None:
                         read = functools.partial(hdf5.values, found)
                         yield name, _Array(found.shape, found.dtype, read)
                     else:
-                        read = functools.partial(element_types.read, found, dtype)
+                        read = functools.partial(element_types.read_elements, found, dtype)
                         yield name, _Array(found.shape, dtype.array, read)
 
 
@@ -241,7 +242,9 @@ def _fitted(place: str, given: _Array, buffer: Buffer) -> NDArray[Any]:
             f"{place}: {fact}; reshape it, or change the layer with {BuildChoices.set}"
         )
     if not _converts(given.dtype, spec.dtype):
-        fact = f"has elements of type {cut(str(given.dtype), 60)}, the input {spec.dtype.numpy}"
+        fact = (
+            f"has elements of type {shortened(str(given.dtype), 60)}, the input {spec.dtype.numpy}"
+        )
         raise UsageError(f"{place}: {fact}; convert it")
     array = given.read()
     with np.errstate(over="ignore"):
@@ -271,4 +274,4 @@ def _place(path: Path) -> str:
 
 
 def _shape(shape: Sequence[int]) -> str:
-    return cut("x".join(map(str, shape)), 60) or "()"
+    return shortened("x".join(map(str, shape)), 60) or "()"

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 GENERATOR = "philox-4x64-10/1"  # change it whenever the same seed and name give other values
 BLOCK = 2**18  # elements
 MAX_SEED = 2**64 - 1
-_WHOLE_MOST = 2**22  # twice as many must be told apart by 24 bits
+_MAX_WHOLE = 2**22  # twice as many must be told apart by 24 bits
 
 
 def generate(
@@ -242,7 +242,7 @@ def _integer_fault(dtype: DType, fill: Fill) -> str | None:
 
 
 def _whole_fault(dtype: DType, fill: Fill) -> str | None:
-    most = min(_WHOLE_MOST, 2 ** (dtype.mantissa + 1))
+    most = min(_MAX_WHOLE, 2 ** (dtype.mantissa + 1))
     if fill.a != int(fill.a) or not 1 <= fill.a <= most:
         return f"whole numbers up to {fill.a}, none of 1 to {most}"
     return None if 0 < fill.b <= 1 else f"a share of {fill.b} that is not zero, none of (0, 1]"
@@ -262,6 +262,6 @@ def _float_fault(dtype: DType, fill: Fill, given: tuple[float, ...]) -> str | No
         return None if fill.b >= 0 else f"a negative standard deviation {fill.b}"
     if fill.distribution in (*sparse_pattern.INDICES, Distribution.ZIPF):
         return f"{fill.distribution} is a distribution of whole numbers"
-    # Of the numbers of a narrow type, none may lie between two of float32.
+    # Numbers of a narrow type must not lie between two neighbouring float32 values.
     some = a < b and (dtype == DType.F32 or _below(fill.b, dtype) >= a)
     return None if some else f"no {dtype.numpy} value in [{fill.a}, {fill.b})"

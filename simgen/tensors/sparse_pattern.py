@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 DISTRIBUTIONS = (Distribution.ROWS, Distribution.COLUMNS)
 INDICES = (*DISTRIBUTIONS, Distribution.PAIRS)
 PAIRS = tuple(low | high << 2 for high in range(4) for low in range(high))  # 4 bits each
-MOST = 2**30  # places of a matrix
+MAX_PLACES = 2**30  # places of a matrix
 _LOCK = Lock()  # threads fill parts of one tensor: the first makes the pattern for all
 
 
@@ -85,7 +85,7 @@ def draw_pairs(block: Indices, stream: np.random.Philox) -> None:
 def fault(fill: Fill) -> str | None:
     """What is wrong with a fill of these distributions, if anything."""
     rows, columns, count = fill.a, fill.b, fill.nonzeros
-    if rows != int(rows) or columns != int(columns) or not 1 <= rows * columns <= MOST:
+    if rows != int(rows) or columns != int(columns) or not 1 <= rows * columns <= MAX_PLACES:
         return f"a sparse matrix of {rows} x {columns}"
     if count is None or not 1 <= count <= rows * columns:
         return f"{count} elements of a sparse matrix of {rows} x {columns}"

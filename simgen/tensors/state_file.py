@@ -74,7 +74,7 @@ def has_finished(path: Path) -> bool:
         return False
 
 
-def read(path: Path, workload: Workload, data_id: bytes) -> list[Mark]:
+def read_marks(path: Path, workload: Workload, data_id: bytes) -> list[Mark]:
     """The marks.
 
     Raises:

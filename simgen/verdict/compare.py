@@ -25,7 +25,7 @@ OTHER_ORDER = 8  # tolerances, and units in the last place
 NEAR = 2.0**-10  # share that roundings may be of what an overflow has left
 MOSTLY = 0.9  # share of a tensor that is not zero by chance
 NO_BOUND = "rounding has no bound there"
-FEW = 8  # roundings that may add to a value, or take from it
+MAX_ROUNDINGS = 8  # roundings that may add to a value, or take from it
 
 
 @dataclass(frozen=True)
@@ -88,7 +88,7 @@ class WorstPoint:
 
     @property
     def ratio(self) -> float:
-        """Of the error to its bound; infinite where no bound allows the error."""
+        """Ratio of the error to its bound; infinite where no bound allows the error."""
         return self.error / self.bound if self.bound > 0 and self.error < np.inf else np.inf
 
 
@@ -104,16 +104,16 @@ class Comparison:
     exact: int = 0  # elements whose bound is zero
     max_error: float = 0.0
     max_reference: float = 0.0
-    max_ratio: float = 0.0  # of an error to its bound
+    max_ratio: float = 0.0  # largest ratio of an error to its bound
     max_ulps: int = 0
     ulps: list[int] = field(default_factory=lambda: [0] * (len(ULP_CLASSES) + 1))
     special: int = 0  # NaN or infinity on one side only
     overflowed: int = 0  # infinite, as they must be, or NaN in a type that has no infinity
     nans: int = 0  # NaN on both sides
-    finite: int = 0  # of the reference, in the type
+    finite: int = 0  # finite elements of the reference, in the type
     free: int = 0  # elements that nothing is known of, and that are not what the reference says
     causes: dict[str, int] = field(default_factory=dict)  # why -> elements of these
-    zeros: list[int] = field(default_factory=lambda: [0, 0, 0])  # of a, b, reference
+    zeros: list[int] = field(default_factory=lambda: [0, 0, 0])  # zeros in a, b and the reference
     rounded: list[int] = field(default_factory=lambda: [0, 0])  # zeros of a, b that bounds allow
     # What one value in all elements would have to lie between, to be within all bounds.
     window: list[float] = field(default_factory=lambda: [-np.inf, np.inf])
@@ -298,7 +298,7 @@ class Comparison:
         rank = len(self.shape)
         for axis in sorted({-1, *(each for each in (0, 1, rank - 1) if 0 <= each < rank)}):
             extent = self.shape[axis] if axis >= 0 else 1
-            if axis >= 0 and (extent < 2 or prod(self.shape) < FEW * extent):
+            if axis >= 0 and (extent < 2 or prod(self.shape) < MAX_ROUNDINGS * extent):
                 continue  # the whole, or elements by themselves, which `peak` judges
             behind = prod(self.shape[axis + 1 :]) if axis >= 0 else 1
             at = places // behind % extent if extent > 1 else np.zeros_like(places)
@@ -364,7 +364,7 @@ class Comparison:
     def is_constant(self) -> bool:
         """Whether all elements of the reference are one value, but for a few roundings."""
         low, high = self.lows[2], self.highs[2]
-        rounded = FEW * self.dtype.roundoff * max(abs(low), abs(high))
+        rounded = MAX_ROUNDINGS * self.dtype.roundoff * max(abs(low), abs(high))
         return high - low <= rounded + self.dtype.vanishing
 
     def _add_worst(

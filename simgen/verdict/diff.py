@@ -51,7 +51,8 @@ if TYPE_CHECKING:
     from simgen.layers import Layer
 
     Arrays = Mapping[str, NDArray[Any]]
-    # Of what a step writes in one result, by port: reference, bound, spread, what is out of range.
+    # For each port that a step writes in one result: reference, bound, spread, what is out of
+    # range.
     Expected = Mapping[
         str,
         tuple[NDArray[np.float64], NDArray[np.float64], Spread | None, "_Range | None"],
@@ -243,10 +244,10 @@ def _judge_steps(
     for done in range(len(workload.steps)):
         if progress:
             progress(done, len(workload.steps))
-        _step(workload, done, inputs, found, [p for p, s in zip(judged, both) if done in s])
+        _judge_step(workload, done, inputs, found, [p for p, s in zip(judged, both) if done in s])
 
 
-def _step(
+def _judge_step(
     workload: Workload,
     index: int,
     inputs: Arrays,
@@ -269,7 +270,7 @@ def _step(
         for _ in judged
     ]
     have = [pair.a for pair in judged if pair.b is None]
-    had = {at: _read(step, index, inputs, found[at], shapes) for at in have}
+    had = {at: _tensors_read(step, index, inputs, found[at], shapes) for at in have}
     for part in _slices(workload, step, layer, shapes):
         shared: list[tuple[Arrays, int, Layer, Expected]] = []
         expected = {
@@ -353,7 +354,7 @@ def _compare(
         apart: NDArray[np.float64] | float = 0.0
         if len(sides) == 2:
             theirs, other = values[1][part], _part(spreads[1], part)
-            with np.errstate(invalid="ignore"):  # of two infinities
+            with np.errstate(invalid="ignore"):  # both may be infinite
                 apart = reference - references[1][part]
             bound = bound + bounds[1][part] + np.abs(apart)
             spread = both(spread, other) if spread and other else None
@@ -421,7 +422,7 @@ def _expected(
     }
     carried = layer.carried(step.direction)
     read |= {p: result.outputs[name].values[part] for p, name in step.writes if p in carried}
-    # Of samples by themselves the bounds are the same in any share of the batch.
+    # If samples are independent, bounds are the same in any share of the batch.
     whole = part == slice(None) and step.direction is not Pass.UPDATE
     gpus = result.provenance.get("gpus", 1) if whole else 1
     for other, count, judged_by, expected in shared:
@@ -438,7 +439,7 @@ def _expected(
     return expected
 
 
-def _read(
+def _tensors_read(
     step: Step,
     index: int,
     inputs: Arrays,

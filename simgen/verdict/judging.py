@@ -119,7 +119,7 @@ def judge(
         reports,
         tuple(silent),
         words,
-        losses.of(bundle.workload, inputs, found, about(tell, TRAINING)),
+        losses.losses_of(bundle.workload, inputs, found, about(tell, TRAINING)),
         strict,
     )
 

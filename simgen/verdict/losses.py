@@ -45,7 +45,7 @@ class StepLoss:
         return asdict(self)
 
 
-def of(
+def losses_of(
     workload: Workload,
     inputs: Mapping[str, NDArray[Any]],
     found: Sequence[Result],

@@ -42,7 +42,7 @@ class Verdict:
     tensor: str
     comparison: Comparison
     suspicions: tuple[str, ...]  # why it is wrong, whatever its errors say
-    wrong: tuple[str, ...] = ()  # of A and B, those that are not what the reference says
+    wrong: tuple[str, ...] = ()  # sides (A, B) that differ from the reference
 
     @property
     def outcome(self) -> Outcome:
@@ -147,7 +147,7 @@ def _other_order(compared: Comparison) -> str:
 
 
 def together(outcomes: Iterable[Outcome]) -> Outcome:
-    """Of several: different if one is, and the same if another proved something."""
+    """Outcome of several comparisons: different if one is; the same if one proved something."""
     found = set(outcomes)
     for each in (Outcome.DIFFERENT, Outcome.SAME):
         if each in found:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 Place = tuple[int, int]  # in the arena: offset and bytes
 
 
-def found(workload: Workload, nbytes: int) -> Iterator[tuple[Place, ...]]:
+def cached_places(workload: Workload, nbytes: int) -> Iterator[tuple[Place, ...]]:
     """For each launch, what a cache of so many bytes holds of its own tensors, those that were used
     last at the end."""
     touched: dict[str, None] = {}  # buffers, least recently used first
@@ -28,7 +28,7 @@ def found(workload: Workload, nbytes: int) -> Iterator[tuple[Place, ...]]:
                 break
             buffer = workload.buffer(name)
             size = min(buffer.spec.held, room)
-            if name in wanted:  # of what has been evicted in part, the end is there
+            if name in wanted:  # after a partial eviction, the end is still there
                 places.append((buffer.offset + buffer.spec.held - size, size))
                 wanted.remove(name)
             room -= size

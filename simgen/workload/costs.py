@@ -32,7 +32,7 @@ class Work:
     output: tuple[int, ...]  # shape of the layer's y
     count: OpCount
     parameters: int  # elements of the trained tensors that the step reads
-    tensor_bytes: int  # of what it leaves: activations in fwd, gradients in bwd
+    tensor_bytes: int  # bytes of its results: activations in fwd, gradients in bwd
     workspace_bytes: int
 
     @property
@@ -87,7 +87,7 @@ def choices(workload: Workload) -> list[Planned]:
     return found
 
 
-def of(workload: Workload) -> list[Work]:
+def costs_of(workload: Workload) -> list[Work]:
     """The work of all steps, in their order."""
     return [of_step(workload, step) for step in workload.steps]
 
@@ -118,7 +118,8 @@ def memory(workload: Workload) -> dict[str, int]:
 
 def kinds_of_tensors(workload: Workload) -> dict[str, str]:
     """What each tensor is, one of KINDS, by the name of its buffer."""
-    roles: dict[str, set[PortRole]] = {}  # of each buffer, to its own layer and at all its ports
+    # buffer -> its roles, in its own layer and at all its ports
+    roles: dict[str, set[PortRole]] = {}
     layers = {node.name: make_layer(node, workload.machine) for node in workload.nodes}
     for buffer in workload.buffers:
         owner, _, port = buffer.name.rpartition(".")

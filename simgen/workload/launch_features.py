@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Features:
-    """Of one launch.
+    """What the time of one launch depends on.
 
     Attributes:
         template: the text that its kernel is made of.
@@ -35,7 +35,7 @@ TILE = ("m", "n", "k", "batch", "chunk", "tile_m", "tile_n", "tile_k")
 WAVEFRONT = 64  # work-items; of the machines that are simulated
 
 
-def of(workload: Workload) -> list[Features]:
+def features_of(workload: Workload) -> list[Features]:
     """The features of all launches, in their order."""
     found = []
     for step in workload.steps:

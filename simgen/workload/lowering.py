@@ -81,7 +81,7 @@ def lower(
     if reuse_memory:
         _check_reuse(network, passes)
     nodes = {p.node.name: p.node for p in network.layers}
-    draft = _Draft(nodes, network.machine, given=_given(network), loss_scale=loss_scale)
+    draft = _Draft(nodes, network.machine, given=_given_fills(network), loss_scale=loss_scale)
     views = [placed for placed in network.layers if placed.layer.is_view]
     seen = {source for view in views for _, source in view.inputs}
     for placed in network.layers:
@@ -127,16 +127,16 @@ def _one_step(draft: _Draft, network: Network, passes: Sequence[Pass], descent: 
 class _Draft:
     nodes: dict[str, Node]
     machine: Machine
-    given: dict[str, Fill]  # of tensors that layers have from the data file, by buffer
+    given: dict[str, Fill]  # values of tensors that layers have from the data file, by buffer
     loss_scale: float
-    # Of tensors that views see and of their gradients, by buffer, as the layer that gives one has
-    # it: those who read it have it in other extents (Layer.is_view).
+    # Shapes of tensors that views see and of their gradients, by buffer, as in the layer that makes
+    # each. Readers have other extents (Layer.is_view).
     shapes: dict[str, tuple[int, ...]] = field(default_factory=dict)
     kernels: dict[str, Kernel] = field(default_factory=dict)
     steps: list[Step] = field(default_factory=list)
     tensors: dict[str, Port] = field(default_factory=dict)  # by buffer, as it was first met
     written: set[str] = field(default_factory=set)
-    number: int = 1  # of the training step
+    number: int = 1  # number of the training step
     # Tensors that go on from step to step: by their names in the first, what they are called now,
     # and from the next step on.
     current: dict[str, str] = field(default_factory=dict)
@@ -258,7 +258,7 @@ def _check_reuse(network: Network, passes: Sequence[Pass]) -> None:
             )
 
 
-def _given(network: Network) -> dict[str, Fill]:
+def _given_fills(network: Network) -> dict[str, Fill]:
     """Buffer -> values of the tensors that layers without kernels give.
 
     Indices are such as all who read them can take: of several ranges, the smallest. So are those

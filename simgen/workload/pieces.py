@@ -35,14 +35,14 @@ if TYPE_CHECKING:
 # Operations that take a simulator as long as a word that is moved: of VGG-16 on MGPUSim, those of
 # convolutions 20 (beside activations) to 40 (beside fc6).
 OF_WORD = 20
-LEAST = 2e8  # operations of a piece of a single process: minutes of a simulator
+MIN_OPERATIONS = 2e8  # operations of a piece of a single process: minutes of a simulator
 PARTS = 8  # pieces of a single process, if they are larger than that
 # Operations and words of a launch beside which it is nothing that instructions are in no cache: of
 # VGG-16, 0.05 to 3 % of the products of a convolution, 0.2 % of the network (benchmarks/pieces).
-MANY = 5e8
+LARGE_LAUNCH = 5e8
 START = 5e6  # operations that take a simulator as long as its own start
-# Of several processes, what is tried: parts of a process's share that a piece is to be, and what of
-# it may run uncounted. Small pieces end together, large ones run less twice.
+# With several processes, the sizes of pieces to try, in process shares, and the fractions that may
+# run uncounted. Small pieces end together; large ones repeat less.
 SHARES = (1.0, 1.5, 2.0, 3.0, 4.0)
 UNCOUNTED = (1 / 8, 1 / 16, math.inf)
 
@@ -68,7 +68,7 @@ class Piece:
 class Survey:
     """What is measured of a workload, and what follows from it."""
 
-    steps: tuple[int, ...]  # that are measured
+    steps: tuple[int, ...]  # steps that are measured
     inferred: tuple[tuple[int, int], ...]  # (launch that is not, the launch that stands for it)
 
 
@@ -97,15 +97,17 @@ def representatives(workload: Workload, wanted: Collection[int] | None = None) -
     return Survey(tuple(steps), tuple(inferred))
 
 
-def cut(workload: Workload, steps: Sequence[int], warm: Warm, jobs: int) -> list[Piece]:
+def cut_steps(workload: Workload, steps: Sequence[int], warm: Warm, jobs: int) -> list[Piece]:
     """Pieces of these steps, for so many processes at a time: of some ways to cut them, the one in
     which the last process ends first."""
     network = _network(workload, warm)
     whole = sum(network[at].weight for at in steps)
     if jobs == 1:
-        return _cut(workload, network, steps, max(LEAST, whole / PARTS), UNCOUNTED[0])
+        return _cut_network(
+            workload, network, steps, max(MIN_OPERATIONS, whole / PARTS), UNCOUNTED[0]
+        )
     ways = (
-        _cut(workload, network, steps, whole / jobs / share, uncounted)
+        _cut_network(workload, network, steps, whole / jobs / share, uncounted)
         for share in SHARES
         for uncounted in UNCOUNTED
     )
@@ -135,7 +137,7 @@ def _span(network: Sequence[_NetworkStep], pieces: Sequence[Piece], jobs: int) -
     return max(busy)
 
 
-def _cut(
+def _cut_network(
     workload: Workload,
     network: Sequence[_NetworkStep],
     steps: Sequence[int],
@@ -174,7 +176,7 @@ class _Growing:
     workload: Workload
     network: Sequence[_NetworkStep]
     steps: list[int] = field(default_factory=list)
-    ran: set[int] = field(default_factory=set)  # and those that are not counted
+    ran: set[int] = field(default_factory=set)  # steps that ran, uncounted ones included
     weight: float = 0.0
     caches: _Caches | None = None  # after the steps that ran
 
@@ -272,10 +274,10 @@ class _Caches:
 
 
 def _keys(workload: Workload) -> Iterator[Hashable]:
-    """Of each launch, what is the same for all that are alike."""
+    """For each launch, a key that all similar launches share."""
     caches = _Caches(workload)
     for launch, weight in zip(workload.launches, costs.weights(workload)):
-        known = launch.kernel in caches.ran or weight >= MANY
+        known = launch.kernel in caches.ran or weight >= LARGE_LAUNCH
         near = caches.near(launch)
         yield (launch.kernel, launch.grid, known, tuple(_arguments(workload, launch, near)))
         caches.launch(launch)

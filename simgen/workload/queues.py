@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from simgen.ground.ir import Buffer, Step, Workload
 
-MOST = QUEUES
+MAX_QUEUES = QUEUES
 
 
 def scheduled(workload: Workload, queues: int) -> Workload:
@@ -39,7 +39,7 @@ def scheduled(workload: Workload, queues: int) -> Workload:
 
 def is_ordered(workload: Workload) -> bool:
     """Whether all conflicts are in order, by the queues that steps have and what they wait for."""
-    last: dict[int, int] = {}  # of each queue
+    last: dict[int, int] = {}  # last step of each queue
     ended: list[dict[int, int]] = []  # once a step has ended, the last step of each queue that has
     for at, (turn, needed) in enumerate(zip(workload.queues, dependencies(workload), strict=True)):
         known: dict[int, int] = {}
@@ -54,10 +54,11 @@ def is_ordered(workload: Workload) -> bool:
 
 
 def dependencies(workload: Workload) -> list[set[int]]:
-    """Of each step, earlier ones that it is in conflict with. All conflicts follow from these."""
+    """For each step, the earlier steps that it is in conflict with. All conflicts follow from
+    these."""
     near = _sharing(workload.buffers)
-    writer: dict[str, int] = {}  # of each buffer, the step that wrote it last
-    readers: dict[str, set[int]] = {}  # and those that have read it since
+    writer: dict[str, int] = {}  # buffer -> the step that wrote it last
+    readers: dict[str, set[int]] = {}  # buffer -> steps that have read it since
     found = []
     for at, step in enumerate(workload.steps):
         read, written = touched(step)
@@ -101,7 +102,8 @@ def _placed(workload: Workload, needed: Sequence[set[int]], queues: int) -> tupl
     weights = iter(costs.weights(workload))
     free = [0.0] * queues  # when each queue has ended what it has
     ends: list[float] = []
-    seen: list[list[int]] = []  # of each step, the last step of each queue that ends before it does
+    # for each step, the last step of each queue that ends before it does
+    seen: list[list[int]] = []
     last = [-1] * queues
     made: list[Queued] = []
     for at, step in enumerate(workload.steps):

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     Change = Callable[[Layer, Step, Tensors, Tensors], Tensors]
 
 SAMPLES = 4  # runs with moved tensors
-RISK = 1e-6  # that a tensor of a right result is judged wrong
+RISK = 1e-6  # probability that a tensor of a correct result is judged wrong
 
 
 def reuses_memory(workload: Workload) -> bool:

@@ -44,10 +44,10 @@ if TYPE_CHECKING:
 
 FIRST = 2  # waves at the begin: the first one is not like the others
 CLUSTER = 4  # waves at another place
-UNLIKE = 2  # of those, the first, which are not like the others
+UNLIKE = 2  # the first waves, which differ from the others
 ENOUGH = 3  # waves that stand for others, without the second one of the launch
 GOLDEN = (sqrt(5) - 1) / 2
-LEAST = 2 * (FIRST + CLUSTER)  # whole waves of a launch that can have a sample
+MIN_WAVES = 2 * (FIRST + CLUSTER)  # whole waves of a launch that can have a sample
 CONFIDENCE = 0.95
 MOST_PARTS = 64
 Number = Annotated[int, Within(0, 2**40)]
@@ -61,14 +61,14 @@ class Sample:
     launch: Annotated[int, Within(0, 2**31)]  # index in the workload
     wave: Annotated[int, Within(1, 2**31)]  # work-groups that the machine holds at once
     ranges: tuple[Range, ...]  # in order
-    # Of a launch on a part of the machine (`of_part`): the part, 8 being an eighth; what is in L2
-    # and in its TLB when it begins, as places in the arena (offset, bytes), least recently used
-    # first; and whether its code is there.
+    # For a launch on a part of the machine (`of_part`): the part (8: one eighth); places in the
+    # arena (offset, bytes) that are in L2 and in its TLB at the beginning, least recently used
+    # first; whether its code is cached.
     part: Annotated[int, Within(1, MOST_PARTS)] = 1
     warm: tuple[Range, ...] = ()
     pages: tuple[Range, ...] = ()
     code: bool = False
-    # Of a result, metric -> half of the interval that holds it in 95 of 100 cases.
+    # For results: metric -> half of the 95% confidence interval.
     errors: Mapping[str, Annotated[float, Within(0)]] = field(default_factory=dict)
 
     @property
@@ -76,7 +76,7 @@ class Sample:
         return sum(count for _, count in self.ranges)
 
     def numbers(self) -> Iterator[int]:
-        """Of the work-groups, in order."""
+        """The work-groups in order."""
         for first, count in self.ranges:
             yield from range(first, first + count)
 
@@ -98,7 +98,7 @@ class Sample:
         )
 
     def after_gaps(self) -> list[int]:
-        """Of the whole waves that run, counted from 0 on, those that follow a gap."""
+        """Whole waves that run and follow a gap, counted from 0."""
         return [at for place in self._places() for at in place[:UNLIKE]]
 
     def _places(self) -> list[range]:
@@ -130,7 +130,7 @@ class Sample:
         half = student(len(seen) - 1) * deviation * sqrt(missing**2 / len(seen) + missing)
         if len(places) > ENOUGH:
             between = _deviation([sum(place) / len(place) for place in places])
-            own = missing * deviation**2  # of the waves that are missing
+            own = missing * deviation**2  # variance of the missing waves
             wider = student(len(places) - 1) * sqrt(missing**2 * between**2 / len(places) + own)
             half = max(half, wider)
         sampled = counted[-1] - sum(waves[at] for at in self.after_gaps())

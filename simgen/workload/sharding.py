@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
 
 RING, TREE = "ring", "tree"
-MOST = 8  # GPUs: as many as one machine holds
+MAX_GPUS = 8  # GPUs: as many as one machine holds
 # Chunks start on multiples of a work-item's elements, so that 16 bytes are one access.
 VECTOR = elementwise.VECTOR
 
@@ -71,7 +71,7 @@ class Reduction:
     partials: tuple[str, ...]  # sums over some of the GPUs; of a tree, of each level but the last
     result: str  # over all of them: the buffer of the whole workload
     way: str  # RING or TREE
-    chunks: tuple[Chunk, ...]  # of a ring one for each GPU, of a tree one
+    chunks: tuple[Chunk, ...]  # a ring has one for each GPU, a tree has one
 
 
 @dataclass(frozen=True)
@@ -104,8 +104,8 @@ def check_enough(workload: Workload, gpus: int, option: str) -> None:
 
 def check(gpus: int) -> None:
     """Raise UsageError unless there may be so many GPUs."""
-    if not 1 <= gpus <= MOST:
-        raise UsageError(f"{spelled('gpus')} {gpus}: no such number of GPUs; write 1 to {MOST}")
+    if not 1 <= gpus <= MAX_GPUS:
+        raise UsageError(f"{spelled('gpus')} {gpus}: no such number of GPUs; write 1 to {MAX_GPUS}")
 
 
 def split(workload: Workload, gpus: int) -> Sharding:
@@ -153,8 +153,10 @@ class _DraftOfShare:
     steps: list[Step] = field(default_factory=list)
     reductions: list[tuple[Reduction, ...]] = field(default_factory=list)
     afterwards: list[tuple[Launch, ...]] = field(default_factory=list)
-    specs: dict[str, TensorSpec] = field(default_factory=dict)  # of buffers that both have
-    scratch: dict[str, TensorSpec] = field(default_factory=dict)  # of those that only a share has
+    # specs of buffers that the share and the whole both have
+    specs: dict[str, TensorSpec] = field(default_factory=dict)
+    # specs of buffers that only a share has
+    scratch: dict[str, TensorSpec] = field(default_factory=dict)
     replicated: set[str] = field(default_factory=set)  # buffers that are the same on all GPUs
 
     @property
@@ -226,7 +228,7 @@ class _DraftOfShare:
         batch = spec.shape[0]
         if batch % self.gpus == 0:
             return TensorSpec((batch // self.gpus, *spec.shape[1:]), spec.dtype)
-        fitting = [str(n) for n in range(2, MOST + 1) if batch % n == 0]
+        fitting = [str(n) for n in range(2, MAX_GPUS + 1) if batch % n == 0]
         cure = (
             f"choose {' or '.join(fitting)}"
             if fitting

@@ -51,17 +51,17 @@ SIZES = (
     "m", "n", "k", "batch", "num_output", "hidden_size", "vocabulary", "features", "candidates",
 )  # fmt: skip
 TRIED = 3  # layers of a kind, those that cost the most
-LARGEST = 1024  # that any number may become, where it is smaller in the workloads
+LARGEST = 1024  # limit for any number, unless it is larger in the workloads
 ROUNDS = 12
 NOTHING = 1e-12  # operations for one in all: a kind without any
 
 
 @dataclass(frozen=True)
 class KindCost:
-    """Of a kind of layer, for one operation of the whole workload."""
+    """Cost of a kind of layer, for one operation of the whole workload."""
 
     operations: float = 0.0
-    nbytes: float = 0.0  # that must be read and written
+    nbytes: float = 0.0  # bytes that must be read and written
     parameters: float = 0.0  # bytes of them
 
     def __add__(self, other: KindCost) -> KindCost:
@@ -137,7 +137,7 @@ class Synthesis:
     wanted: Profile  # for one operation
     made: Profile  # the same, counted in the network
     distance: Distance
-    work: OpCount  # of the network
+    work: OpCount  # counts of the network
 
 
 @dataclass(frozen=True)
@@ -194,7 +194,7 @@ def profile(workload: Workload) -> Profile:
         UsageError: it has no operations.
     """
     found: Profile = {}
-    for each in costs.of(workload):
+    for each in costs.costs_of(workload):
         moved = each.count.read_bytes + each.count.written_bytes
         work = each.count.flops + each.count.transcendentals
         own = {name for step in workload.steps if step.layer == each.layer
@@ -240,7 +240,11 @@ def synthesise(
     made = profile(planned)
     apart = distance(made, wanted)
     return Synthesis(
-        _text(chosen, (*about, str(apart))), wanted, made, apart, costs.total(costs.of(planned))
+        _text(chosen, (*about, str(apart))),
+        wanted,
+        made,
+        apart,
+        costs.total(costs.costs_of(planned)),
     )
 
 
@@ -253,7 +257,7 @@ def _candidates(sources: Sequence[Imitated]) -> dict[str, list[Node]]:
     """By kind, the layers that cost the most in their workload, different ones."""
     cost: dict[str, dict[Node, float]] = {}
     for source in sources:
-        found = costs.of(source.workload)
+        found = costs.costs_of(source.workload)
         whole = sum(_weight(each.count) for each in found)
         for each in found:
             node = source.workload.node(each.layer)

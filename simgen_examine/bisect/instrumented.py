@@ -33,7 +33,7 @@ END = 0xFFFF_FFFF  # the visit that is the end of the kernel
 HEADER = ("mark", "point", "visits", "scc", "base_lo", "base_hi")
 GIVEN = "given"
 SPECIAL = ("vcc_lo", "vcc_hi", "exec_lo", "exec_hi")
-SUFFIX = "_stores"  # of the name of a kernel that stores its registers
+SUFFIX = "_stores"  # suffix of the name of a kernel that stores its registers
 OWN_SCALARS, OWN_VECTORS = 14, 6
 # Scalar registers that a kernel is given, by the bits of kernel_code_properties in its descriptor.
 _USER = ((0, 4), (1, 2), (2, 2))  # before the address of the arguments
@@ -85,7 +85,7 @@ class Blocks:
 
     @property
     def nbytes(self) -> int:
-        """Of a wavefront's registers at one moment."""
+        """Bytes of a wavefront's registers at one moment."""
         return len(self.names) * PLANE
 
 
@@ -226,7 +226,7 @@ class _Storing:
             chosen = self.of.of(moment.block)
             if number in chosen:
                 lines += self._step(number - chosen.start)
-            elif number == chosen.stop:  # whose count is one more already
+            elif number == chosen.stop:  # the count is already one higher
                 lines = [*self._step(len(chosen)), *lines]
         if moment.visit == END and item.mnemonic == "s_endpgm":
             lines += [

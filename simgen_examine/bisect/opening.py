@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from simgen.bundle.folder import Bundle
     from simgen.targets.base import Target
 
-MODES = ("emu", "timing")  # of MGPUSim
+MODES = ("emu", "timing")  # MGPUSim's modes
 
 
 def search(
@@ -108,7 +108,8 @@ def _arch(target: Target) -> str:
 
 
 def _code_of(targets: list[Target], code: str) -> Target:
-    """Whose code both run: MGPUSim's, which implements the fewest instructions, or the first's."""
+    """Target whose code both run: MGPUSim, which implements the fewest instructions, or
+    the first."""
     names = [target.name for target in targets]
     if code and code not in names:
         raise UsageError(f"{BisectChoices.code} {code}: {did_you_mean(code, names)}")

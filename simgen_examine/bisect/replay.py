@@ -56,7 +56,7 @@ LIMIT = 1800.0  # seconds of a run
 class Side:
     """A target that takes part, and what its runs took."""
 
-    name: str  # of the target, and its mode: "mgpusim", "mgpusim:timing"
+    name: str  # name of the target with its mode: "mgpusim", "mgpusim:timing"
     target: Target
     mode: str = ""
     runs: int = 0
@@ -160,7 +160,7 @@ def run(replay: Replay, side: Side, objects: Mapping[str, bytes], folder: Path) 
     """
     planned, path = replay.workload, folder / "bundle"
     shutil.rmtree(path, ignore_errors=True)
-    bundling.put(
+    bundling.write_bundle(
         path, planned, side.target, _Objects(objects),
         {name: np.ascontiguousarray(words).view(np.int32) for name, words in replay.given.items()
          if any(each.name == name for each in planned.inputs)},

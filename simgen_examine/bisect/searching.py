@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from simgen_examine.bisect.states import Difference, Words
 
 Objects = Mapping[str, bytes]  # linked code objects by kernel
-MOST_NBYTES = 1 << 27  # of registers that a run stores
+MOST_NBYTES = 1 << 27  # limit of the registers that a run stores
 
 
 @dataclass(frozen=True)
@@ -31,13 +31,13 @@ class Divergence:
     """Where two targets first differ, as far as that was found."""
 
     launch: int  # in the workload
-    tensor: str  # that it leaves unlike
+    tensor: str  # tensor that differs after it
     element: int  # the first word of it that differs
-    words: int  # that differ
-    sizes: tuple[int, int]  # that word on both
+    words: int  # words that differ
+    sizes: tuple[int, int]  # values of that word on both sides
     wave: int | None = None  # the wavefront, counted over the grid
-    visit: int | None = None  # of a block by it, counted from its first instruction on
-    number: int | None = None  # of the instruction in the kernel, from 0 on
+    visit: int | None = None  # number of the visit to its block, from the block's first instruction
+    number: int | None = None  # index of the instruction in the kernel
     item: Instruction | None = None
     difference: Difference | None = None
     before: Mapping[str, tuple[int, int]] = field(default_factory=dict)  # registers, in that lane

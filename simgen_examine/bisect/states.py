@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     Words = NDArray[np.uint32]  # (wavefront or moment, plane, lane)
 
-UNLIKE = ("mark", "base_lo", "base_hi")  # of the header: never compared
+UNLIKE = ("mark", "base_lo", "base_hi")  # fields of the header that are never compared
 _MEMORY = ("global_load", "flat_load", "s_load", "ds_read", "global_atomic", "flat_atomic")
 
 
@@ -47,7 +47,7 @@ class Planes:
 class Difference:
     """Lanes in which an instruction left another value, of sources that are the same."""
 
-    number: int  # of the instruction, in its block
+    number: int  # index of the instruction in its block
     register: str
     lanes: tuple[int, ...]
     a: int  # in the first of these lanes
@@ -123,12 +123,12 @@ def first(
             tainted = np.zeros(LANES, bool)  # an address may differ, what lies there may not
         origin = new & ~tainted[None, :]
         if origin.any():
-            return _told(a[after][0], b[after][0], origin, names, number)
+            return _difference(a[after][0], b[after][0], origin, names, number)
         follows |= new
     return None
 
 
-def _told(
+def _difference(
     a: NDArray[np.uint32], b: NDArray[np.uint32], where: NDArray[np.bool_], names: Planes,
     number: int,
 ) -> Difference:  # fmt: skip

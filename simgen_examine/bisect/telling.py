@@ -15,13 +15,13 @@ if TYPE_CHECKING:
     from simgen_examine.bisect.replay import Side
     from simgen_examine.bisect.searching import Divergence
 
-MOST_LINES = 15  # of a reproducer
+MOST_LINES = 15  # lines of a reproducer, at most
 _MEMORY = ("global_", "flat_", "s_load", "ds_")
 
 
 def lines(place: Divergence, of: Workload, a: Side, b: Side, arch: str) -> list[str]:
     """What to print."""
-    launch, step = of.launches[place.launch], _step(of, place.launch)
+    launch, step = of.launches[place.launch], _step_name(of, place.launch)
     told = [
         f"launch {place.launch} ({step}), kernel {launch.kernel}: {place.words} words of "
         f"{place.tensor} differ, first word {place.element}: {a.name} {place.sizes[0]:#010x}, "
@@ -61,7 +61,7 @@ def as_json(place: Divergence | None, of: Workload, a: Side, b: Side, arch: str)
         return told
     launch = of.launches[place.launch]
     told |= {
-        "launch": place.launch, "step": _step(of, place.launch), "kernel": launch.kernel,
+        "launch": place.launch, "step": _step_name(of, place.launch), "kernel": launch.kernel,
         "tensor": place.tensor, "element": place.element, "words": place.words,
         "wavefront": place.wave, "block": place.visit, "instruction": place.number,
         "text": str(place.item) if place.item else None, "said": place.said,
@@ -103,7 +103,7 @@ def reproducer(place: Divergence, a: Side, b: Side, arch: str) -> list[str]:
     return made[-MOST_LINES:]
 
 
-def _step(of: Workload, launch: int) -> str:
+def _step_name(of: Workload, launch: int) -> str:
     for step, first in zip(of.steps, of.first_launches, strict=True):
         if first <= launch < first + len(step.launches):
             return f"{step.layer} {step.direction}"

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 LITERAL = 0x40490FDB  # the constant of v_madmk_f32 and the like
 KEPT = 0x5CA1AB1E  # what the result's registers hold before
 VCC = 0xA5C3965A00FF0F35  # what VCC holds before
-BITS = 0x123456789ABCDEF0  # and other pairs of scalar registers, as a source
+BITS = 0x123456789ABCDEF0  # value of other pairs of scalar registers, as a source
 ALL_LANES = (1 << values.LANES) - 1
 FUNCTIONS = {**integers.FUNCTIONS, **floats.FUNCTIONS}
 _SATURATING = {"add": "add_clamped", "sub": "sub_clamped", "subrev": "subrev_clamped"}
@@ -31,9 +31,9 @@ _SATURATING = {"add": "add_clamped", "sub": "sub_clamped", "subrev": "subrev_cla
 class Wanted:
     """What registers have to hold: of a bit for each lane, `mask`; or values of a type."""
 
-    type: str  # of an element; "mask"; "scc"
+    type: str  # type of an element; "mask"; "scc"
     expected: Expected
-    upper: bool | None = None  # of 16 bits: the upper half is 0; None: anything
+    upper: bool | None = None  # for 16 bits: True if the upper half is 0; None: anything
     kept: Where | None = None  # lanes that keep what was there
 
     @property
@@ -251,7 +251,7 @@ class Computed:
             typed = Expected(whole.value.view(TYPES[of.results[0]]), whole.free)
             found.append(Wanted(of.results[0], typed))
         bit = _as_expected(carry if scc is None else scc)
-        if of.scc == "first":  # of equal sources, the manuals differ about which is taken
+        if of.scc == "first":  # the manuals differ about which of two equal sources is taken
             bit = bit.freed(sources[0] == sources[1])
         found.append(Wanted("scc", bit))
         return found

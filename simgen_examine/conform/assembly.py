@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     Placed = tuple[int, Form, int]  # a block's number, its form, byte of the results it begins at
 
-BLOCKS = 128  # of a kernel
+BLOCKS = 128  # blocks of a kernel
 PLANE = values.TUPLES * 4  # bytes: a word of each tuple
 VECTOR_INPUT = values.SOURCES * 2 * PLANE
 SCALAR_INPUT = values.TUPLES * 32
@@ -51,7 +51,7 @@ class Assembled:
     """A kernel's code object, and where in its code the instruction of each block lies."""
 
     code: bytes
-    # Of each: (byte from the kernel's start, bytes, where its block begins, where that ends)
+    # Fields: (byte from the kernel's start, bytes, where its block begins, where that ends)
     places: tuple[tuple[int, int, int, int], ...]
     together: tuple[int, ...]  # bytes of each with those behind it that are left out with it
 
@@ -272,7 +272,7 @@ def _window(form: Form, arch: str, place: int) -> list[str]:
     a cache that an instruction touches.
     """
     add, addc = _carry(arch)
-    nbytes = values.LANES * form.window * 4  # of a wavefront
+    nbytes = values.LANES * form.window * 4  # bytes of a wavefront
     lines = [
         f"v_lshlrev_b32_e32 v18, {form.window.bit_length() - 1}, v1",
         f"{add} v18, vcc, {place:#x}, v18", "v_mov_b32_e32 v15, s7", f"{add} v14, vcc, s6, v18",
@@ -425,7 +425,7 @@ def _id_block(form: Form, at: int, arch: str, place: int) -> list[str]:
 
 
 def _dimensions(shape: Shape) -> int:
-    """Of which the kernel asks for ids of work-items."""
+    """Number of dimensions for which the kernel requests ids of work-items."""
     return max(n + 1 for n in range(3) if n == 0 or shape.group[n] > 1)
 
 

@@ -17,7 +17,7 @@ from simgen_examine.conform.arithmetic import KEPT, Computed, Modifiers, Wanted,
 from simgen_examine.conform.description import Described
 from simgen_examine.conform.expected import TYPES, BrainFloats, Expected, is_subnormal
 from simgen_examine.conform.forms import Form
-from simgen_examine.conform.stores import ALL, SOME, WINDOW, add_words
+from simgen_examine.conform.stores import ALL, SOME_LANES, WINDOW, add_words
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -62,7 +62,7 @@ _FLOATS: dict[str, Changes] = {
 _FLOATS_IN_MEMORY = ("add_f32", "add_f64", "min_f64", "max_f64", "pk_add_f16", "pk_add_bf16")
 IN_MEMORY = ("add", "sub", "smin", "smax", "umin", "umax", "and", "or", "xor", "inc", "dec", "swap",
            "cmpswap")  # fmt: skip
-# Of LDS: the mnemonic's words, before and behind "rtn", and what it does.
+# LDS atomics: the mnemonic's words, before and behind "rtn", and the operation.
 _LDS = (
     ("add", "u", "add"), ("sub", "u", "sub"), ("rsub", "u", "rsub"), ("inc", "u", "inc"),
     ("dec", "u", "dec"), ("min", "i", "smin"), ("max", "i", "smax"), ("min", "u", "umin"),
@@ -89,7 +89,7 @@ class Atomic(Computed):
         two zeros, or of a number and a NaN, is the lesser.
         """
         active = bits_of(lanes, words.shape[2])
-        old, a, b = (whole(words[at], wide=self.wide) for at in range(3))
+        old, a, b = (whole_bits(words[at], wide=self.wide) for at in range(3))
         found = []
         if self.returns:
             found += [Wanted("b32", Expected(np.where(active, each, np.uint32(KEPT))))
@@ -147,7 +147,7 @@ def _brain_sum(words: tuple[Any, ...], active: Any) -> Wanted:
     return Wanted("b16", BrainFloats(np.where(active, new, halves[0]), active & small))
 
 
-def whole(source: Any, *, wide: bool) -> Any:
+def whole_bits(source: Any, *, wide: bool) -> Any:
     if not wide:
         return source[0]
     return source[0].astype(np.uint64) | source[1].astype(np.uint64) << np.uint64(32)
@@ -211,7 +211,7 @@ def _in_memory(arch: str) -> Iterator[Form]:
                 to = f"{_register(10, 1 + wide)}, " if returns else ""
                 line = f"{word} {to}{operands.format(data)}{returning if returns else ''}"
                 what = f"{base}, {'returning' if returns else 'not returning'}"
-                for lanes in (ALL, SOME) if base == "address" else (ALL,):
+                for lanes in (ALL, SOME_LANES) if base == "address" else (ALL,):
                     of = Described(word, "FLAT", (), signature(change, wide=wide), "mov")
                     plan = Atomic(of, Modifiers(), None, False, None, change=change, wide=wide,
                                   returns=returns)  # fmt: skip
@@ -243,7 +243,7 @@ def _in_lds() -> Iterator[Form]:
                 continue
             name = f"ds_{word}_rtn_{type_}" if returns else f"ds_{word}_{type_}"
             to = f"{_register(10, 1 + wide)}, " if returns else ""
-            for lanes in (ALL, SOME):
+            for lanes in (ALL, SOME_LANES):
                 of = Described(name, "DS", (), signature(change, wide=wide), "mov")
                 plan = Atomic(of, Modifiers(), None, False, None, change=change, wide=wide,
                               returns=returns)  # fmt: skip

@@ -41,9 +41,9 @@ if TYPE_CHECKING:
     from simgen_examine.conform.values import Words
 
 FORMAT = "MUBUF"
-ALL, SOME = stores.ALL, stores.SOME
+ALL, SOME_LANES = stores.ALL, stores.SOME_LANES
 INDEX, OFFSET = "v28", "v29"  # in this order where an instruction takes both
-_BASE = "v26"  # and v27: where the windows of all lanes begin
+_BASE = "v26"  # v26 and v27: where the windows of all lanes begin
 _SOFFSET = "s50"
 _MANY = 0x7FFFFFF0  # records: more than any lane reaches
 _HALF = 512  # tuples
@@ -68,7 +68,7 @@ class Way:
     records: int = _MANY
     far: bool = False  # from half of the tuples on, indices are beyond all records
     swizzle: int = 0  # index stride; 0: linear
-    second: int = 0  # of an index with an offset: the offset of odd tuples
+    second: int = 0  # for an index with an offset: the offset of odd tuples
     lanes: bool = False  # indices are the numbers of the lanes
 
     @property
@@ -83,7 +83,7 @@ class Way:
         return told + (f" offset:{self.inside}" if self.inside else "")
 
     def places(self, count: int, words: int) -> tuple[Any, Where]:
-        """Of each tuple and word: the byte from the base, and whether it is inside."""
+        """For each tuple and word: the byte from the base, and whether it is inside."""
         index, offset = self.given(count)
         if self.lanes:
             index = np.arange(count) % values.LANES
@@ -206,7 +206,8 @@ def _loads(arch: str) -> Iterator[Form]:
     told = arch not in ECC
     for way in (*_linear(16), *_SAME, _LANES, *_SWIZZLED):
         lines = (*setup, *way.setup(arch))
-        one = way in (*_SWIZZLED, _LANES)  # of more than a word, what is swizzled is not told
+        # the manuals do not specify swizzling of more than a word
+        one = way in (*_SWIZZLED, _LANES)
         for name, count in movements.WORDS[: 1 if one else None]:
             yield _load(f"buffer_load_{name}", count, way, lines)
         if one:
@@ -219,7 +220,7 @@ def _loads(arch: str) -> Iterator[Form]:
                 yield _load(word, 1, way, lines, nbytes, half=True, told=told)
     way = _linear(16)[0]
     for name, count in movements.WORDS:
-        yield _load(f"buffer_load_{name}", count, way, (*setup, *way.setup(arch)), lanes=SOME)
+        yield _load(f"buffer_load_{name}", count, way, (*setup, *way.setup(arch)), lanes=SOME_LANES)
 
 
 def _load(
@@ -294,7 +295,7 @@ def _stores(arch: str) -> Iterator[Form]:
     base = _windows(arch)
     for name, source, nbytes in stores.WIDTHS:
         for way in _reaching(nbytes):
-            for lanes in (ALL, SOME) if way.what == "offset" else (ALL,):
+            for lanes in (ALL, SOME_LANES) if way.what == "offset" else (ALL,):
                 word = f"buffer_store_{name}"
                 of = Described(word, FORMAT, (), stores.SIGNATURE, "mov")
                 plan = BufferStored(of, Modifiers(), None, False, None,
@@ -326,7 +327,7 @@ class BufferAtomic(atomics.Atomic):
         plain = super().outcome(words, lanes)
         if active.all():
             return plain
-        old = atomics.whole(words[0], wide=self.wide)
+        old = atomics.whole_bits(words[0], wide=self.wide)
         held = [Wanted("b32", Expected(each)) for each in atomics.parts(old)]
         merged = [
             Wanted("b32", Expected(np.where(active, new.expected.value, kept.expected.value)))

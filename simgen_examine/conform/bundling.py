@@ -65,12 +65,12 @@ class Batch:
 
     @property
     def shape(self) -> Shape:
-        """Of its launch."""
+        """Shape of its launch."""
         return self.forms[0].shape or VECTOR
 
     @property
     def nbytes(self) -> int:
-        """Of its results."""
+        """Bytes of its results."""
         return sum(map(assembly.words, self.forms)) * assembly.PLANE
 
     @property
@@ -117,7 +117,7 @@ def _kind(form: Form) -> tuple[Any, ...]:
     return form.scalar, form.mode, form.signature, form.shape
 
 
-def taken(
+def accepted_groups(
     of: Sequence[tuple[Form, ...]], arch: str, change: Callable[[str, bytes], bytes]
 ) -> tuple[list[tuple[Form, ...]], list[tuple[Form, str]]]:
     """Groups whose code `change` takes, and the forms that it refuses, with its reason.
@@ -172,7 +172,7 @@ def batched(of: Sequence[tuple[Form, ...]], arch: str, *, apart: bool = False) -
         key = (part[0].scalar, part[0].signature)
         if key not in inputs:
             inputs[key] = start
-            planes.append(given(key[1], key[0]))
+            planes.append(signature_memory(key[1], key[0]))
             start += planes[-1].nbytes
         batches.append(Batch(name, part, inputs[key], 0 if apart else results, code))
         results += batches[-1].nbytes
@@ -181,7 +181,7 @@ def batched(of: Sequence[tuple[Form, ...]], arch: str, *, apart: bool = False) -
     return Probed(arch, tuple(batches), whole, most if apart else results, apart)
 
 
-def given(signature: tuple[str, ...], scalar: bool) -> NDArray[np.uint32]:
+def signature_memory(signature: tuple[str, ...], scalar: bool) -> NDArray[np.uint32]:
     """What lies in memory for forms of a signature."""
     words = tried(signature, scalar)
     if not scalar:
@@ -260,10 +260,12 @@ def write(
     places = {each.name: () if moved else each.made.places for each in of.batches}
     tried_at = {name: [list(place) for place in each] for name, each in places.items()}
     told = {"probe.json": File((json.dumps(tried_at) + "\n").encode())}
-    put(path, workload(of), target, _Given(objects), {VALUES: of.given}, told, package=package)
+    write_bundle(
+        path, workload(of), target, _Given(objects), {VALUES: of.given}, told, package=package
+    )
 
 
-def put(
+def write_bundle(
     path: Path,
     planned: Workload,
     target: Target,

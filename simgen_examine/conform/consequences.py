@@ -54,14 +54,14 @@ _KNOWN = (
 )
 
 
-# Of loads and stores from each byte of a word on (movements.py, stores.py).
+# Loads and stores from each byte of a word on (movements.py, stores.py).
 _UNALIGNED = (
     "loads and stores of packed structures; on gem5, a lane's that crosses a 64-byte line and is "
     "no whole number of elements in it loses bytes"
 )
 
 
-def of(form: Form) -> str:
+def consequence_of(form: Form) -> str:
     """In words; empty where nobody has told."""
     if form.what.startswith("address + "):
         return _UNALIGNED

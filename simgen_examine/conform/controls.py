@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from simgen_examine.conform import values
-from simgen_examine.conform.expected import Expected, whole
+from simgen_examine.conform.expected import Expected, unsigned_bits
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -39,7 +39,7 @@ class Control:
     unused: str = "UNUSED_PAD"
     lane: Callable[[int], int | None] | None = None  # which lane the first source is taken from
     permutation: str = ""
-    rows: int = 0xF  # that are computed, a bit for each row
+    rows: int = 0xF  # mask of the rows that are computed
     banks: int = 0xF
     zero: bool = False  # lanes that there are not give 0
     has_result: bool = True
@@ -93,7 +93,7 @@ class Control:
             return expected
         start, width = _PARTS[self.to]
         mask = (1 << width) - 1
-        part = whole(expected.value).astype(np.uint32) & np.uint32(mask)
+        part = unsigned_bits(expected.value).astype(np.uint32) & np.uint32(mask)
         made = part << np.uint32(start)
         if self.unused == "UNUSED_SEXT":
             sign = part >> np.uint32(width - 1) != 0
@@ -112,7 +112,7 @@ class Control:
         return expected if self.form == "sdwa" else expected.freed(~reads)
 
 
-def of(instruction: Described, arch: str) -> Iterator[Control]:
+def controls_of(instruction: Described, arch: str) -> Iterator[Control]:
     """The controls that an instruction is tried with."""
     del arch
     yield from _sdwa(instruction)

@@ -52,7 +52,7 @@ class Described:
 
     @property
     def types(self) -> tuple[str, ...]:
-        """Of the sources, without the marks of how the instruction gets them."""
+        """Types of the sources, without the marks of how the instruction gets them."""
         return tuple(each.lstrip("=#@") for each in self.sources if "vcc" not in each)
 
 
@@ -80,7 +80,7 @@ def words(arch: str) -> frozenset[str]:
 
 
 def instructions(arch: str) -> Iterator[Described]:
-    """Those of an architecture.
+    """Instructions of an architecture.
 
     Raises:
         DamagedError: the file is missing or not what it should be.

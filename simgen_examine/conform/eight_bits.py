@@ -26,7 +26,7 @@ from simgen_examine.conform.arithmetic import ALL_LANES, KEPT, Computed, Modifie
 from simgen_examine.conform.description import Described
 from simgen_examine.conform.expected import EitherByte, Expected
 from simgen_examine.conform.forms import RESULT, SCALAR_SOURCE, Form
-from simgen_examine.conform.stores import SOME
+from simgen_examine.conform.stores import SOME_LANES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -35,8 +35,8 @@ if TYPE_CHECKING:
 
 KINDS = ("fp8", "bf8")
 NAN = 0x80
-_MOST = 0x7F
-_SCALAR = 0x87F83B01  # of a source in a scalar register
+_MAX_MAGNITUDE = 0x7F
+_SCALAR = 0x87F83B01  # value of a source in a scalar register
 
 
 @dataclass(frozen=True)
@@ -91,11 +91,11 @@ def rounded(source: Any, kind: str, *, random: bool = False) -> tuple[Any, Any]:
 
     To the nearest, of two the even one; or, `random`, to either neighbour.
     """
-    told = values.eight_bits(kind)[: _MOST + 1]
+    told = values.eight_bits(kind)[: _MAX_MAGNITUDE + 1]
     told = np.append(told, 2 * told[-1] - told[-2])  # where what is beyond begins to be nearer
-    with np.errstate(invalid="ignore"):  # of signalling NaNs
+    with np.errstate(invalid="ignore"):  # the values include signalling NaNs
         size = np.abs(source.astype(np.float64))
-    below = np.clip(np.searchsorted(told, size, "right") - 1, 0, _MOST)
+    below = np.clip(np.searchsorted(told, size, "right") - 1, 0, _MAX_MAGNITUDE)
     exact = told[below] == size
     middle = (told[below] + told[below + 1]) / 2
     if random:
@@ -103,10 +103,10 @@ def rounded(source: Any, kind: str, *, random: bool = False) -> tuple[Any, Any]:
     else:
         up = (size > middle) | ((size == middle) & (below % 2 == 1))
         below = above = np.where(up, below + 1, below)
-    beyond = (above > _MOST) | (size >= told[-1])
-    value = _signed(np.minimum(below, _MOST), source)
-    other = _signed(np.minimum(above, _MOST), source)
-    value = np.where(beyond, _signed(np.full_like(below, _MOST), source), value)
+    beyond = (above > _MAX_MAGNITUDE) | (size >= told[-1])
+    value = _signed(np.minimum(below, _MAX_MAGNITUDE), source)
+    other = _signed(np.minimum(above, _MAX_MAGNITUDE), source)
+    value = np.where(beyond, _signed(np.full_like(below, _MAX_MAGNITUDE), source), value)
     other = np.where(beyond, np.uint32(NAN), other)
     nan = np.isnan(source)
     return np.where(nan, np.uint32(NAN), value), np.where(nan, np.uint32(NAN), other)
@@ -136,7 +136,7 @@ def _widened(kind: str) -> Iterator[Form]:
         scalar = f"s{SCALAR_SOURCE}"
         tried: list[tuple[str, str, int, int, tuple[str, ...], tuple[int, int] | None]] = [
             (f"{name}_e32 {to}, v4", "e32", 0, ALL_LANES, (), None),
-            (f"{name}_e32 {to}, v4", "e32, some lanes", 0, SOME, (), None),
+            (f"{name}_e32 {to}, v4", "e32, some lanes", 0, SOME_LANES, (), None),
             (f"{name}_e32 {to}, {scalar}", "e32, a scalar", 0, ALL_LANES, setup, (0, _SCALAR)),
             (f"{name}_e64 {to}, v4", "e64", 0, ALL_LANES, (), None),
         ]
@@ -153,7 +153,7 @@ def _narrowed(kind: str) -> Iterator[Form]:
     name, type_ = f"v_cvt_pk_{kind}_f32", f"f32_{kind}"
     for operands, what, first, how, lanes in (
         ("v4, v6", "lower half", 0, Modifiers(), ALL_LANES),
-        ("v4, v6", "lower half, some lanes", 0, Modifiers(), SOME),
+        ("v4, v6", "lower half, some lanes", 0, Modifiers(), SOME_LANES),
         ("v4, v6 op_sel:[0,0,1]", "upper half", 2, Modifiers(), ALL_LANES),
         ("-v4, v6", "-a", 0, Modifiers(neg=(0,)), ALL_LANES),
         ("v4, |v6|", "|b|", 0, Modifiers(absolute=(1,)), ALL_LANES),

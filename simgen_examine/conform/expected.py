@@ -23,7 +23,7 @@ _SIGNED: dict[int, Any] = {2: np.int16, 4: np.int32, 8: np.int64}
 
 @dataclass(frozen=True)
 class Expected:
-    """Of each tuple of sources, a value; of another's type, its bits.
+    """Expected value for each tuple of sources; a value of another type is given by its bits.
 
     Where `free`, anything is right. Floats are right within `ulps` of the value, if that is a
     number, and any NaN stands for all of them. `other` is as right as `value`.
@@ -80,7 +80,7 @@ class EitherByte(Expected):
         return good if self.free is None else good | self.free
 
 
-def whole(values: Values) -> Values:
+def unsigned_bits(values: Values) -> Values:
     """The bits of values as unsigned integers."""
     return values.view(_WHOLE[values.dtype.itemsize]) if values.dtype != np.bool_ else values
 
@@ -93,12 +93,12 @@ def is_subnormal(values: Values) -> Where:
 
 def is_signalling(values: Values) -> Where:
     """Where floats are signalling NaNs."""
-    quiet = whole(values) >> np.finfo(values.dtype).nmant - 1 & 1
+    quiet = unsigned_bits(values) >> np.finfo(values.dtype).nmant - 1 & 1
     return np.isnan(values) & (quiet == 0)
 
 
 def _same(found: Values, value: Values) -> Where:
-    same: Where = whole(found) == whole(value)
+    same: Where = unsigned_bits(found) == unsigned_bits(value)
     if value.dtype.kind == "f":
         same = same | (np.isnan(found) & np.isnan(value))
     return same

@@ -49,7 +49,7 @@ class FloatMode:
 
     @property
     def directives(self) -> dict[str, int]:
-        """Those of a kernel's descriptor."""
+        """Directives of a kernel's descriptor."""
         return {
             "float_round_mode_32": self.round_32, "float_round_mode_16_64": self.round_16_64,
             "float_denorm_mode_32": self.denorm_32, "float_denorm_mode_16_64": self.denorm_16_64,
@@ -105,7 +105,7 @@ def computed(name: str, mode: FloatMode, *sources: Values) -> Expected:
     result is the least normal number only after rounding, and subnormal results are flushed.
     """
     with np.errstate(all="ignore"):
-        given = [_taken(each, mode) for each in sources]
+        given = [_as_read(each, mode) for each in sources]
         if name in UNFUSED:
             return _twice(name, mode, *given)
         found = _rounded(name, mode, given)
@@ -115,7 +115,7 @@ def computed(name: str, mode: FloatMode, *sources: Values) -> Expected:
     return found
 
 
-def _taken(source: Values, mode: FloatMode) -> Values:
+def _as_read(source: Values, mode: FloatMode) -> Values:
     if source.dtype.kind != "f" or mode.keeps(source.dtype) & _IN:
         return source
     return _flushed(source)

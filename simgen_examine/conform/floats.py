@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from simgen_examine.conform.expected import Expected, is_signalling, is_subnormal, whole
+from simgen_examine.conform.expected import Expected, is_signalling, is_subnormal, unsigned_bits
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -76,7 +76,8 @@ def fmax(a: Values, b: Values) -> Expected:
 
 
 def _extreme(a: Values, b: Values, of: Callable[[Values, Values], Values]) -> Expected:
-    """Of a NaN and a number, the number; -0 is below 0. Signalling NaNs are left out."""
+    """Smaller or larger value: with a NaN and a number, the number; -0 is below 0. Signalling NaNs
+    are left out."""
     least = of is np.minimum
     value = np.where(np.isnan(a), b, np.where(np.isnan(b), a, of(a, b)))
     zeros = (a == 0) & (b == 0)
@@ -168,7 +169,7 @@ def mad_legacy(a: Values, b: Values, c: Values) -> Expected:
 
 @does
 def mad16(a: Values, b: Values, c: Values) -> Expected:
-    """Of halves: whether the product is rounded is not told for all chips."""
+    """Multiply-add of halves. Whether the product is rounded is unspecified for some chips."""
     return Expected((a * b) + c, _subnormals(a, b, c, a * b, a * b + c), other=fused(a, b, c))
 
 
@@ -237,7 +238,7 @@ def sqrt64(a: Values) -> Expected:
 
 
 def _estimate(value: Values, a: Values) -> Expected:
-    """Those of 64-bit floats are the start of an iteration: right to some 2^-24, allow 2^-20."""
+    """Estimates of 64-bit floats start an iteration: right to some 2^-24, allow 2^-20."""
     return _approximate(value, a, 1 << 32)
 
 
@@ -265,7 +266,7 @@ def _wider(a: Values) -> Values:
 
 @does
 def sin(a: Values) -> Expected:
-    """Of turns: sin(2 pi a), for |a| of at most 256."""
+    """Sine of turns: sin(2 pi a), for |a| of at most 256."""
     return _turned(a, np.sin)
 
 
@@ -277,7 +278,7 @@ def cos(a: Values) -> Expected:
 def _turned(a: Values, of: Callable[[Values], Values]) -> Expected:
     turns = _wider(a)
     value = of(2 * np.pi * (turns - np.rint(turns))).astype(a.dtype)
-    beyond = (np.abs(a) > 256) & ~np.isinf(a)  # of which the manuals differ
+    beyond = (np.abs(a) > 256) & ~np.isinf(a)  # here the manuals differ
     error = max(SINE_ERROR, float(np.finfo(a.dtype).eps) * 4)
     return Expected(value, beyond | np.isinf(a) | is_subnormal(a), absolute=error)
 
@@ -386,7 +387,7 @@ def off_i4(a: Values) -> Values:
 @does
 def pkrtz(a: Values, b: Values) -> Expected:
     """Two halves, rounded towards 0."""
-    low, high = (whole(_to_zero(each)).astype(U32) for each in (a, b))
+    low, high = (unsigned_bits(_to_zero(each)).astype(U32) for each in (a, b))
     made = low | high << U32(16)
     nan = np.isnan(a) | np.isnan(b)
     return Expected(made, nan)
@@ -488,14 +489,14 @@ FUNCTIONS |= {f"fcmp_{name}": function for name, function in _COMPARE.items()}
 
 def negated(values: Values) -> Values:
     """With the sign bit turned, of NaNs too."""
-    bits = whole(values)
+    bits = unsigned_bits(values)
     top = bits.dtype.type(1 << bits.dtype.itemsize * 8 - 1)
     return (bits ^ top).view(values.dtype)
 
 
 def absolute(values: Values) -> Values:
     """Without the sign bit."""
-    bits = whole(values)
+    bits = unsigned_bits(values)
     top = bits.dtype.type(1 << bits.dtype.itemsize * 8 - 1)
     return (bits & ~top).view(values.dtype)
 

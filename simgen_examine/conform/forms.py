@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from simgen_examine.conform.values import Words
 
 SOURCE = 4  # the first vector register of the sources; each has a pair of them
-RESULT = 10  # that of the result
+RESULT = 10  # register of the result
 SCALAR_SOURCE = 50  # a source in scalar registers
-BITS_OUT, BITS_IN = "s[30:31]", "s[34:35]"  # of long encodings: a bit for each lane
+BITS_OUT, BITS_IN = "s[30:31]", "s[34:35]"  # registers of long encodings: a bit for each lane
 
 # Constants as sources: how the assembler has them, and the value in a register of the type.
 _INLINE = {
@@ -48,7 +48,7 @@ _EXEC_TOO = ("v_mov_b32", "v_add_f32", "v_cmp_lt_f32", "v_cmpx_lt_f32", "v_cmp_g
 
 @dataclass(frozen=True)
 class Shape:
-    """Of the launch of a kernel that tells ids."""
+    """Shape of the launch of a kernel that stores ids."""
 
     group: tuple[int, int, int]  # work-items of a work-group
     grid: tuple[int, int, int]  # work-groups
@@ -62,11 +62,11 @@ class Form:
     instruction: Described
     text: str
     what: str  # in words: "e64, |b|"
-    signature: tuple[str, ...]  # of the values that it is tried with
+    signature: tuple[str, ...]  # types of the values that it is tried with
     setup: tuple[str, ...]  # lines before it
     outputs: tuple[str, ...]  # registers of results, by words: v10, vcc_lo, ...
     plan: Computed
-    mode: FloatMode = USUAL  # that its kernel begins with
+    mode: FloatMode = USUAL  # mode that its kernel begins with
     lanes: int = (1 << values.LANES) - 1  # EXEC
     after: tuple[str, ...] = ()  # lines behind it, in all lanes
     window: int = 0  # words of memory that each lane has to write to, looked at behind `outputs`
@@ -130,7 +130,7 @@ class _Vector:
         yield from self._controls()
 
     def plain(self) -> Iterator[Form]:
-        """Those with nothing but registers."""
+        """Forms with registers only."""
         for word, what in ((self._short, "e32"), (self._long_word, "e64")):
             if word:
                 yield self._form(word, what)
@@ -218,7 +218,7 @@ class _Vector:
         )
         name = "abc"[at]
         told = " ".join(self.of.sources)
-        if "vcc" not in told and "#" not in told:  # of two scalar sources, gfx9 reads one
+        if "vcc" not in told and "#" not in told:  # gfx9 allows one scalar source
             yield self._form(
                 word, f"{encoding}, {name} scalar", constant=(at, register, value), setup=setup
             )
@@ -306,7 +306,7 @@ class _Vector:
         plain = all(values.words(each.lstrip("=#@")) == 1 for each in self.sources)
         if not short or not plain or "#" in "".join(of.sources):
             return
-        for each in controls.of(of, self.arch):
+        for each in controls.controls_of(of, self.arch):
             operands, signature, setup = self._operands(Modifiers(), None)
             if "vcc" in of.sources:
                 operands.append("vcc")
@@ -318,7 +318,7 @@ class _Vector:
 
 
 def _upper(of: Described, arch: str) -> bool | None:
-    """Of a result of 16 bits, whether the upper half becomes 0; None: that is not told.
+    """Whether the upper half of a 16-bit result becomes 0; None: unspecified.
 
     On gfx9 the instructions with three sources keep it, or not, by rules of their own.
     """

@@ -529,7 +529,7 @@ _COMPARE: dict[str, Callable[[Values, Values], Where]] = {
 FUNCTIONS |= {f"cmp_{name}": function for name, function in _COMPARE.items()}
 
 
-# Of scalar instructions: they return the result (None: there is none) and SCC (None: it stays).
+# Scalar instructions return the result (None: there is none) and SCC (None: it is unchanged).
 def scalar(function: str, scc: str) -> Callable[..., Any]:
     """A scalar instruction that computes `function` and sets SCC by the rule `scc`."""
     computed = FUNCTIONS[function]

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from simgen_examine.conform.forms import Form
     from simgen_examine.conform.values import Words
 
-EXAMPLES = 4  # of lanes that differ
+EXAMPLES = 4  # lanes that differ, shown as examples
 MOST_SHOWN = 8  # results of a lane; of more, the first that differs
 
 
@@ -68,11 +68,11 @@ class Found(StrEnum):
 class Example:
     """A lane that differs: words as hexadecimal numbers, the lowest last."""
 
-    number: int  # of the tuple of values
+    number: int  # index of the tuple of values
     sources: tuple[str, ...]
     expected: str
     found: str
-    # Of several results: what holds the first one that differs, what was expected of it, and found.
+    # With several results: where the first difference is, its expected value, and the found one.
     first: tuple[str, str, str] = ("", "", "")
 
 
@@ -84,14 +84,14 @@ class Seen:
     found: Found
     reason: str = ""  # what the simulator said
     wrong: int = 0  # lanes
-    lanes: int = 0  # that were looked at
+    lanes: int = 0  # lanes compared
     examples: tuple[Example, ...] = ()
 
 
 def findings(
     probe: Probed, results: NDArray[np.uint32], refused: Mapping[tuple[str, int], tuple[Found, str]]
 ) -> list[Seen]:
-    """Of each form of a probe; `results` are those of all batches.
+    """Findings for each form of a probe; `results` are those of all batches.
 
     `refused` has what the simulator did not execute, by kernel and number in it.
     """
@@ -104,17 +104,17 @@ def findings(
                 continue
             count = assembly.words(form)
             first = place // 4
-            words = left(form, results[first : first + count * values.TUPLES])
+            words = result_words(form, results[first : first + count * values.TUPLES])
             found.append(judged(form, words, given))
     return found
 
 
 def of_batch(batch: Batch, results: NDArray[np.uint32]) -> list[Seen]:
-    """Of each form of a batch that ran alone, whose results are all that there are."""
+    """Findings for each form of a batch that ran alone; `results` are its results only."""
     return findings(Probed("", (batch,), np.zeros(0, np.int32), batch.nbytes), results, {})
 
 
-def left(form: Form, region: NDArray[np.uint32]) -> NDArray[np.uint32]:
+def result_words(form: Form, region: NDArray[np.uint32]) -> NDArray[np.uint32]:
     """The words of a form's results, (word, tuple): those of registers lie word by word, those of
     windows lane by lane."""
     count = len(form.outputs) * values.TUPLES
@@ -169,13 +169,13 @@ def _example(
         for at, type_ in enumerate(form.signature)
     )
     if form.instruction.format == SCALAR_MEMORY:
-        sources = sources if form.window else ()  # of loads, they are in memory
+        sources = sources if form.window else ()  # the sources of loads are in memory
     elif form.scalar:
         sources = (*sources, f"scc={given[2, 0, lane]}")
     expected, found, differ = [], [], []
     for outcome, at in outcomes:
         part = words[at : at + outcome.words]
-        expected.append(_of(outcome, lane))
+        expected.append(_expected_in(outcome, lane))
         found.append(_got(outcome, part, lane))
         if not outcome.right(part)[lane]:
             differ.append((form.holder(at, outcome.words), expected[-1], found[-1]))
@@ -185,7 +185,7 @@ def _example(
     return Example(lane, sources, " ".join(expected), " ".join(found), first)
 
 
-def _of(outcome: Wanted, lane: int) -> str:
+def _expected_in(outcome: Wanted, lane: int) -> str:
     """What was expected in a lane."""
     value = outcome.expected
     if value.free is not None and np.all(value.free[..., lane]):

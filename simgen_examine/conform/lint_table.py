@@ -25,7 +25,8 @@ if TYPE_CHECKING:
     from simgen_examine.conform.judging import Seen
     from simgen_examine.conform.page import Told
 
-FEW = 0.05  # of the values of a form: more of them are not special ones
+# fraction of a form's values up to which wrong ones count as special values
+MAX_SPECIAL_SHARE = 0.05
 HALF_MIRROR = "row_half_mirror"
 _GONE = (Found.MISSING, Found.ENDS)
 _IN_TEXT = {"cbsz": r" cbsz:[1-9]", "blgp": r" blgp:[1-9]", "negative": r"-0x|offset:-",
@@ -87,7 +88,7 @@ def opcodes(told: Told, simulator: str, version: str) -> dict[str, Any]:
 
 
 def modifiers(form: Form) -> set[str]:
-    """Those of a form that a table has words for."""
+    """Modifiers of a form that a table has words for."""
     how = form.plan.modifiers
     found = {name for name, pattern in _IN_TEXT.items() if re.search(pattern, form.text)}
     if form.instruction.format != "SMEM":
@@ -101,15 +102,15 @@ def _verdict(plain: Sequence[Seen]) -> tuple[str, str]:
     wrong = [each for each in plain if each.found is Found.WRONG]
     if 2 * len(gone) >= len(plain):
         return "ends", ""
-    much = [each for each in wrong if each.wrong > FEW * each.lanes]
+    much = [each for each in wrong if each.wrong > MAX_SPECIAL_SHARE * each.lanes]
     if 2 * (len(gone) + len(much)) >= len(plain):
-        return "wrong", _told(much or gone)
+        return "wrong", _reason(much or gone)
     if gone or wrong:
-        return "edges", _told([*gone, *much, *wrong])
+        return "edges", _reason([*gone, *much, *wrong])
     return "", ""
 
 
-def _told(seen: Sequence[Seen]) -> str:
+def _reason(seen: Sequence[Seen]) -> str:
     first = seen[0]
     if first.found in _GONE:
         return f"ends the simulation, as seen at `{first.form.text}`"
@@ -124,6 +125,6 @@ def _ignored(members: Iterable[Seen]) -> set[str]:
     found: dict[str, list[bool]] = defaultdict(list)
     for each in members:
         if len(told := modifiers(each.form)) == 1 and each.found not in _GONE:
-            bad = each.found is Found.WRONG and each.wrong > FEW * each.lanes
+            bad = each.found is Found.WRONG and each.wrong > MAX_SPECIAL_SHARE * each.lanes
             found[told.pop()].append(bad)
     return {name for name, bad in found.items() if any(bad)}

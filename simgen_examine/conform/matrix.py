@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 FORMAT = "MFMA"
 RESULT = 40  # the first register of D
-SOME = 0x0F35A5C396C3FF01  # lanes that a form is tried with: EXEC is ignored
+SOME_LANES = 0x0F35A5C396C3FF01  # lanes that a form is tried with: EXEC is ignored
 # gfx90a's names, and gfx942's; assemblers take the old ones there, too.
 _NAMES = {
     "gfx90a": re.compile(r"v_mfma_([fi]\d+)_(\d+)x(\d+)x(\d+)(bf16|[fi]\d+)(_1k)?"),
@@ -51,8 +51,8 @@ _NAMES = {
 _ONE = {"f32": "1.0", "f64": "1.0", "i32": "1"}
 # Wait states until what reads the result of the longest product sees it.
 _AFTER = ("s_nop 15", "s_nop 15")
-_INDEX = "v15"  # of sparse products
-_PAIRS = 0x489CDE8C  # of indices, the lower one first: two bits each, of eight pairs
+_INDEX = "v15"  # register of indices for sparse products
+_PAIRS = 0x489CDE8C  # eight pairs of 2-bit indices, the lower one first
 _C = ("v12", -4)  # what the results of sparse products have before: the lane's number, or -4
 
 
@@ -156,7 +156,7 @@ def _held_indices(lane: int) -> int:
 
 
 def _indices(of: MatrixShape, chosen: int) -> Values:
-    """Of each lane's elements of A, which of four they are: (lane, element)."""
+    """Which of four elements each lane's elements of A are: (lane, element)."""
     first = 2 * of.each * chosen
     bits = range(first, first + 2 * of.each, 2)
     return np.array([[_held_indices(n) >> at & 3 for at in bits] for n in range(values.LANES)])
@@ -221,7 +221,7 @@ def _forms(name: str, of: MatrixShape, arch: str) -> Iterator[Form]:
 
     yield form("registers", plan(), f"{made}, {to}")
     yield form("c constant", plan(ones=True), f"{made}, {_ONE[of.result]}")
-    yield form("some lanes", plan(), f"{made}, {to}", SOME)
+    yield form("some lanes", plan(), f"{made}, {to}", SOME_LANES)
     if not of.patterns:
         return
     for size in range(1, of.blocks.bit_length()):
@@ -249,7 +249,7 @@ def _thinned_forms(name: str, of: MatrixShape) -> Iterator[Form]:
     described = Described(name, FORMAT, (of.result,), of.signature, "")
     outputs = tuple(f"v{RESULT + at}" for at in range(of.held))
     for what, tail, chosen, lanes in (
-        ("registers", "", 0, Form.lanes), ("some lanes", "", 0, SOME),
+        ("registers", "", 0, Form.lanes), ("some lanes", "", 0, SOME_LANES),
         *((f"abid {at}", f" abid:{at}", at, Form.lanes) for at in range(1, sets)),
         ("cbsz 1, abid 1", " cbsz:1 abid:1", 0, Form.lanes),
     ):  # fmt: skip

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 _ROUNDING = tuple(FloatMode(each, each) for each in (UP, DOWN, ZERO))
 _FLUSHING = tuple(FloatMode(denorm_32=each, denorm_16_64=each) for each in range(KEEP))
-# Of f32, and of the other types; the others' fields are as of no other form.
+# Modes for f32, and for the other types; the others' fields differ from those of all forms.
 _SINGLE, _OTHERS = FloatMode(UP, ZERO, 2, 0), FloatMode(ZERO, UP, 0, 2)
 _CONVERSIONS = ("cvt_f32", "cvt_f16")
 # What is rounded in its own way, whatever the mode.

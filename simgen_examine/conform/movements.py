@@ -33,10 +33,10 @@ if TYPE_CHECKING:
 
 SIGNATURE = ("b32", "b32", "b32")
 GROUP_NBYTES = 64 * 16
-LDS_NBYTES = 8192  # of a work-group
+LDS_NBYTES = 8192  # LDS of a work-group
 ADDRESS = 14  # the register of a lane's address
-SOME = 0x0F35A5C396C3FF01  # lanes that some forms are tried with
-ECC = ("gfx908", "gfx90a", "gfx942")  # whose memories have it
+SOME_LANES = 0x0F35A5C396C3FF01  # lanes that some forms are tried with
+ECC = ("gfx908", "gfx90a", "gfx942")  # architectures whose memories have ECC
 _TO_LDS = (
     f"v_lshlrev_b32_e32 v{ADDRESS}, 4, v0",
     f"ds_write_b32 v{ADDRESS}, v4",
@@ -67,7 +67,7 @@ class Movement(Computed):
 class Half(Movement):
     """What a load of less than a word leaves in a register of which it fills a half."""
 
-    told: bool = True  # that the other half stays
+    told: bool = True  # whether it is specified that the other half stays
 
     def outcome(self, words: Words, lanes: int) -> list[Wanted]:
         """As `Computed.outcome`: both halves, the lower one first."""
@@ -115,7 +115,7 @@ def _held(words: Words) -> Values:
     return np.ascontiguousarray(rows).view(np.uint8).reshape(-1, GROUP_NBYTES)
 
 
-def _read(places: tuple[int, ...], nbytes: int, *, signed: bool = False) -> Moves:
+def _moves_from(places: tuple[int, ...], nbytes: int, *, signed: bool = False) -> Moves:
     """Words from byte offsets of each lane's address; above less than a word, zeros or its sign."""
 
     def moves(words: Words) -> tuple[Words, Where]:
@@ -150,23 +150,23 @@ def _from_lds() -> Iterator[Form]:
             places = tuple(offset + 4 * n for n in range(count))
             to = "v10" if count == 1 else f"v[10:{9 + count}]"
             yield _form(f"ds_read_{name} {to}, {a}{tail}", f"offset {offset}", count,
-                        _read(places, 4), _TO_LDS, "DS")  # fmt: skip
+                        _moves_from(places, 4), _TO_LDS, "DS")  # fmt: skip
         for name, nbytes in (("u8", 1), ("i8", 1), ("u16", 2), ("i16", 2)):
             for at in (offset + 2, offset + (3 if nbytes == 1 else 4)):
-                moved = _read((at,), nbytes, signed=name[0] == "i")
+                moved = _moves_from((at,), nbytes, signed=name[0] == "i")
                 yield _form(f"ds_read_{name} v10, {a} offset:{at}", f"offset {at}", 1, moved,
                             _TO_LDS, "DS")  # fmt: skip
     for name, to, places in (("b32", "v10", (8,)), ("b64", "v[10:11]", (8, 12))):
         yield _form(f"ds_read_{name} {to}, {a} offset:8", "offset 8, some lanes", len(places),
-                    _read(places, 4), _TO_LDS, "DS", lanes=SOME)  # fmt: skip
+                    _moves_from(places, 4), _TO_LDS, "DS", lanes=SOME_LANES)  # fmt: skip
     yield _form(f"ds_read2_b32 v[10:11], {a} offset0:1 offset1:6", "offsets 1 and 6", 2,
-                _read((4, 24), 4), _TO_LDS, "DS")  # fmt: skip
+                _moves_from((4, 24), 4), _TO_LDS, "DS")  # fmt: skip
     yield _form(f"ds_read2_b64 v[10:13], {a} offset0:1 offset1:4", "offsets 1 and 4", 4,
-                _read((8, 12, 32, 36), 4), _TO_LDS, "DS")  # fmt: skip
+                _moves_from((8, 12, 32, 36), 4), _TO_LDS, "DS")  # fmt: skip
     yield _form(f"ds_read2st64_b32 v[10:11], {a} offset0:0 offset1:1", "offsets 0 and 1", 2,
-                _read((0, 256), 4), _TO_LDS, "DS")  # fmt: skip
+                _moves_from((0, 256), 4), _TO_LDS, "DS")  # fmt: skip
     yield _form(f"ds_read2st64_b64 v[10:13], {a} offset0:0 offset1:1", "offsets 0 and 1", 4,
-                _read((0, 4, 512, 516), 4), _TO_LDS, "DS")  # fmt: skip
+                _moves_from((0, 4, 512, 516), 4), _TO_LDS, "DS")  # fmt: skip
 
 
 def _halves_from_lds(told: bool) -> Iterator[Form]:
@@ -174,7 +174,7 @@ def _halves_from_lds(told: bool) -> Iterator[Form]:
     for name, nbytes in (("u8", 1), ("i8", 1), ("u16", 2)):
         for end in ("_d16", "_d16_hi"):
             for offset in (2, 7) if nbytes == 1 else (2, 4):
-                moved = _read((offset,), nbytes, signed=name[0] == "i")
+                moved = _moves_from((offset,), nbytes, signed=name[0] == "i")
                 text = f"ds_read_{name}{end} v10, v{ADDRESS} offset:{offset}"
                 yield _half(text, f"offset {offset}", moved, _TO_LDS, "DS", told)
 
@@ -219,7 +219,7 @@ def _lanes() -> Iterator[Form]:
     yield _form("v_writelane_b32 v10, s50, 9", "lane 9", 1, _written(9, 0x12345678), setup, "VOP3")
 
 
-def _given(offset: int, count: int) -> Moves:
+def _moves_behind(offset: int, count: int) -> Moves:
     """Words of the values from each tuple's own on, some bytes further."""
 
     def moves(words: Words) -> tuple[Words, Where]:
@@ -236,7 +236,7 @@ def _given(offset: int, count: int) -> Moves:
 
 def _part(offset: int, nbytes: int, *, signed: bool) -> Moves:
     def moves(words: Words) -> tuple[Words, Where]:
-        (value,), known = _given(offset, 1)(words)
+        (value,), known = _moves_behind(offset, 1)(words)
         value = value & np.uint32((1 << 8 * nbytes) - 1)
         if signed:
             top = np.uint32(1 << 8 * nbytes - 1)
@@ -263,7 +263,7 @@ def _memory(arch: str, told: bool) -> Iterator[Form]:
     }
     for segment, place in (("flat", "v[14:15]"), ("global", "v[14:15], off")):
         yield from _loads(segment, place, "offset 0", 0, setup)
-        yield from _loads(segment, place, "offset 0, some lanes", 0, setup, SOME)
+        yield from _loads(segment, place, "offset 0, some lanes", 0, setup, SOME_LANES)
         for by, further in moved.items():
             yield from _loads(segment, place, f"address + {by}", by, further)
         for name, nbytes in (("ubyte", 1), ("sbyte", 1), ("short", 2)):
@@ -271,7 +271,7 @@ def _memory(arch: str, told: bool) -> Iterator[Form]:
                 text = f"{segment}_load_{name}{end} v10, {place}"
                 part = _part(0, nbytes, signed=name[0] == "s" and nbytes == 1)
                 yield _half(text, "offset 0", part, setup, "FLAT", told)
-                yield _half(text, "offset 0, some lanes", part, setup, "FLAT", told, SOME)
+                yield _half(text, "offset 0, some lanes", part, setup, "FLAT", told, SOME_LANES)
                 part = _part(3, nbytes, signed=name[0] == "s" and nbytes == 1)
                 yield _half(text, "address + 3", part, moved[3], "FLAT", told)
     yield from _loads("global", "v[14:15], off offset:64", "offset 64", 64, setup)
@@ -288,11 +288,12 @@ def _memory(arch: str, told: bool) -> Iterator[Form]:
 def _loads(
     segment: str, place: str, what: str, offset: int, setup: tuple[str, ...], lanes: int = ALL_LANES
 ) -> Iterator[Form]:
-    """Of all widths, of what lies `offset` bytes behind the start of each tuple's own word."""
+    """Forms of all widths that load from `offset` bytes behind the start of each tuple's
+    own word."""
     for name, count in WORDS:
         to = "v10" if count == 1 else f"v[10:{9 + count}]"
-        yield _form(f"{segment}_load_{name} {to}, {place}", what, count, _given(offset, count),
-                    setup, "FLAT", lanes=lanes)  # fmt: skip
+        yield _form(f"{segment}_load_{name} {to}, {place}", what, count,
+                    _moves_behind(offset, count), setup, "FLAT", lanes=lanes)  # fmt: skip
     for name, nbytes in LESS:
         moved = _part(offset, nbytes, signed=name[0] == "s")
         yield _form(f"{segment}_load_{name} v10, {place}", what, 1, moved, setup, "FLAT",

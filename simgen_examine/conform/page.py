@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from simgen_examine.conform.judging import Seen
 
-MOST_LINES = 15  # of assembly in a reproducer
+MOST_LINES = 15  # lines of assembly in a reproducer, at most
 _FILLER = "v15"  # holds what LDS is filled with before a store or an atomic
 
 
@@ -26,11 +26,11 @@ _FILLER = "v15"  # holds what LDS is filled with before a store or an atomic
 class InstructionSet:
     """How findings of an instruction set are told."""
 
-    name: str  # of its assembly, in Markdown
-    manual: Callable[[str], str]  # of an architecture
+    name: str  # name of its assembly, in Markdown
+    manual: Callable[[str], str]  # architecture -> its manual
     source: Callable[[Seen, str], tuple[str, str]]  # what differs, and where the manual tells of it
     reproducer: Callable[[Seen], list[str]]
-    consequence: Callable[[Any], str]  # of a form
+    consequence: Callable[[Any], str]  # form -> consequence of its difference
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class Told:
     arch: str
     findings: tuple[Seen, ...]
     seconds: float
-    command: str = ""  # that gives them
+    command: str = ""  # command that gives them
     told_in: InstructionSet | None = None  # None: AMD's
 
     @property
@@ -248,4 +248,4 @@ def _source(seen: Seen, arch: str) -> tuple[str, str]:
     return "tuples of values", f"{format_} Instructions in {description.manual(arch)}"
 
 
-AMD = InstructionSet("asm", description.manual, _source, reproducer, consequences.of)
+AMD = InstructionSet("asm", description.manual, _source, reproducer, consequences.consequence_of)

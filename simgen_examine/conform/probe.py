@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 ON = (GEM5, MGPUSIM)
 EVERY = (*ON, "gpgpusim", "cuda")  # the others are tried in simgen_examine.conform.ptx
 LIMIT = 120.0  # seconds that a run may take
-MOST_RUNS = 400  # of one probe
+MOST_RUNS = 400  # runs of one probe, at most
 _KERNEL = re.compile(r"kernel (conform_\d+)\b")
 _NUMBERED = re.compile(r"kernel (conform_\d+) .*?instruction (\d+), ")
 
@@ -61,15 +61,15 @@ class Trial:
 
     on: str
     arch: str = ""  # empty: the target's
-    mode: str = ""  # of MGPUSim
-    version: str = ""  # of gem5
+    mode: str = ""  # mode of MGPUSim
+    version: str = ""  # version of gem5
     limit: float = LIMIT
     only: str = ""  # a regular expression that texts of forms match
     all: bool = False  # also what gem5's sources say that it ends at
     legalised: bool = False  # what `simgen legalise` makes of the forms, in their place
     tell: Callable[[str], None] = field(default=lambda _: None)
     runs: int = 0
-    seconds: float = 0.0  # of the simulator
+    seconds: float = 0.0  # seconds that the simulator took
 
     def __post_init__(self) -> None:
         if self.on not in ON:
@@ -117,7 +117,7 @@ class Trial:
         return shlex.join(asked.command())
 
     def findings(self, folder: Path | None = None) -> list[Seen]:
-        """Of every form that is tried.
+        """Findings for every form that is tried.
 
         The bundle is made in `folder`, or in one of the cache: gem5 takes none under /tmp.
 
@@ -139,7 +139,9 @@ class Trial:
         if self.on == GEM5:
             assert isinstance(self.target, Gem5Se)
             version = self.target.gem5_version
-            lacking = {} if self.all else _known(chosen, version, arch, legalised=self.legalised)
+            lacking = (
+                {} if self.all else _known_gaps(chosen, version, arch, legalised=self.legalised)
+            )
             change = self._legalised if self.legalised else None
             if change:
                 open_ = [form for at, form in enumerate(chosen) if at not in lacking]
@@ -169,7 +171,9 @@ class Trial:
         self, forms: Sequence[Form]
     ) -> tuple[list[tuple[Form, ...]], list[tuple[Form, str]]]:
         self.tell(f"{len(forms)} forms of {self.arch_name}: legalising")
-        kept, refused = bundling.taken(bundling.groups(forms), self.arch_name, self._legalised)
+        kept, refused = bundling.accepted_groups(
+            bundling.groups(forms), self.arch_name, self._legalised
+        )
         self.tell(f"{len(refused)} of them are refused")
         return kept, refused
 
@@ -187,7 +191,7 @@ class Trial:
             code, said = self._once(path, self.limit + 600)
             results = path / "results" / self.on
             if code == 0:
-                for key, why in _told(results / "probe.csv", made).items():
+                for key, why in _left_out(results / "probe.csv", made).items():
                     refused.setdefault(key, why)  # what was left out is not there to be decoded
                 return np.fromfile(results / "outputs.bin", np.uint32)
             if code in (2, 3, 4):
@@ -271,11 +275,11 @@ class Trial:
         return process.returncode, lines[-1] if lines else ""
 
 
-def _known(
+def _known_gaps(
     forms: Sequence[Form], version: str, arch: str, *, legalised: bool
 ) -> dict[int, tuple[Found, str]]:
-    """Those, by number, that a version of gem5 has no code for, by its sources; but for those
-    that a rule replaces, if they are `legalised`."""
+    """Forms, by number, that a version of gem5 has no code for, by its sources; but for those that
+    a rule replaces, if they are `legalised`."""
     if version not in facts.versions("gem5"):
         return {}
     table = facts.table("gem5", version, arch)
@@ -302,7 +306,7 @@ def _reason(said: str) -> str:
     return found[1] if found else said
 
 
-def _told(path: Path, made: Probed) -> Refused:
+def _left_out(path: Path, made: Probed) -> Refused:
     """What MGPUSim left out, of its own list."""
     if not path.exists():
         return {}

@@ -43,7 +43,7 @@ class ScalarAtomic(Computed):
     def outcome(self, words: Words, lanes: int) -> list[Wanted]:
         """As `Computed.outcome`: the data first, then word by word."""
         del lanes
-        old, a = (atomics.whole(words[at], wide=self.wide) for at in range(2))
+        old, a = (atomics.whole_bits(words[at], wide=self.wide) for at in range(2))
         other = a if self.wide else words[1, 1]
         compared = np.where(words[2, 0] != 0, old, other)
         new = atomics.COMMON[self.change](old, a, compared)

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 SIGNATURE = ("b64", "b64")
 RESULT = 48  # the first register of what is loaded
-_NBYTES = 32  # of a tuple, as scalar kernels have them
+_NBYTES = 32  # bytes of a tuple in scalar kernels
 _FIRST = 0x100  # bytes: the place of the first tuple of a work-group
 _STRIDE = 24  # bytes from the place of one to that of the next
 _WIDTHS = (1, 2, 4, 8, 16)  # words

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 SIGNATURE = ("b64", "b64")
 WINDOW = 8  # words of a lane
-SOME = 0x0F35A5C396C3FF01  # lanes that some forms are tried with
+SOME_LANES = 0x0F35A5C396C3FF01  # lanes that some forms are tried with
 ALL = Form.lanes
 _BACK = 32  # the first of the registers to which a window of LDS comes back
 _FAR = 2048  # bytes to the second window of LDS, of stores with two places far apart
@@ -96,14 +96,14 @@ def _to_memory(arch: str) -> Iterator[Form]:
         writes = ((0, source, nbytes),)
         plain = f"flat_store_{name} v[14:15], {data}"
         yield _form(plain, "offset 0", writes)
-        yield _form(plain, "offset 0, some lanes", writes, lanes=SOME)
+        yield _form(plain, "offset 0, some lanes", writes, lanes=SOME_LANES)
         if arch.startswith("gfx8"):
             yield from _unaligned(plain, nbytes, source, add, addc)
             continue
         yield _form(f"{plain} offset:8", "offset 8", ((8, source, nbytes),))
         plain = f"global_store_{name} v[14:15], {data}, off"
         yield _form(plain, "offset 0", writes)
-        yield _form(plain, "offset 0, some lanes", writes, lanes=SOME)
+        yield _form(plain, "offset 0, some lanes", writes, lanes=SOME_LANES)
         yield _form(f"{plain} offset:8", "offset 8", ((8, source, nbytes),))
         for by in (4092, -4096):
             low, high = -by & 0xFFFFFFFF, 0 if by < 0 else -1
@@ -130,7 +130,7 @@ def _to_lds() -> Iterator[Form]:
     for name, source, nbytes in _LDS_WIDTHS:
         plain = f"ds_write_{name} v14, {_data(nbytes)}"
         yield _lds(plain, "offset 0", ((0, source, nbytes),))
-        yield _lds(plain, "offset 0, some lanes", ((0, source, nbytes),), lanes=SOME)
+        yield _lds(plain, "offset 0, some lanes", ((0, source, nbytes),), lanes=SOME_LANES)
         by = min(nbytes, 16) if nbytes != 12 else 16
         yield _lds(f"{plain} offset:{by}", f"offset {by}", ((by, source, nbytes),))
     for name, nbytes in (("b32", 4), ("b64", 8)):
@@ -138,7 +138,7 @@ def _to_lds() -> Iterator[Form]:
         places = ((nbytes, 0, nbytes), (3 * nbytes, nbytes, nbytes))
         text = f"ds_write2_{name} v14, {pair} offset0:1 offset1:3"
         yield _lds(text, "offsets 1 and 3", places)
-        yield _lds(text, "offsets 1 and 3, some lanes", places, lanes=SOME)
+        yield _lds(text, "offsets 1 and 3, some lanes", places, lanes=SOME_LANES)
         text = f"ds_write2st64_{name} v14, {pair} offset1:{_FAR // 64 // nbytes}"
         # The upper half of the window is that of the far one.
         yield _lds(text, "far apart", ((0, 0, nbytes), (16, nbytes, nbytes)), far=True)

@@ -40,13 +40,13 @@ if TYPE_CHECKING:
     Runs = Callable[[Path, float], tuple[int, str]]  # a bundle, seconds -> exit code, last words
 
 MOST_ROUNDS = 60
-MOST_NBYTES = 2 << 20  # of a unit's results
-MOST_SUSPECTS = 12  # of a unit, that are tried alone
+MOST_NBYTES = 2 << 20  # limit of a unit's results
+MOST_SUSPECTS = 12  # suspects of a unit that are tried alone, at most
 MOST_LOG = 1 << 26
-MOST_SECONDS = 1e6  # of all units of a round
+MOST_SECONDS = 1e6  # seconds of all units of a round, at most
 STUCK = 20  # limits of real time that a unit takes at most (gem5_forks.py)
 HALF_MIRROR = "row_half_mirror"
-_EXECUTED = re.compile(r"Inst_([A-Z0-9]+)__(\w+?)7execute")  # of the frames of gem5's stack
+_EXECUTED = re.compile(r"Inst_([A-Z0-9]+)__(\w+?)7execute")  # pattern of the frames of gem5's stack
 _ASSERTION = re.compile(r"Assertion (.*) failed")
 _PANIC = re.compile(r"\b(?:panic|fatal): .*")  # gem5's last words
 _UNIMPLEMENTED = re.compile(r"unimplemented \w+ instruction: *(\S+)")
@@ -66,12 +66,13 @@ class Units:
     limit: float  # seconds of a processor that a unit may take
     known: dict[int, tuple[Found, str]]
     tell: Callable[[str], None]
-    change: Callable[[str, bytes], bytes] | None = None  # of a unit's code, by its name
+    # changes a unit's code; takes its name and code
+    change: Callable[[str, bytes], bytes] | None = None
     seen: dict[int, Seen] = field(default_factory=dict)
     held: dict[tuple[str, ...], list[int]] = field(default_factory=lambda: defaultdict(list))
 
     def findings(self, place: Path) -> list[Seen]:
-        """Of each form.
+        """Findings for each form.
 
         Raises:
             MissingError: gem5 does not start here.
@@ -144,7 +145,7 @@ class Units:
         for at, (unit, name) in enumerate(zip(todo, objects)):
             try:
                 objects[name] = self.change(name, objects[name]) if self.change else objects[name]
-            except RefusedError:  # of forms that it takes apart: there are too many together
+            except RefusedError:  # too many forms together; it splits them
                 if len(unit) == 1:
                     raise
                 half = len(unit) // 2
@@ -194,7 +195,7 @@ class Units:
     def _blame(self, at: int, log: str, *, late: bool) -> None:
         """A form that ended gem5 alone, and those that it speaks for."""
         form = self.forms[at]
-        said = "it hangs" if late else _said(log)
+        said = "it hangs" if late else _last_words(log)
         lacks = _UNIMPLEMENTED.search(log) or _LACKS.search(said)
         kind = Found.MISSING if lacks else Found.ENDS
         why = f"{said}; seen at {form.text}"[:200]
@@ -248,7 +249,7 @@ def _stem(form: Form) -> str:
     return re.sub(r"_(x\d+|dword(x\d+)?|[bui]\d+)$", "", form.mnemonic)
 
 
-def _said(log: str) -> str:
+def _last_words(log: str) -> str:
     """gem5's last words."""
     if found := _PANIC.search(log):
         return found[0].strip()

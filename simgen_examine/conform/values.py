@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
     Words = NDArray[np.uint32]
 
-LANES = 64  # of a wavefront
-TUPLES = 1024  # of values that each instruction is tried with: 16 wavefronts
-SOURCES = 3  # of an instruction, at most
+LANES = 64  # lanes of a wavefront
+TUPLES = 1024  # tuples of values that each instruction is tried with: 16 wavefronts
+SOURCES = 3  # sources of an instruction, at most
 SEED = 1
 
 # Zeros, subnormals, the least and largest normal numbers, ones, halfway cases, what does not fit
@@ -98,7 +98,7 @@ def _near(bits: int, least: int) -> tuple[float, ...]:
     return (*halves, *beside, *low, *lower, *(-each for each in low))
 
 
-# Of conversions into a narrower type.
+# Values for conversions into a narrower type.
 _NEAR_NARROW = {
     "f32_f16": _near(10, -24), "f32_bf16": _near(7, -133), "f64_f32": _near(23, -149),
     # What is halfway in f16, once it was rounded to f32.
@@ -114,7 +114,7 @@ _SPECIAL = {
        for name, of in _NEAR_NARROW.items() if name.startswith("f64")},
 }  # fmt: skip
 _OF_BITS = {16: _I16, 32: _I32, 64: _I64}
-# Of instructions with three sources: fewer special values, so that all meet.
+# Instructions with three sources have fewer special values, so that all combinations occur.
 _FEW = {
     "f32": (0, 0x80000000, 0x3F800000, 0xBF800000, 0x40400000, 0x3EAAAAAB, 0x7F7FFFFF,
             0x7F800000, 0xFF800000, 0x7FC00000),

@@ -702,7 +702,7 @@ def results_h5(rng: Rng, folder: Path) -> tuple[str, list[str]]:
     what = spoil(rng, path, change_hdf5)
     with contextlib.suppress(OSError, ValueError):
         if path.is_file() and not path.is_symlink() and rng.random() < 0.8:
-            found = saved_result.read(path, None)
+            found = saved_result.read_saved(path, None)
             text = result_digest.text(found.tensors, found.launches, found.provenance, found.given)
             with h5py.File(path, "r+") as file:
                 if result_digest.DATASET in file:
@@ -737,7 +737,7 @@ def ncu_csv(rng: Rng, folder: Path) -> tuple[str, list[str]]:
 def stats_txt(rng: Rng, folder: Path) -> tuple[str, list[str]]:
     home = folder / "net/results/gem5-se"
     if rng.random() < 0.9:  # as it is where there was no sha256sum: nothing else tells of changes
-        (home / "complete").write_text(f"{seal.read(home).workload}\n")
+        (home / "complete").write_text(f"{seal.read_seal(home).workload}\n")
     what = spoil(rng, home / "stats.txt", change_stats)
     return what, rng.choice((["diff", "net"], ["diff", "net", "gem5-se"], REPORT))
 

@@ -82,4 +82,4 @@ def test_the_step_of_a_launch() -> None:
     steps = [SimpleNamespace(layer=name, direction="fwd", launches=[None] * n)
              for name, n in (("a", 2), ("b", 1), ("c", 3))]  # fmt: skip
     made: Any = SimpleNamespace(steps=steps, first_launches=(0, 2, 3))
-    assert "".join(telling._step(made, at)[0] for at in range(6)) == "aabccc"
+    assert "".join(telling._step_name(made, at)[0] for at in range(6)) == "aabccc"

@@ -51,13 +51,13 @@ lda: 256, ldb: 256, beta: 0, ldc: 128, call_count: 40 }}
 def test_each_call_counts(tmp_path: Path) -> None:
     path = tmp_path / "model.log"
     path.write_text(LOG)
-    found = call_log.read(path)
+    found = call_log.read_log(path)
     assert {str(each): count for each, count in found.calls.items()} == {
         "conv:n=8,c=64,h=56,w=56,k=64,r=3,s=3,pad=1": 2,
         "gemm:m=128,n=64,k=256,ta=1": 41,
         "gemm:m=1024,n=512,k=1024,beta=1,type=f16": 1,
     }
-    assert all(operation.read(str(each)) == each for each in found.calls)
+    assert all(operation.parse_operation(str(each)) == each for each in found.calls)
     assert list(found.unread.values()) == [1, 3]  # saxpy was called three times
     reasons = " ".join(found.unread)
     assert "MIOpenDriver bnorm: simgen reads conv, gemm, rnn" in reasons
@@ -91,7 +91,7 @@ def test_prose_about_a_program_is_no_call(tmp_path: Path) -> None:
         + f"\n12:34 0.5 MIOpen(HIP): Command [LogCmdConvolution] MIOpenDriver.exe {CONV}\n"
         f"+ ./bin/MIOpenDriver {CONV}\n"
     )
-    found = call_log.read(path)
+    found = call_log.read_log(path)
     assert (list(found.calls.values()), found.unread) == ([2], {})
 
 
@@ -121,8 +121,8 @@ def test_a_log_without_calls(tmp_path: Path, simgen: Simgen, content: bytes, fac
 )
 def test_what_hipblaslt_does_beside_a_product_is_refused(change: str, fact: str) -> None:
     with pytest.raises(UsageError, match=fact):
-        table.read(f"{LT} {change}")
+        table.parse_line(f"{LT} {change}")
 
 
 def test_a_bias_of_hipblaslt_is_left_out() -> None:
-    assert table.read(f"{LT} --bias_vector --bias_source d") == table.read(LT)
+    assert table.parse_line(f"{LT} --bias_vector --bias_source d") == table.parse_line(LT)

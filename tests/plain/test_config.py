@@ -54,7 +54,7 @@ def test_values_of_a_small_config():
 
 
 def test_white_space_and_comments_do_not_count():
-    parsed = config.read(DATA / "odd.dnnmark")
+    parsed = config.read_config(DATA / "odd.dnnmark")
     assert pairs(parsed) == [
         ("DNNMark", [("run_mode", "standalone")]),
         (
@@ -87,7 +87,7 @@ def test_a_hash_inside_a_word_starts_no_comment():
 def test_line_ends_and_byte_order_mark(tmp_path, newline, mark):
     path = tmp_path / "a.dnnmark"
     path.write_bytes(newline.join([f"{mark}[A]", "", "x=1", ""]).encode())
-    parsed = config.read(path)
+    parsed = config.read_config(path)
     assert pairs(parsed) == [("A", [("x", "1")])]
     assert parsed.sections[0].entries[0].where == Place(str(path), 3)
 
@@ -113,7 +113,7 @@ def test_get():
 
 
 def test_variables_stand_for_values_lines_and_parts_of_a_value():
-    parsed = config.read(DATA / "block.dnntemplate", BLOCK)
+    parsed = config.read_config(DATA / "block.dnntemplate", BLOCK)
     assert parsed.variables == tuple(BLOCK)  # in the order of first use
     conv, norm = parsed.sections[1:]
     assert [(e.key, e.value, e.where.line) for e in conv.entries[1:5]] == [
@@ -138,7 +138,7 @@ def test_a_value_is_not_expanded_again():
 def test_all_missing_variables_are_reported_at_once():
     given_ = {name: value for name, value in BLOCK.items() if name not in ("C", "K", "DATA_ALGO")}
     with pytest.raises(ConfigError) as caught:
-        config.read(DATA / "block.dnntemplate", given_)
+        config.read_config(DATA / "block.dnntemplate", given_)
     message = str(caught.value)
     assert message == (
         f"{DATA}/block.dnntemplate:8: no value for the variables C, K, DATA_ALGO; "
@@ -226,7 +226,7 @@ def test_files_that_are_no_configs(tmp_path, raw, message):
     path = tmp_path / "a.dnnmark"
     path.write_bytes(raw)
     with pytest.raises(ConfigError) as caught:
-        config.read(path)
+        config.read_config(path)
     assert str(caught.value).startswith(f"{path}{message}")
     assert caught.value.exit_code == 2
 
@@ -234,7 +234,7 @@ def test_files_that_are_no_configs(tmp_path, raw, message):
 def test_the_largest_config(tmp_path):
     path = tmp_path / "a.dnnmark"
     path.write_bytes(b"[A]\n" + b"#" * (config.MAX_NBYTES - 4))
-    assert pairs(config.read(path)) == [("A", [])]
+    assert pairs(config.read_config(path)) == [("A", [])]
 
 
 def test_a_name_of_255_characters_is_one_of_a_file(tmp_path, monkeypatch):
@@ -254,7 +254,7 @@ def test_a_name_of_255_characters_is_one_of_a_file(tmp_path, monkeypatch):
 )
 def test_unreadable_files(tmp_path, name, fact):
     with pytest.raises(ConfigError) as caught:
-        config.read(tmp_path / name)
+        config.read_config(tmp_path / name)
     assert str(caught.value).endswith(f": {fact}")
     assert str(caught.value).isprintable()
 
@@ -265,7 +265,7 @@ def test_a_file_without_permission(tmp_path, monkeypatch):
 
     monkeypatch.setattr("simgen.frontend.config.open_regular", refuse)
     with pytest.raises(ConfigError, match="not readable; check its permissions"):
-        config.read(tmp_path / "a.dnnmark")
+        config.read_config(tmp_path / "a.dnnmark")
 
 
 # ------------------------------------------------------------------ properties
@@ -357,5 +357,5 @@ def test_any_text_parses_or_is_refused_in_one_line(text, variables):
 def test_any_bytes_are_read_or_refused_in_one_line(tmp_path_factory, raw):
     path = tmp_path_factory.getbasetemp() / "any.dnnmark"
     path.write_bytes(raw)
-    parsed = outcome(lambda: config.read(path))
+    parsed = outcome(lambda: config.read_config(path))
     assert parsed.isprintable() if isinstance(parsed, str) else parsed.sections

@@ -14,7 +14,7 @@ from simgen_examine.conform import bundling, description, judging
 from simgen_examine.conform.arithmetic import KEPT
 from simgen_examine.conform.atomics import atomics
 from simgen_examine.conform.judging import Found
-from simgen_examine.conform.stores import SOME, WINDOW
+from simgen_examine.conform.stores import SOME_LANES, WINDOW
 
 FORMS = list(atomics("gfx942", description.words("gfx942")))
 
@@ -178,4 +178,4 @@ def test_sums_of_packed_bf16(word: str):
 
 
 def test_some_lanes_are_tried():
-    assert any(form.lanes == SOME for form in FORMS)
+    assert any(form.lanes == SOME_LANES for form in FORMS)

@@ -11,7 +11,7 @@ from simgen_examine.conform import bundling, description, judging
 from simgen_examine.conform.arithmetic import KEPT
 from simgen_examine.conform.forms import forms
 from simgen_examine.conform.judging import Found
-from simgen_examine.conform.movements import ECC, SOME, movements
+from simgen_examine.conform.movements import ECC, SOME_LANES, movements
 
 BYTES = {"dword": 4, "dwordx2": 8, "dwordx3": 12, "dwordx4": 16, "ubyte": 1, "sbyte": 1,
          "ushort": 2, "sshort": 2, "short": 2, "b32": 4, "b64": 8, "u8": 1, "i8": 1, "u16": 2,
@@ -79,11 +79,11 @@ def test_bytes_that_are_loaded(arch: str):
 
 
 def test_lanes_without_a_bit_in_exec_load_nothing():
-    form = next(each for each, *_ in _loads("gfx902") if each.lanes == SOME)
+    form = next(each for each, *_ in _loads("gfx902") if each.lanes == SOME_LANES)
     words = np.full((1, 1024), KEPT, np.uint32)
     seen = judging.judged(form, words)
     assert seen.found is Found.WRONG
-    off = [lane for lane in range(1024) if not SOME >> lane % 64 & 1]
+    off = [lane for lane in range(1024) if not SOME_LANES >> lane % 64 & 1]
     assert seen.wrong == 1024 - len(off)
 
 

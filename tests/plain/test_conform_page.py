@@ -119,5 +119,5 @@ def test_loads_and_stores_that_cross_lines_have_a_consequence():
         form for form in stores("gfx902", description.words("gfx902"))
         if form.text.startswith("global_store_dword ") and form.what in ("offset 0", "address + 1")
     ]  # fmt: skip
-    assert [bool(consequences.of(form)) for form in tried] == [False, True]
-    assert "crosses a 64-byte line" in consequences.of(tried[1])
+    assert [bool(consequences.consequence_of(form)) for form in tried] == [False, True]
+    assert "crosses a 64-byte line" in consequences.consequence_of(tried[1])

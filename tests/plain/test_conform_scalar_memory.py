@@ -72,7 +72,7 @@ def test_what_is_loaded_lies_where_the_offsets_lead(arch):
         for kind in ("", "buffer_")
         for width in ("", "x2", "x4", "x8", "x16")
     }
-    lying = bundling.given(SIGNATURE, True).reshape(16, -1)  # work-group, word
+    lying = bundling.signature_memory(SIGNATURE, True).reshape(16, -1)  # work-group, word
     given = bundling.tried(SIGNATURE, True)
     for form in forms:
         outcome = form.outcome(given)
@@ -126,7 +126,7 @@ def test_what_is_stored_lies_in_the_tuple_s_own_words(arch):
             first, left = divmod(address(form, lane) - OWN, 4)
             assert left == 0, form.text
             held = [KEPT] * WINDOW
-            held[first : first + count] = bundling.given(SIGNATURE, True).reshape(-1, 8)[
+            held[first : first + count] = bundling.signature_memory(SIGNATURE, True).reshape(-1, 8)[
                 64 * group + lane, :count
             ]
             assert len(held) == WINDOW, form.text

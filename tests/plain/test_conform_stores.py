@@ -9,7 +9,7 @@ from simgen_examine.conform import bundling, description, judging
 from simgen_examine.conform.arithmetic import KEPT
 from simgen_examine.conform.forms import forms
 from simgen_examine.conform.judging import Found
-from simgen_examine.conform.stores import SOME, stores
+from simgen_examine.conform.stores import SOME_LANES, stores
 
 FORMS = list(stores("gfx942", description.words("gfx942")))
 
@@ -48,7 +48,7 @@ def test_lanes_without_a_bit_in_exec_write_nothing():
     found = _left(_of("global_store_dword ", "offset 0, some lanes"))
     written = (found != KEPT).any(0)
     assert written.any()
-    assert not written[[lane for lane in range(1024) if not SOME >> lane % 64 & 1]].any()
+    assert not written[[lane for lane in range(1024) if not SOME_LANES >> lane % 64 & 1]].any()
 
 
 @pytest.mark.parametrize("text", ["global_store_short ", "ds_write_b8 "])
@@ -65,7 +65,7 @@ def test_a_neighbouring_byte_that_changes_is_seen(text: str):
 def test_words_of_windows_lie_lane_by_lane():
     form = _of("global_store_dwordx4 ", "offset 0")
     region = np.arange(form.window * 1024, dtype=np.uint32)
-    assert judging.left(form, region)[:, 1].tolist() == list(range(8, 16))
+    assert judging.result_words(form, region)[:, 1].tolist() == list(range(8, 16))
 
 
 @pytest.mark.parametrize("arch", ["gfx803", "gfx942"])

@@ -48,7 +48,7 @@ def test_twice_as_long_throughout_is_perfect_but_for_the_factor():
     ],
 )
 def test_too_few_layers_are_said(x, y, note):
-    (found,) = correlation.of(layers(x=x, y=y))
+    (found,) = correlation.correlations_of(layers(x=x, y=y))
     assert (found.note, found.quantity) == (note, "any")
     assert (found.pearson, found.error, found.scale, found.scaled_error) == (None,) * 4
 
@@ -56,7 +56,7 @@ def test_too_few_layers_are_said(x, y, note):
 def test_targets_of_different_bundles_have_no_common_layers():
     measured = layers(x=[1.0] * 3, y=[1.0] * 3)
     measured["y"] = {("other", step): at for (_, step), at in measured["y"].items()}
-    (found,) = correlation.of(measured)
+    (found,) = correlation.correlations_of(measured)
     assert found.note == "no common layers, 3 are needed"
 
 
@@ -74,7 +74,7 @@ def test_points_of_a_sweep_are_compared_with_the_same_point_of_other_targets_or_
 
 
 def test_three_layers_are_enough():
-    (found,) = correlation.of(layers(x=[1.0, 2.0, 3.0], y=[1.0, 2.0, 3.0]))
+    (found,) = correlation.correlations_of(layers(x=[1.0, 2.0, 3.0], y=[1.0, 2.0, 3.0]))
     assert (found.quantity, found.layers, found.error) == ("seconds", 3, 0)
 
 
@@ -83,7 +83,7 @@ def test_time_is_named_even_where_only_another_quantity_is_common():
     for at in measured.values():
         for nth, metrics in enumerate(at.values()):
             metrics["instructions"] = float(nth + 1)
-    notes = {each.quantity: each.note for each in correlation.of(measured)}
+    notes = {each.quantity: each.note for each in correlation.correlations_of(measured)}
     assert notes == {"seconds": "no common layers with it, 3 are needed", "instructions": ""}
 
 
@@ -114,7 +114,7 @@ def test_nothing_on_either_side_has_no_measure():
 
 def test_every_two_targets_are_compared_and_hardware_is_the_reference():
     seconds = [1.0, 2.0, 3.0]
-    found = correlation.of(layers(gem5_se=seconds, mgpusim=seconds, cuda=seconds))
+    found = correlation.correlations_of(layers(gem5_se=seconds, mgpusim=seconds, cuda=seconds))
     assert [(each.reference, each.target) for each in found] == [
         ("cuda", "gem5-se"),
         ("cuda", "mgpusim"),
@@ -132,7 +132,7 @@ def test_layers_that_differ_otherwise_than_most_are_named():
     """A factor throughout is none of them, and a relative difference counts, not a large value."""
     a = [1.0, 2.0, 30.0, 4.0, 5.0, 6.0]
     b = [3.1, 5.9, 91.0, 11.8, 15.2, 6.0]
-    found = {each.quantity: each for each in correlation.of(layers(cuda=a, mgpusim=b))}
+    found = {each.quantity: each for each in correlation.correlations_of(layers(cuda=a, mgpusim=b))}
     assert found["seconds"].outliers == ("layer5",)
     assert found["seconds"].cells[-2] == "layer5"
 
@@ -167,7 +167,10 @@ SECONDS = [1.0, 2.0, 4.0]
 )
 def test_times_of_a_machine_that_cannot_take_them_are_refused(shortfall, measures, note):
     measured = layers(mgpusim=SECONDS, cuda=SECONDS)
-    found = {each.quantity: each for each in correlation.of(measured, {"mgpusim": shortfall})}
+    found = {
+        each.quantity: each
+        for each in correlation.correlations_of(measured, {"mgpusim": shortfall})
+    }
     seconds = found["seconds"]
     assert (seconds.pearson is not None) == measures
     assert seconds.note.startswith(note)
@@ -176,13 +179,13 @@ def test_times_of_a_machine_that_cannot_take_them_are_refused(shortfall, measure
 
 def test_counts_are_compared_whatever_its_rates_are():
     points = {("n", f"l{at}"): {"instructions": value} for at, value in enumerate(SECONDS)}
-    found = correlation.of({"mgpusim": points, "cuda": points}, {"mgpusim": "slow"})
+    found = correlation.correlations_of({"mgpusim": points, "cuda": points}, {"mgpusim": "slow"})
     assert {each.quantity: each.pearson for each in found}["instructions"] == pytest.approx(1)
 
 
 def test_two_simulators_are_compared_whatever_their_rates_are():
     measured = layers(mgpusim=SECONDS, gem5_se=SECONDS)
-    found = correlation.of(measured, {"mgpusim": "slow", "gem5-se": None})
+    found = correlation.correlations_of(measured, {"mgpusim": "slow", "gem5-se": None})
     assert {each.quantity: each.note for each in found}["seconds"] == ""
 
 

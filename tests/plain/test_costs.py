@@ -96,7 +96,7 @@ def test_products_of_matrices_are_foretold(m, n, k, instructions, seconds):
 
 def test_operations_of_a_product_are_those_of_whole_tiles():
     made = lowered("gemm_fwd", ("m", "35"), ("n", "100"), ("k", "100"))
-    first = launch_features.of(made)[0]
+    first = launch_features.features_of(made)[0]
     tile = dict(made.kernels[0].constants)
     depths = [
         ceil(min(tile["chunk"], 100 - at) / tile["tile_k"]) * tile["tile_k"]
@@ -183,8 +183,8 @@ def test_a_budget_says_where_nothing_can_be_sampled(resnet):
     assert found.run.scale_model
     (told,) = found.untaken
     assert told.startswith("--sample: no launch has enough work-groups: the largest would fill ")
-    assert samples.ranges(samples.LEAST * 8 + 8, 8, 0.01) is not None
-    assert samples.ranges(samples.LEAST * 8, 8, 0.01) is None
+    assert samples.ranges(samples.MIN_WAVES * 8 + 8, 8, 0.01) is not None
+    assert samples.ranges(samples.MIN_WAVES * 8, 8, 0.01) is None
 
 
 def test_a_sample_is_of_the_launches_that_run_uncounted_too():
@@ -239,26 +239,26 @@ def test_a_budget_of_a_product_by_itself():
 
 def test_a_probe_is_kept_for_what_it_was_made_of(monkeypatch, tmp_path):
     monkeypatch.setenv("SIMGEN_CACHE_DIR", str(tmp_path / "cache"))
-    assert probe.kept(TARGET) is None
-    told = probe._told(TARGET)
+    assert probe.kept_probe(TARGET) is None
+    told = probe._machine_text(TARGET)
     path = probe._path(told)
     path.parent.mkdir(parents=True)
     path.write_text(f'{{"factor": 2.5, "of": {probe.json.dumps(told)}}}')
-    assert probe.kept(TARGET) == Probe(2.5, told)
-    assert probe.kept(MGPUSim(arch="gfx803")) is None
+    assert probe.kept_probe(TARGET) == Probe(2.5, told)
+    assert probe.kept_probe(MGPUSim(arch="gfx803")) is None
     known = estimates.table()
     costs = dataclasses.replace(known[TARGET.name], issue=2 * known[TARGET.name].issue)
     with monkeypatch.context() as other:  # another fit, which it was not compared with
         other.setattr(estimates, "table", lambda: {**known, TARGET.name: costs})
-        assert probe.kept(TARGET) is None
+        assert probe.kept_probe(TARGET) is None
     path.write_text('{"factor": "fast", "of": ""}')
-    assert probe.kept(TARGET) is None
+    assert probe.kept_probe(TARGET) is None
 
     def missing(target):
         raise MissingError("there is no Go")
 
     monkeypatch.setattr(probe, "measured", missing)
-    assert str(probe.of(TARGET)) == "there is no Go"
+    assert str(probe.probe_of(TARGET)) == "there is no Go"
 
 
 @pytest.mark.parametrize(
@@ -275,7 +275,7 @@ def test_what_is_no_time_is_told(text):
 
 
 def test_the_command_prints_what_it_takes_and_how_to_stay_within_a_time(simgen, monkeypatch):
-    monkeypatch.setattr(probe, "of", lambda target, again: Probe(2.0, ""))
+    monkeypatch.setattr(probe, "probe_of", lambda target, again: Probe(2.0, ""))
     options = "show conv_fwd --target mgpusim --cost"
     found = simgen(f"{options} --budget 10s --json").json()["mgpusim"]
     assert found["factor"] == 2.0
@@ -307,7 +307,7 @@ def test_the_command_prints_what_it_takes_and_how_to_stay_within_a_time(simgen, 
     printed = simgen(options).out
     assert "--representatives" not in printed  # of one launch
     assert "instructions of wavefronts" in printed
-    monkeypatch.setattr(probe, "of", lambda target, again: MissingError("no Go"))
+    monkeypatch.setattr(probe, "probe_of", lambda target, again: MissingError("no Go"))
     assert "not measured here (no Go)" in simgen(options).err
     fails(simgen("show softmax_fwd --cost --target host"), 2, "--cost: no costs are known for host")
     fails(simgen(f"{options} --budget soon"), 2, "--budget 'soon': not a time")

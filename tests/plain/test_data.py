@@ -266,6 +266,6 @@ def test_a_file_that_cannot_be_read_is_damage(tmp_path):
 def test_a_file_that_ends_too_early_has_no_digest(tmp_path):
     path = tmp_path / "data"
     path.write_bytes(bytes(10))
-    assert digest.whole(path, 10) == digest.whole(path, 10)
+    assert digest.file_digest(path, 10) == digest.file_digest(path, 10)
     with pytest.raises(DamagedError, match="cannot be read to its end"):
-        digest.whole(path, 11)
+        digest.file_digest(path, 11)

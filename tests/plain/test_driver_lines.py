@@ -106,7 +106,7 @@ def test_a_default_is_what_the_programs_source_says(program, option):
 
 @pytest.mark.parametrize("program", BARE)
 def test_a_line_without_options_is_what_the_source_makes_of_it(program):
-    assert str(table.read(BARE[program] % "")) == WHOLE[program]
+    assert str(table.parse_line(BARE[program] % "")) == WHOLE[program]
 
 
 @census("program, option", [(p, o) for p, o in ROWS if p in BARE and o.startswith("-")])
@@ -116,7 +116,7 @@ def test_a_default_that_is_written_out_changes_nothing(program, option):
         return  # it has no words, or the line has it
     joined = program.startswith(("cutlass", "benchdnn"))
     line = BARE[program] % f"{option}{'=' if joined else ' '}{value}"
-    assert str(table.read(line)) == WHOLE[program]
+    assert str(table.parse_line(line)) == WHOLE[program]
 
 
 LINES = [
@@ -187,7 +187,7 @@ LINES = [
 
 @census("line, string", LINES)
 def test_a_line_of_a_programs_own_pages(line, string):
-    assert str(table.read(line)) == string
+    assert str(table.parse_line(line)) == string
 
 
 REFUSED = [
@@ -238,7 +238,7 @@ REFUSED = [
 @census("line, fact", REFUSED)
 def test_what_no_layer_does_is_refused_for_that_reason(line, fact):
     with pytest.raises(UsageError, match=re.escape(fact)):
-        table.read(line)
+        table.parse_line(line)
 
 
 @pytest.mark.parametrize(
@@ -264,7 +264,7 @@ def test_what_a_line_leaves_open_is_said(simgen, line, note):
 
 def layer(line: str):
     """The layer that stands for a line, with its node."""
-    string = str(replace(table.read(line), type="f32"))
+    string = str(replace(table.parse_line(line), type="f32"))
     return network.resolve(problem.find(string, (), None).config).layers[0]
 
 
@@ -339,4 +339,4 @@ def test_a_convolution_of_benchdnn_is_the_one_that_it_checks(text, terms):
 
 def test_problems_of_lines_are_read_again():
     for _, string in LINES:
-        assert str(operation.read(string)) == string
+        assert str(operation.parse_operation(string)) == string

@@ -26,9 +26,9 @@ LONG = "x" * 100_000
 
 
 def test_the_middle_of_a_long_text_is_cut_out():
-    assert errors.cut("abcdefghij", 10) == "abcdefghij"
-    assert errors.cut("abcdefghijk", 10) == "abcd...ijk"
-    assert all(len(errors.cut(LONG, n)) == n for n in range(3, 50))
+    assert errors.shortened("abcdefghij", 10) == "abcdefghij"
+    assert errors.shortened("abcdefghijk", 10) == "abcd...ijk"
+    assert all(len(errors.shortened(LONG, n)) == n for n in range(3, 50))
 
 
 def test_a_message_keeps_its_place_its_fact_and_its_cure():

@@ -181,7 +181,7 @@ def exact_problems() -> Iterable[tuple[str, tuple[str, ...]]]:
 
 @census("name, settings", list(exact_problems()))
 def test_all_sums_of_a_layer_are_exact(name: str, settings: tuple[str, ...]) -> None:
-    planned = exact_values.given(workload(name, *settings))
+    planned = exact_values.with_exact_values(workload(name, *settings))
     assert inexact(planned) == set()
     for buffer in planned.inputs:  # so that no product can be left out unseen
         assert buffer.fill
@@ -195,7 +195,7 @@ def test_all_sums_of_a_layer_are_exact(name: str, settings: tuple[str, ...]) -> 
 def test_whole_numbers_stay_where_a_layer_leaves_them(mode: str, highest: float) -> None:
     """The outputs of ReLU, which its backward pass reads, are not below 0."""
     words = ("n=2", "c=50", "h=1", "w=1", f"activation_mode={mode}")
-    given_values = inputs(exact_values.given(workload("activation_bwd", *words)))
+    given_values = inputs(exact_values.with_exact_values(workload("activation_bwd", *words)))
     y, dy = given_values["activation.y"], given_values["activation.dy"]
     assert np.array_equal(y, np.rint(y))
     assert (y.min(), y.max() <= highest, y.max() > 4) == (0, True, True)
@@ -219,13 +219,13 @@ def test_every_layer_is_exact_or_known_to_round() -> None:
 )
 @pytest.mark.parametrize("name", ["pool_fwd", "pool_bwd"])
 def test_means_are_exact_but_for_one_known_rounding(name: str, settings: tuple[str, ...]) -> None:
-    planned = exact_values.given(workload(name, "n=2", "c=3", "h=9", "w=11", *settings))
+    planned = exact_values.with_exact_values(workload(name, "n=2", "c=3", "h=9", "w=11", *settings))
     assert inexact(planned) == set()
 
 
 def test_windows_of_several_sizes_are_not() -> None:
     settings = ("n=2", "c=3", "h=9", "w=11", "pool_mode=avg_exclude_padding", "pad=1")
-    assert inexact(exact_values.given(workload("pool_fwd", *settings))) == {"pool.y"}
+    assert inexact(exact_values.with_exact_values(workload("pool_fwd", *settings))) == {"pool.y"}
 
 
 def test_random_values_have_tolerances() -> None:
@@ -240,30 +240,30 @@ def test_where_no_sum_is_exact_that_is_said(name: str, settings: tuple[str, ...]
     """Silent random values would look like the strongest check there is."""
     planned = workload(name, "n=1", "c=4", "h=9", "w=9", *settings)
     with pytest.raises(UsageError, match=f"--values exact: no layer of {name} .*; leave it out"):
-        exact_values.given(planned)
+        exact_values.with_exact_values(planned)
 
 
 def test_sums_too_long_for_one_are_mostly_zeros() -> None:
     """2^26 pixels in each sum of the gradient: numbers of which most are zeros."""
     settings = ("n=256", "c=1", "h=512", "w=512", "num_output=1", "kernel_size=1", "pad=0")
-    planned = exact_values.given(workload("conv_bwd_weight", *settings))
+    planned = exact_values.with_exact_values(workload("conv_bwd_weight", *settings))
     for buffer in planned.inputs:
         assert buffer.fill
         assert (buffer.fill.a, buffer.fill.b) == (1.0, 2.0**-3)
 
 
 def test_a_network_is_exact_up_to_its_softmax() -> None:
-    planned = exact_values.given(workload("lenet5", "n=2", passes="fwd"))
+    planned = exact_values.with_exact_values(workload("lenet5", "n=2", passes="fwd"))
     assert inexact(planned) == {"softmax.y"}
     values = dict(kv for _, made in chain.run(planned, inputs(planned)) for kv in made.items())
     assert all(np.count_nonzero(tensor) for tensor in values.values())
     # Gradients too, where the loss is not a softmax, with a learning rate that is a power of two.
     training = workload("lenet5", "n=2", passes="fwd,bwd", layers="conv1..ip2")
-    assert inexact(exact_values.given(training)) == set()
+    assert inexact(exact_values.with_exact_values(training)) == set()
 
 
 def test_a_deep_network_stays_exact() -> None:
-    planned = exact_values.given(
+    planned = exact_values.with_exact_values(
         workload("vgg16", "n=1", "h=16", "w=16", layers="conv1_1..relu4_1")
     )
     assert inexact(planned) == set()
@@ -273,7 +273,7 @@ def test_a_deep_network_stays_exact() -> None:
 
 def test_what_layers_get_that_round_stays_as_it_is() -> None:
     plain = workload("alexnet", "n=1")
-    drawn = exact_values.given(plain)
+    drawn = exact_values.with_exact_values(plain)
     changed = {b.name for b, c in zip(plain.buffers, drawn.buffers, strict=True) if b != c}
     assert changed == {"conv1.x", "conv1.w", "conv1.b"}  # then comes lrn
 
@@ -282,7 +282,7 @@ def test_reused_memory_is_judged_without_tolerance_too() -> None:
     found = problem.find("lenet5", [("n", "2")], None)
     made = network.resolve(found.config, found.settings, layers="conv1..conv2")
     planned = workloads.lower(made, "lenet5", found.passes, 0, reuse_memory=True)
-    drawn = exact_values.given(planned)
+    drawn = exact_values.with_exact_values(planned)
     ((_, bound),) = chain.expected(drawn, inputs(drawn)).values()
     assert not bound.any()
     ((_, bound),) = chain.expected(planned, inputs(planned)).values()

@@ -147,7 +147,7 @@ def store_of_two_points(tmp_path):
 
 
 def test_what_is_stored_is_read_in_the_order_of_the_sweep(stored):
-    found = store.read(stored)
+    found = store.read_points(stored)
     assert [each.result for each in found.points] == ["gem5-se@units=1", "gem5-se@units=2"]
     assert found.missing == (("net@n=4", "gem5-se@units=4"),)
     first = found.points[0]
@@ -177,13 +177,13 @@ def test_a_store_of_another_build_is_refused(stored, tmp_path):
 def test_what_is_no_store_of_this_version_is_told(stored, tmp_path):
     (tmp_path / "x").write_text("x")
     with pytest.raises(UsageError, match="neither a bundle nor a store"):
-        store.read(tmp_path / "x")
+        store.read_points(tmp_path / "x")
     with closing(sqlite3.connect(stored)) as database:
         database.execute("UPDATE metric SET value = -1.0")
         database.commit()
     with pytest.raises(DamagedError, match="another type"):
-        store.read(stored)
+        store.read_points(stored)
     with closing(sqlite3.connect(stored)) as database:
         database.execute("PRAGMA user_version = 2")
     with pytest.raises(UsageError, match="another version of simgen"):
-        store.read(stored)
+        store.read_points(stored)

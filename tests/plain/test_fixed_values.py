@@ -289,7 +289,9 @@ def test_what_pytorch_writes_for_rows_of_nan(tmp_path: Path) -> None:
         expected = by_evaluator(model, inputs)["y"]
     found = by_references(tmp_path / "m.onnx", inputs)["y"]
     np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-6)
-    sections = [each.name for each in onnx_model.read(tmp_path / "m.onnx", {}).config.sections]
+    sections = [
+        each.name for each in onnx_model.read_model(tmp_path / "m.onnx", {}).config.sections
+    ]
     assert sections == ["Input", "Input", "Broadcast", "Softmax"]
 
 

@@ -99,7 +99,7 @@ def test_a_config_is_never_another_program_s(tmp_path: Path) -> None:
     for name in ("net.json", "net.py", "net.cfg", "net.dnnmark"):
         path = tmp_path / name
         path.write_text("# layer {\n#include <x>\n[Softmax] # .version 7.8\nn=\n")
-        assert foreign.told(path, ("Softmax",)) is None
+        assert foreign.foreign_format(path, ("Softmax",)) is None
         with pytest.raises(ConfigError, match=r":4: n is ''; write a whole number"):
             network.resolve(problem.find(str(path), (), None).config)
 

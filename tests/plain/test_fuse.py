@@ -109,8 +109,10 @@ def test_backward_passes_are_refused(passes: list[Pass]) -> None:
 
 def test_operations_stay_and_traffic_falls() -> None:
     sections = (CONV, BN.format("spatial", "running", "conv"), RELU.format("bn"))
-    apart = costs.total(costs.of(lowering.lower(resolved(*sections), "test", [Pass.FORWARD], 0)))
-    made = costs.total(costs.of(fused(*sections)))
+    apart = costs.total(
+        costs.costs_of(lowering.lower(resolved(*sections), "test", [Pass.FORWARD], 0))
+    )
+    made = costs.total(costs.costs_of(fused(*sections)))
     assert (made.flops, made.transcendentals) == (apart.flops, apart.transcendentals)
     between = 2 * 2 * 4 * 6 * 6 * 4  # two tensors, 2 x 4 x 6 x 6 elements each
     assert made.written_bytes == apart.written_bytes - between

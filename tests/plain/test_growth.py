@@ -129,7 +129,7 @@ STAGES: dict[str, tuple[Callable[[int], Any], Callable[[Any], object]]] = {
     "kernels": (planned, render.kernels),
     "table of launches": (planned, table),
     "guards": (planned, host._alone),
-    "work": (planned, costs.of),
+    "work": (planned, costs.costs_of),
     "progress": (planned, time_left.Meter),
 }
 
@@ -165,15 +165,15 @@ def test_a_cut_is_computed_once(monkeypatch: pytest.MonkeyPatch) -> None:
     counted = []
     cycles = tile.cycles
     monkeypatch.setattr(tile, "cycles", lambda *given: counted.append(given) or cycles(*given))
-    tile.cut.cache_clear()
+    tile.best_cut.cache_clear()
     made = lowered("resnet50")
-    costs.of(made)
+    costs.costs_of(made)
     assert len(counted) == len(set(counted))
     assert len(counted) < 10000  # of 53 convolutions, most of them alike
     counted.clear()
-    costs.of(lowered("resnet50"))
+    costs.costs_of(lowered("resnet50"))
     assert counted == []
-    assert tile.cut.cache_info().maxsize
+    assert tile.best_cut.cache_info().maxsize
 
 
 def test_what_was_looked_up_is_no_part_of_a_workload() -> None:

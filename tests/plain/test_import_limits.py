@@ -32,7 +32,7 @@ from simgen.errors import SimgenError
 from simgen.frontend.importing import onnx_model
 for name in sys.argv[1:]:
     try:
-        onnx_model.read(pathlib.Path(name), {})
+        onnx_model.read_model(pathlib.Path(name), {})
     except SimgenError as error:
         print(error)
     else:

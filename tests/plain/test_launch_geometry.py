@@ -12,7 +12,7 @@ from layer_variants import Variant, accepts, inputs_of, lowered, shapes_of, vari
 
 from simgen.ground.ir import Kernel, Launch, Pass
 from simgen.layers import LAYERS
-from simgen.layers.written import Places, Writes, cut, partial_sums, written
+from simgen.layers.written import Places, Writes, cut_by, partial_sums, written
 from simgen.layers.written_elements import elements
 
 if TYPE_CHECKING:
@@ -73,9 +73,9 @@ def test_each_element_that_a_pass_writes_is_written_once(kind: str, direction: P
 
 PRODUCT = Writes(
     2,
-    x=cut(Places(10, 1, 4)),
-    y=cut(Places(5, 10, 2)),
-    z=cut(partial_sums(100, 32, 50)),
+    x=cut_by(Places(10, 1, 4)),
+    y=cut_by(Places(5, 10, 2)),
+    z=cut_by(partial_sums(100, 32, 50)),
     items=8,
 )
 
@@ -90,7 +90,7 @@ def test_work_groups_of_a_grid_write_a_corner() -> None:
 
 
 def test_pieces_are_counted_over_all_places_of_a_cut() -> None:
-    rows = Writes(0, x=cut(Places(3, 10), Places(10, 1, 4), group=2))
+    rows = Writes(0, x=cut_by(Places(3, 10), Places(10, 1, 4), group=2))
     assert rows.grid == (5, 1, 1)  # 3 rows of 3 pieces, the last of 2 elements
     assert sorted(elements(rows)) == list(range(30))
     assert sorted(elements(rows, (2, 1, 1))) == list(range(14))
@@ -105,7 +105,10 @@ def test_another_grid_or_another_work_group_is_seen(grid: tuple[int, int, int], 
 
 
 def test_parts_of_a_grid_follow_each_other() -> None:
-    parts = [Writes(0, x=cut(Places(8), group=4)), Writes(1, x=cut(Places(4), group=4), first=2)]
+    parts = [
+        Writes(0, x=cut_by(Places(8), group=4)),
+        Writes(1, x=cut_by(Places(4), group=4), first=2),
+    ]
     assert not misfits(Launch("k", (3, 1, 1), ("a", "b")), parts, 64)
     moved = [parts[0], replace(parts[1], first=1)]
     assert misfits(Launch("k", (3, 1, 1), ("a", "b")), moved, 64)

@@ -19,7 +19,7 @@ import simgen
 from simgen.bundle import sampled
 from simgen.errors import DamagedError
 from simgen.ground.ir import Pass
-from simgen.layers.written import Places, Writes, cut, partial_sums
+from simgen.layers.written import Places, Writes, cut_by, partial_sums
 from simgen.layers.written_elements import elements, of_groups
 from simgen.running import sampling
 from simgen.targets.mgpusim import sampling as timing_samples
@@ -193,7 +193,7 @@ def extrapolated(folder, workload, sample, hardware="{}", **more):
     end = tables(folder, workload, sample, **more)
     rows = [{} for _ in workload.launches]
     rows[sample.launch] = {"seconds": end, "cycles": 1.5e9 * end, "instructions": 1.0}
-    (done,) = timing_samples.whole(folder, workload, [sample], rows)
+    (done,) = timing_samples.extrapolate(folder, workload, [sample], rows)
     return rows[sample.launch], done, end
 
 
@@ -340,7 +340,9 @@ def test_a_cache_holds_what_was_touched_last(nbytes):
     """Against a cache that is simulated, word by word."""
     workload = simgen.plan("lenet5", set={"n": 1}).workload
     held = OrderedDict()
-    for launch, places in zip(workload.launches, cached.found(workload, nbytes), strict=True):
+    for launch, places in zip(
+        workload.launches, cached.cached_places(workload, nbytes), strict=True
+    ):
         own = [workload.buffer(name) for name in dict.fromkeys(launch.args)]
         words = [range(each.offset, each.offset + each.spec.held, 4) for each in own]
         there = {word for word in chain(*words) if word in held}
@@ -356,9 +358,11 @@ def test_a_cache_holds_what_was_touched_last(nbytes):
 # ---- Elements ----
 
 DECLARED = (
-    Writes(2, cut(Places(10, 1, 4)), cut(Places(5, 10, 2)), cut(partial_sums(100, 32, 50))),
-    Writes(0, x=cut(Places(3, 10), Places(10, 1, 4), group=2), offset=7),
-    Writes(0, x=cut(Places(9, 2)) + cut(Places(4, 100)), inside=(Places(2),), first=3),
+    Writes(
+        2, cut_by(Places(10, 1, 4)), cut_by(Places(5, 10, 2)), cut_by(partial_sums(100, 32, 50))
+    ),
+    Writes(0, x=cut_by(Places(3, 10), Places(10, 1, 4), group=2), offset=7),
+    Writes(0, x=cut_by(Places(9, 2)) + cut_by(Places(4, 100)), inside=(Places(2),), first=3),
 )
 
 
@@ -446,7 +450,7 @@ def test_a_state_has_the_tensors_of_layers_that_run_in_part(tmp_path):
     }
     path = tmp_path / state_file.FILE
     state_file.write(path, workload, bytes(32), marks, tensors)
-    assert state_file.read(path, workload, bytes(32)) == marks
+    assert state_file.read_marks(path, workload, bytes(32)) == marks
     name = workload.steps[0].writes[0][1]
     place = workload.buffer(name).offset - workload.state_offset
     start = state_file.head_nbytes(workload) + place

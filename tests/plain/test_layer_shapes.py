@@ -165,7 +165,7 @@ def shapes(parsed: config.Config) -> dict[str, tuple[Layer, TensorSpec, TensorSp
     return found
 
 
-ALEXNET = shapes(config.read(DATA / "alexnet.dnnmark"))
+ALEXNET = shapes(config.read_config(DATA / "alexnet.dnnmark"))
 
 
 def test_alexnet_shapes():
@@ -305,7 +305,7 @@ FOREIGN = sorted(SHARED.glob("*.dnn*")) or [
 
 @pytest.mark.parametrize("path", FOREIGN, ids=lambda path: path.name if path else "none")
 def test_configs_of_dnnmark(path):
-    parsed = config.read(path, VARIABLES)
+    parsed = config.read_config(path, VARIABLES)
     assert parsed.sections[0].name == "DNNMark"
     found = shapes(parsed)
     assert len(found) == len(parsed.sections) - 1

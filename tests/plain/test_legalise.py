@@ -325,7 +325,7 @@ def test_roles_say_what_is_read_and_written(line, reads, writes):
 def test_carries_and_limits_are_roles_of_their_architecture():
     add = instruction("v_add_u32_e32 v0, vcc, v1, v2")
     assert roles.effect(add, "gfx803").writes == {"v0", "vcc_lo", "vcc_hi"}
-    assert roles.of(add, "gfx942") is None
+    assert roles.roles_of(add, "gfx942") is None
     with pytest.raises(NoRuleError, match="the form with 4 operands"):
         after("v_add_u32_e32 v0, vcc, v1, v2")
     assert "m0" in roles.effect(instruction("ds_read_b32 v0, v1"), "gfx803").reads

@@ -78,11 +78,11 @@ def archive(content: bytes) -> bytes:
 )
 def test_code_is_found_in_its_containers(tmp_path, code, wrapped):
     (tmp_path / "file").write_bytes(wrapped(code))
-    held = list(containers.found(tmp_path / "file"))
+    held = list(containers.code_objects(tmp_path / "file"))
     assert held
     assert all(each.code == code for each in held)
     (tmp_path / "notes.txt").write_text("nothing of a GPU")
-    assert len(list(containers.found(tmp_path))) == len(held)
+    assert len(list(containers.code_objects(tmp_path))) == len(held)
 
 
 def program(constants: bytes) -> bytes:
@@ -101,23 +101,23 @@ def test_code_among_a_programs_constants(tmp_path, code):
     constants = like + b"x" + whole + like + image + bytes(5) + image + whole + like[:20]
     path = tmp_path / "program"
     path.write_bytes(program(constants))
-    held = list(containers.found(path))
+    held = list(containers.code_objects(path))
     starts = [path.read_bytes().index(each) for each in (whole, image)]
     assert [each.inside for each in held[:2]] == [f"at {start:#x}" for start in starts]
     assert [each.code == whole for each in held] == [True, False, False, True]
-    (kernel,) = (each for each in functions.of(code, "")[1] if each.is_kernel)
+    (kernel,) = (each for each in functions.functions_of(code, "")[1] if each.is_kernel)
     for each in held[1:3]:
-        arch, (found,), _ = functions.of(each.code, each.place)
+        arch, (found,), _ = functions.functions_of(each.code, each.place)
         assert (arch, found.name, found.address) == ("gfx902", kernel.name, kernel.address)
         assert found.code.startswith(kernel.code)
         with pytest.raises(UsageError, match="memory image"):
             rewriting.rewritten(each.code, each.place, "gem5", "24.0")
     path.write_bytes(program(like))
     with pytest.raises(UsageError, match="no code for an AMD GPU"):
-        list(containers.found(path))
+        list(containers.code_objects(path))
     path.write_bytes(program(image[:2000]))
     with pytest.raises(DamagedError, match=r"the code object at 0x78 is not whole"):
-        list(containers.found(path))
+        list(containers.code_objects(path))
 
 
 def test_a_damaged_file_is_named_and_the_others_are_looked_at(tmp_path, code, simgen):
@@ -188,7 +188,7 @@ def test_damaged_code_is_one_line(tmp_path, code):
             content[draw.randrange(min(len(content), 4096))] = draw.randrange(256)
         path.write_bytes(content[: draw.choice([len(content), draw.randrange(len(content))])])
         with contextlib.suppress(UsageError, DamagedError, MissingError):
-            for looked in linting.code_objects(containers.found(path), "gem5", "24.0"):
+            for looked in linting.code_objects(containers.code_objects(path), "gem5", "24.0"):
                 assert looked.arch
 
 
@@ -205,7 +205,7 @@ def test_damaged_containers_name_the_file(tmp_path, content):
     path = tmp_path / "file"
     path.write_bytes(content)
     with pytest.raises(SimgenError, match=str(path)):
-        list(containers.found(path))
+        list(containers.code_objects(path))
 
 
 def test_a_folder_without_code_is_one_line(simgen, tmp_path):
@@ -214,7 +214,7 @@ def test_a_folder_without_code_is_one_line(simgen, tmp_path):
 
 
 def test_kernels_that_assembly_cannot_name_are_refused(code):
-    (kernel,) = (each for each in functions.of(code, "x")[1] if each.is_kernel)
+    (kernel,) = (each for each in functions.functions_of(code, "x")[1] if each.is_kernel)
     odd = replace(kernel, name="a\n.incbin")
     with pytest.raises(RefusedError, match="rename it"):
         rewriting._kernel(odd, "gfx902", "x")
@@ -240,7 +240,7 @@ def test_none_of_our_kernels_is_refused(tmp_path):
     assert len(found) == 20
     for code in found:
         (looked,) = linting.code_objects([Held(tmp_path, "", code)], "gem5", "24.0")
-        size = sum(len(each.code) for each in functions.of(code, "")[1])
+        size = sum(len(each.code) for each in functions.functions_of(code, "")[1])
         assert 0 < size // 8 <= looked.instructions <= size // 4  # of gfx9: 4 or 8 bytes each
         assert not [each for each in looked.findings if each.refused]
 
@@ -286,7 +286,7 @@ def test_the_command(tmp_path, code, capsys, monkeypatch):
     """On a version that lacks what the kernel has: exit code 4, and where each thing stands."""
     path = tmp_path / "kernel.co"
     path.write_bytes(code)
-    arch, found, _ = functions.of(code, "")
+    arch, found, _ = functions.functions_of(code, "")
     assert arch == "gfx902"
     assert any(each.is_kernel for each in found)
 

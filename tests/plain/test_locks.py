@@ -247,7 +247,7 @@ def test_stopped_and_killed_runs_are_kept_and_not_lost_without_a_word(tmp_path):
     told = "results of notes.txt, a stopped run of cuda"
     with pytest.raises(RefusedError, match=r"a stopped run of cuda(@repeats=2)?, .* would be lost"):
         build(made.path, small())
-    assert told.split(", ")[0] in result_folders.told(list(result_folders.entries(made.path)))
+    assert told.split(", ")[0] in result_folders.listing(list(result_folders.entries(made.path)))
 
 
 def test_a_damaged_manifest_does_not_cost_results(made):

@@ -83,9 +83,9 @@ def test_nvidia_has_warpgroups_and_tf32_where_it_is_asked_for() -> None:
 def test_tf32_says_of_which_numbers_it_has_all_bits() -> None:
     machine = find("h200,matrix=tf32", "test")
     kept = np.array([0.0, 1.0, -2047.0, 2047 * 2.0**-130, 2.0**100])
-    assert fragment.whole(machine, kept)
-    assert not fragment.whole(machine, kept, np.array([2049.0]))
-    assert fragment.whole(named("h200"), np.array([2049.0]))
+    assert fragment.keeps_factors(machine, kept)
+    assert not fragment.keeps_factors(machine, kept, np.array([2049.0]))
+    assert fragment.keeps_factors(named("h200"), np.array([2049.0]))
 
 
 def test_the_choice_is_part_of_the_machine_and_of_what_results_say() -> None:

@@ -152,7 +152,7 @@ def test_the_script_and_python_look_for_the_simulator_in_the_same_place(
     options = ["-mode", "timing", "-gpu", "mi300a", "-gpus", "1", "-timeout", "90"]
     assert log[:9] == [*options, ".."]
     assert (bundle / "results/mgpusim/outputs.bin").exists()
-    assert seal.read(bundle / "results/mgpusim").workload == "0" * 64
+    assert seal.read_seal(bundle / "results/mgpusim").workload == "0" * 64
 
 
 def test_the_hardware_is_one_argument(bundle: Path, cache: Path) -> None:

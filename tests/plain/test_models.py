@@ -257,7 +257,7 @@ class Chain:
         for name, values in expected.items():
             made = found[name].reshape(values.shape)
             np.testing.assert_allclose(made, values, rtol=1e-4, atol=1e-5, err_msg=name)
-        sections = onnx_model.read(path, {}).config.sections
+        sections = onnx_model.read_model(path, {}).config.sections
         return [each.name for each in sections if each.name not in ("Input", "Reshape")]
 
 
@@ -395,7 +395,7 @@ def test_a_mask_of_lengths(tmp_path: Path) -> None:
     found, expected = by_references(tmp_path / "m.onnx", given), by_evaluator(model, given)
     np.testing.assert_allclose(found[outputs[0]], expected[outputs[0]], rtol=1e-4, atol=1e-6)
     (section,) = (
-        each for each in onnx_model.read(tmp_path / "m.onnx", {}).config.sections
+        each for each in onnx_model.read_model(tmp_path / "m.onnx", {}).config.sections
         if each.name == "Mask"
     )  # fmt: skip
     assert [each.value for each in section.entries if each.key == "mask"] == ["lengths"]
@@ -466,7 +466,7 @@ def test_networks_of_the_zoo_import_whole(name: str) -> None:
     path = LIGHT / f"light_{name}.onnx"
     model = onnx.load(path)
     kinds = [node.op_type for node in model.graph.node if node.op_type != "ConstantOfShape"]
-    sections = [section.name for section in onnx_model.read(path, {}).config.sections]
+    sections = [section.name for section in onnx_model.read_model(path, {}).config.sections]
     assert sections.count("Convolution") == kinds.count("Conv")
     assert sections.count("FullyConnected") == kinds.count("Gemm")
     assert sections.count("Pooling") == sum("Pool" in kind for kind in kinds)
@@ -520,7 +520,7 @@ def test_mobilenet_v2_of_the_zoo(tmp_path: Path) -> None:
     model = model_of(n.nodes, {"input": ("batch_size", 3, 64, 64)}, [end], n.tensors, 10)
     path, settings = tmp_path / "mobilenetv2.onnx", {"batch_size": "1"}
     onnx.save(model, path)
-    sections = [each.name for each in onnx_model.read(path, settings).config.sections]
+    sections = [each.name for each in onnx_model.read_model(path, settings).config.sections]
     counts = {each: sections.count(each) for each in set(sections)}
     assert counts == {"Input": 1, "Convolution": 52, "Activation": 35, "Add": 10, "Pooling": 1,
                       "Reshape": 1, "FullyConnected": 1}  # fmt: skip

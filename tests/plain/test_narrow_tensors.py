@@ -48,7 +48,7 @@ def test_data_are_values_of_the_type_and_hdf5_shows_them(tmp_path: Path, dtype: 
                 assert (file[buffer.name][()] == values.astype(np.float32)).all()
             if dtype != "f16" and spec.dtype.name == dtype:
                 assert file[buffer.name].attrs["type"] == dtype
-    own = own_values.read([made.path], work)
+    own = own_values.read_values([made.path], work)
     assert all((own[name] == values).all() for name, values in loaded.items())
 
 
@@ -269,7 +269,7 @@ def test_integers_have_no_backward_pass(word: str) -> None:
 def test_sums_of_integers_are_exact_without_other_values() -> None:
     """They are what they are: there is nothing to draw anew."""
     work = narrow.planned_integers()
-    assert exact_values.given(work) == work
+    assert exact_values.with_exact_values(work) == work
 
 
 def test_sums_of_integers_wrap_around() -> None:

@@ -33,11 +33,11 @@ def folder(tmp_path: Path) -> Path:
 @pytest.fixture
 def conv(folder: Path) -> dict[str, float]:
     """Of the first launch, the convolution of 4 images of 28 x 28 with 20 filters of 5 x 5."""
-    return ncu.read(folder, KERNELS)[0]
+    return ncu.read_metrics(folder, KERNELS)[0]
 
 
 def test_each_launch_has_its_counts(folder: Path) -> None:
-    found = ncu.read(folder, KERNELS)
+    found = ncu.read_metrics(folder, KERNELS)
     assert len(found) == len(KERNELS) == 5
     assert all(each.keys() == found[0].keys() for each in found)
     assert {name for each in found for name in each} <= metrics.METRICS.keys()
@@ -86,7 +86,7 @@ def test_every_metric_that_is_read_is_asked_for() -> None:
 
 
 def test_without_a_profiler_there_are_none(tmp_path: Path) -> None:
-    assert ncu.read(tmp_path, ["a", "b"]) == [{}, {}]
+    assert ncu.read_metrics(tmp_path, ["a", "b"]) == [{}, {}]
 
 
 @pytest.mark.parametrize(
@@ -107,20 +107,20 @@ def test_another_file_is_damaged(folder: Path, old: str, new: str, fact: str) ->
     assert old in text
     path.write_text(text.replace(old, new))
     with pytest.raises(DamagedError, match=fact):
-        ncu.read(folder, KERNELS)
+        ncu.read_metrics(folder, KERNELS)
 
 
 def test_other_numbers_of_launches_are_damaged(folder: Path) -> None:
     for kernels in (KERNELS[:4], [*KERNELS, "k"]):
         with pytest.raises(DamagedError, match="launches that are not"):
-            ncu.read(folder, kernels)
+            ncu.read_metrics(folder, kernels)
 
 
 @pytest.mark.parametrize(("unit", "factor"), [("nsecond", 1), ("us", 1e3), ("msecond", 1e6)])
 def test_durations_may_be_in_other_units(folder: Path, unit: str, factor: float) -> None:
     path = folder / ncu.FILE
     path.write_text(path.read_text().replace('"ns"', f'"{unit}"'))
-    seconds = ncu.read(folder, KERNELS)[0]["counted_seconds"]
+    seconds = ncu.read_metrics(folder, KERNELS)[0]["counted_seconds"]
     assert seconds == pytest.approx(5.696e-6 * factor)
 
 

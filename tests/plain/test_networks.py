@@ -85,10 +85,12 @@ def test_every_network_is_known_here():
 @pytest.mark.parametrize("name", PUBLISHED)
 def test_parameters_and_multiply_adds_are_the_published_ones(name):
     planned = lowered(name, [], (Pass.FORWARD,))
-    macs = sum(each.count.flops // 2 for each in costs.of(planned) if each.kind in ("conv", "fc"))
+    macs = sum(
+        each.count.flops // 2 for each in costs.costs_of(planned) if each.kind in ("conv", "fc")
+    )
     biases = sum(
         math.prod(each.output)
-        for each in costs.of(planned)
+        for each in costs.costs_of(planned)
         if any(b.name == f"{each.layer}.b" and each.kind != "bn" for b in planned.buffers)
     )
     parameters, published = PUBLISHED[name]

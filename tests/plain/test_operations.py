@@ -108,22 +108,22 @@ def outcome(call, *arguments):
 
 
 def test_a_problem_string_says_what_is_not_usual():
-    gemm = asdict(operation.read("gemm:m=2,n=3,k=4"))
+    gemm = asdict(operation.parse_operation("gemm:m=2,n=3,k=4"))
     assert {each: gemm[each] for each in ("ta", "tb", "batch", "alpha", "beta", "type")} == {
         "ta": False, "tb": False, "batch": 1, "alpha": 1.0, "beta": 0.0, "type": "f32",
     }  # fmt: skip
-    conv = asdict(operation.read("conv:n=1,c=2,h=5,w=6,k=3,r=3,s=3"))
+    conv = asdict(operation.parse_operation("conv:n=1,c=2,h=5,w=6,k=3,r=3,s=3"))
     ones = dict.fromkeys(("stride_h", "stride_w", "dilation_h", "dilation_w", "group"), 1)
     usual = {**ones, "pad_h": 0, "pad_w": 0, "bias": False, "type": "f32"}
     assert {each: conv[each] for each in usual} == usual
     for key in ("pad_h", "pad_w"):
         with pytest.raises(SimgenError, match=key):
-            operation.read(f"conv:n=1,c=2,h=5,w=6,k=3,r=3,s=3,{key}=-1")
+            operation.parse_operation(f"conv:n=1,c=2,h=5,w=6,k=3,r=3,s=3,{key}=-1")
 
 
 @given(gemms | convs | rnns)
 def test_a_problem_string_is_read_as_what_it_was_written_from(made):
-    assert operation.read(str(made)) == made
+    assert operation.parse_operation(str(made)) == made
 
 
 @given(gemms | convs | rnns, st.sampled_from(sorted(table.DRIVERS)))
@@ -132,7 +132,7 @@ def test_the_line_of_a_driver_is_read_as_what_it_was_written_from(made, form):
     if refusal:
         assert f"--as {form}: " in refusal
         return
-    found = [table.read(line) for line in lines]
+    found = [table.parse_line(line) for line in lines]
     if not isinstance(made, ConvOperation) or form in ("miopen", "deepbench"):
         assert found == [made]
     else:  # a line for each pass, and a bias where the pass has one
@@ -162,7 +162,7 @@ def test_any_word_is_a_workload_or_one_line(text, head):
     st.sampled_from(sorted(table.PROGRAMS)),
 )
 def test_any_line_of_a_driver_is_read_or_refused(words, program):
-    found, refusal = outcome(table.read, shlex.join([f"./bin/{program}", *words]))
+    found, refusal = outcome(table.parse_line, shlex.join([f"./bin/{program}", *words]))
     assert found or program in refusal
 
 
@@ -235,7 +235,7 @@ LINES = [
 
 @census("line, string", LINES)
 def test_lines_that_people_have(line, string):
-    assert str(table.read(line)) == string
+    assert str(table.parse_line(line)) == string
 
 
 REFUSED = [

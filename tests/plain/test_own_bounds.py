@@ -45,7 +45,7 @@ __global__ void k(const _Float16* x, const _Float16* w, _Float16* y, int n, floa
 def made(folder, toml=TOML, hip=HIP):
     (folder / "k.hip").write_text(hip)
     (folder / "k.toml").write_text(toml)
-    return own_kernel.read(folder / "k.toml", ()).definition
+    return own_kernel.read_kernel_file(folder / "k.toml", ()).definition
 
 
 def test_right_kernels_are_not_refused():
@@ -103,7 +103,7 @@ def test_keys_say_what_is_computed_in(tmp_path):
 
 
 def test_what_overflows_on_the_way_has_no_bound():
-    x = inexact.of(np.array([100.0, 1.0]))
+    x = inexact.inexact_of(np.array([100.0, 1.0]))
     found = expression.evaluate("np.exp(x) / np.exp(x)", {"x": x})
     np.testing.assert_array_equal(np.isfinite(found.bound), [False, True])
     masked = expression.evaluate(
@@ -117,7 +117,7 @@ def test_another_order_is_said():
     """3 x + (x + 1) in float32, against 4 x + 1; in NumPy."""
     x = np.random.default_rng(1).normal(0, 1, 4000).astype(np.float32)
     found = np.float32(3) * x + (x + np.float32(1))
-    expected = expression.evaluate("4 * x + 1", {"x": inexact.of(x.astype(float))})
+    expected = expression.evaluate("4 * x + 1", {"x": inexact.inexact_of(x.astype(float))})
     for off, outcome in ((0, Outcome.NOTHING), (1e-5, Outcome.DIFFERENT)):
         compared = Comparison(x.shape, by_reference=True)
         wrong = found + np.float32(off)

@@ -39,7 +39,7 @@ reference = { y = "x * 2", count = "count + 1" }
 def described(tmp_path, text=GOOD, settings=()):
     (tmp_path / "k.hip").write_text("__global__ void scale(float* x) { }\nint main() { }\n")
     (tmp_path / "k.toml").write_text(text)
-    return own_kernel.read(tmp_path / "k.toml", settings)
+    return own_kernel.read_kernel_file(tmp_path / "k.toml", settings)
 
 
 def test_a_description_becomes_tensors_kernels_and_launches(tmp_path):
@@ -210,7 +210,7 @@ def test_float32_keeps_to_the_bounds_of_a_formula(formula):
     """Bounds that hold, and are not as wide as the values."""
     random = np.random.default_rng(1)
     given = {name: random.standard_normal(200).astype(np.float32) for name in "ab"}
-    exact = {name: inexact.of(values) for name, values in given.items()}
+    exact = {name: inexact.inexact_of(values) for name, values in given.items()}
     found = expression.evaluate(formula, exact)
     single = eval(formula, {"np": np, **given})
     assert np.all(np.abs(single - found.value) <= found.bound)
@@ -320,7 +320,7 @@ reference = "mask[1]"
 def test_tensors_stand_for_variables_of_the_whole_gpu(simgen, tmp_path):
     (tmp_path / "v.hip").write_text(WHOLE_FILE)
     (tmp_path / "v.toml").write_text(VARIABLES)
-    made = own_kernel.read(tmp_path / "v.toml", ()).definition
+    made = own_kernel.read_kernel_file(tmp_path / "v.toml", ()).definition
     assert made.launches[0].args == ("x", "mask")
     assert made.kernels[0].source.variables == ("mask",)
     (tmp_path / "v.toml").write_text(VARIABLES.replace("mask =", "mask2 =").replace("mask[1]", "0"))
@@ -344,7 +344,7 @@ def test_tensors_stand_for_variables_of_the_whole_gpu(simgen, tmp_path):
 def test_warps_of_cuda_have_32_lanes(tmp_path, name, text, warp):
     (tmp_path / name).write_text(f"{text}__global__ void scale(float* x) {{ }}\n")
     (tmp_path / "k.toml").write_text(GOOD.replace("k.hip", name))
-    made = own_kernel.read(tmp_path / "k.toml", ()).definition
+    made = own_kernel.read_kernel_file(tmp_path / "k.toml", ()).definition
     assert made.kernels[0].source.warp == warp
 
 
@@ -371,9 +371,9 @@ def test_multiply_adds_are_fused_as_each_language_has_it(tmp_path, source, said,
     (tmp_path / "k.toml").write_text(f'contract = "{said}"\n{toml}' if said else toml)
     if " " in contract:
         with pytest.raises(ConfigError, match=re.escape(contract)):
-            own_kernel.read(tmp_path / "k.toml", ())
+            own_kernel.read_kernel_file(tmp_path / "k.toml", ())
         return
-    made = own_kernel.read(tmp_path / "k.toml", ())
+    made = own_kernel.read_kernel_file(tmp_path / "k.toml", ())
     again = own_kernel.again(made.text, made.source, ())
     assert [k.source.contract for k in again.definition.kernels] == [contract]
     assert f"contract({contract})" in own.device_text(made.definition.kernels[0].source)
@@ -477,7 +477,7 @@ def test_triton_imports_in_branches_are_kept():
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
 def test_examples_are_understood(path):
-    assert own_kernel.read(path, ()).definition.launches
+    assert own_kernel.read_kernel_file(path, ()).definition.launches
 
 
 TRITON = """import torch
@@ -527,7 +527,7 @@ reference = "x * 2 + 1"
 def of_triton(tmp_path, text=OF_TRITON, settings=()):
     (tmp_path / "k.py").write_text(TRITON)
     (tmp_path / "k.toml").write_text(text)
-    return own_kernel.read(tmp_path / "k.toml", settings)
+    return own_kernel.read_kernel_file(tmp_path / "k.toml", settings)
 
 
 def test_a_triton_function_is_specialised_as_triton_does(tmp_path):

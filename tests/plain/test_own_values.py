@@ -47,7 +47,7 @@ def test_each_file_format_gives_the_same_values(tmp_path, images):
     with h5py.File(tmp_path / "behind_a_header", "w", userblock_size=1024) as file:
         file["conv1.x"] = images
     for name in ("a.npz", "conv1.x.npy", "a.h5", "behind_a_header"):
-        found = own_values.read([tmp_path / name], WORKLOAD)
+        found = own_values.read_values([tmp_path / name], WORKLOAD)
         assert list(found) == ["conv1.x"]
         assert found["conv1.x"].dtype == np.float32
         np.testing.assert_array_equal(found["conv1.x"], images.astype(np.float32))
@@ -56,7 +56,7 @@ def test_each_file_format_gives_the_same_values(tmp_path, images):
 def test_values_of_several_files_and_whole_numbers(tmp_path, images):
     np.save(tmp_path / "conv1.x.npy", images)
     np.savez(tmp_path / "labels.npz", **{"loss.labels": np.array([1, 2, -3, 4], np.int64)})
-    found = own_values.read([tmp_path / "conv1.x.npy", tmp_path / "labels.npz"], WORKLOAD)
+    found = own_values.read_values([tmp_path / "conv1.x.npy", tmp_path / "labels.npz"], WORKLOAD)
     assert found["loss.labels"].dtype == np.int32
     assert found["loss.labels"].tolist() == [1, 2, -3, 4]
 
@@ -83,7 +83,7 @@ def test_values_that_do_not_fit_are_refused(tmp_path, images, name, change, fact
     path = tmp_path / "a.npz"
     np.savez(path, **{name: change(images)})
     with pytest.raises(UsageError) as caught:
-        own_values.read([path], WORKLOAD)
+        own_values.read_values([path], WORKLOAD)
     assert f"--values {path}: " in str(caught.value)
     assert fact in str(caught.value)
     assert ";" in str(caught.value)
@@ -92,7 +92,7 @@ def test_values_that_do_not_fit_are_refused(tmp_path, images, name, change, fact
 def test_a_tensor_is_given_once(tmp_path, images):
     np.save(tmp_path / "conv1.x.npy", images)
     with pytest.raises(UsageError, match="has values already"):
-        own_values.read([tmp_path / "conv1.x.npy"] * 2, WORKLOAD)
+        own_values.read_values([tmp_path / "conv1.x.npy"] * 2, WORKLOAD)
 
 
 @pytest.mark.parametrize(
@@ -101,7 +101,7 @@ def test_a_tensor_is_given_once(tmp_path, images):
 def test_a_file_that_is_none_is_one_line(tmp_path, content):
     (tmp_path / "weights").write_bytes(content)
     with pytest.raises(UsageError, match=r"give a \.npz, \.npy or HDF5 file") as caught:
-        own_values.read([tmp_path / "weights"], WORKLOAD)
+        own_values.read_values([tmp_path / "weights"], WORKLOAD)
     assert "\n" not in str(caught.value)
 
 
@@ -112,7 +112,7 @@ def test_a_damaged_archive_is_one_line(tmp_path, images):
     content[80:120] = bytes(40)
     path.write_bytes(content)
     with pytest.raises(UsageError, match=r"give a \.npz, \.npy or HDF5 file") as caught:
-        own_values.read([path], WORKLOAD)
+        own_values.read_values([path], WORKLOAD)
     assert "\n" not in str(caught.value)
 
 
@@ -122,24 +122,24 @@ def test_datasets_without_values_and_of_text_do_not_fit(tmp_path):
         with h5py.File(tmp_path / "a.h5", "w") as file:
             file["conv1.x"] = value
         with pytest.raises(UsageError, match=fact):
-            own_values.read([tmp_path / "a.h5"], WORKLOAD)
+            own_values.read_values([tmp_path / "a.h5"], WORKLOAD)
 
 
 @pytest.mark.parametrize("place", ["none.npz", "."])
 def test_no_such_file(tmp_path, place):
     with pytest.raises(UsageError, match=r"--values .*; give a"):
-        own_values.read([tmp_path / place], WORKLOAD)
+        own_values.read_values([tmp_path / place], WORKLOAD)
 
 
 def test_pickled_objects_are_never_loaded(tmp_path):
     np.save(tmp_path / "conv1.x.npy", np.array([object()]), allow_pickle=True)
     with pytest.raises(UsageError):
-        own_values.read([tmp_path / "conv1.x.npy"], WORKLOAD)
+        own_values.read_values([tmp_path / "conv1.x.npy"], WORKLOAD)
 
 
 def test_other_values_are_another_workload(images):
-    first = own_values.given(WORKLOAD, {"conv1.x": images.astype(np.float32)})
-    second = own_values.given(WORKLOAD, {"conv1.x": images.astype(np.float32) + 1})
+    first = own_values.with_values(WORKLOAD, {"conv1.x": images.astype(np.float32)})
+    second = own_values.with_values(WORKLOAD, {"conv1.x": images.astype(np.float32) + 1})
     ids = {data_file.data_id(each) for each in (WORKLOAD, first, second)}
     assert len(ids) == 3
     assert from_json(Workload, to_json(first)) == first
@@ -191,7 +191,7 @@ def test_large_tensors_come_block_by_block(tmp_path):
     """More than one block of the generator, and a last one that is not whole."""
     large = Buffer("a.x", TensorSpec((3 * 2**17 + 5,)), Role.INPUT, 0, FILL)
     values = {"a.x": np.arange(large.spec.size, dtype=np.float32)}
-    workload = own_values.given(Workload("a", 1, (), (large,), (), (), 2**22, 2**22), values)
+    workload = own_values.with_values(Workload("a", 1, (), (large,), (), (), 2**22, 2**22), values)
     path = tmp_path / "data.h5"
     data_file.write_data(path, workload, values=values)
     data_file.verify(path, workload)
@@ -226,7 +226,7 @@ def test_exact_is_a_word_beside_files_and_no_file(tmp_path):
 
 def refused(path, *words):
     with pytest.raises(UsageError) as caught:
-        own_values.read([path], WORKLOAD)
+        own_values.read_values([path], WORKLOAD)
     text = str(caught.value)
     assert text.startswith("--values ")
     assert "\n" not in text
@@ -386,10 +386,10 @@ def test_compressed_values_are_read(tmp_path, images):
         tmp_path / "a.h5",
         lambda f: f.create_dataset("conv1.x", data=images, compression="gzip", shuffle=True),
     )
-    found = own_values.read([path], WORKLOAD)["conv1.x"]
+    found = own_values.read_values([path], WORKLOAD)["conv1.x"]
     np.testing.assert_array_equal(found, images.astype(np.float32))
     np.savez_compressed(tmp_path / "a.npz", **{"conv1.x": np.asfortranarray(images)})
-    found = own_values.read([tmp_path / "a.npz"], WORKLOAD)["conv1.x"]
+    found = own_values.read_values([tmp_path / "a.npz"], WORKLOAD)["conv1.x"]
     np.testing.assert_array_equal(found, images.astype(np.float32))
 
 

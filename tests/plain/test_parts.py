@@ -67,8 +67,8 @@ def test_what_is_given_is_read_and_not_run():
     planned = lowered("lenet5")
     names = [step.layer for step in planned.steps]
     steps = selection.selected(planned, "conv2,ip1")
-    assert [names[at] for at in selection.given(planned, steps)] == ["pool1", "pool2"]
-    assert selection.given(planned, range(len(names))) == []
+    assert [names[at] for at in selection.writers_before(planned, steps)] == ["pool1", "pool2"]
+    assert selection.writers_before(planned, range(len(names))) == []
 
 
 @pytest.mark.parametrize(
@@ -100,7 +100,7 @@ def test_inputs_come_from_the_reference(tmp_path):
     made = build(tmp_path / "b", lowered("lenet5"))
     start = prepared(made, "pool2", None)
     data_id = bytes.fromhex(made.manifest["data"]["id"])
-    marks = state_file.read(start.folder / state_file.FILE, made.workload, data_id)
+    marks = state_file.read_marks(start.folder / state_file.FILE, made.workload, data_id)
     assert [m.name for m in marks] == ["LEFT_OUT"] * 2 + ["GIVEN", "TO_RUN"] + ["LEFT_OUT"] * 4
     exact = computed(made)["conv2.y"]  # rounded after each layer, not only at the end
     np.testing.assert_allclose(left(start, "conv2.y"), exact, rtol=1e-4, atol=1e-4)

@@ -30,7 +30,7 @@ def result(target: str, facts=None, settings=None, options=None) -> Result:
 )
 def test_a_result_tells_its_machine(told, name):
     assert peaks.ran_on(told).name == name
-    assert set(peaks.of(told)) == set(metrics.PEAKS)
+    assert set(peaks.peaks_of(told)) == set(metrics.PEAKS)
 
 
 @pytest.mark.parametrize(
@@ -54,7 +54,7 @@ def test_with_the_hardware_that_its_run_had(told):
     ],
 )
 def test_what_is_not_known_has_no_peaks(told):
-    assert peaks.of(told) == {}
+    assert peaks.peaks_of(told) == {}
 
 
 def test_a_utilization_is_what_was_done_by_what_could_be():
@@ -62,7 +62,7 @@ def test_a_utilization_is_what_was_done_by_what_could_be():
     of = machine.named("mgpusim-mi300a")
     counts = {"valu_instructions": 300.0, "cu_cycles": 2000.0, "cycles": 1000.0,
               "l2_hits": 10.0, "l2_misses": 6.0}  # fmt: skip
-    found = metrics.derived({**counts, **peaks.of(told)})
+    found = metrics.derived({**counts, **peaks.peaks_of(told)})
     assert found["alu_utilization"] == 300 / (2000 * of.fmas / of.wavefront)
     assert found["l2_utilization"] == 16 * of.line_nbytes / (1000 * of.l2_rate)
     assert "alu_utilization" not in metrics.derived(counts)

@@ -101,9 +101,9 @@ def test_pieces_find_in_caches_what_the_network_does(resnet, jobs, warm, nbytes)
     if nbytes:
         resnet = replace(resnet, machine=replace(resnet.machine, l2_nbytes=nbytes))
     survey = pieces.representatives(resnet)
-    cuts = pieces.cut(resnet, survey.steps, warm, jobs)
+    cuts = pieces.cut_steps(resnet, survey.steps, warm, jobs)
     assert [at for piece in cuts for at in piece.steps] == list(survey.steps)
-    assert len(pieces.cut(resnet, survey.steps, warm, 16)) > len(cuts)
+    assert len(pieces.cut_steps(resnet, survey.steps, warm, 16)) > len(cuts)
     if warm is Warm.NONE:
         assert not any(piece.warm for piece in cuts)
         return
@@ -123,7 +123,7 @@ def test_pieces_find_in_caches_what_the_network_does(resnet, jobs, warm, nbytes)
 def test_a_layer_that_weighs_most_is_not_run_twice():
     alexnet = lowered("alexnet", ("n", "1"))
     everything = range(len(alexnet.steps))
-    cuts = pieces.cut(alexnet, everything, Warm.PREVIOUS, 1)
+    cuts = pieces.cut_steps(alexnet, everything, Warm.PREVIOUS, 1)
     assert len(cuts) > 2
     weights = dict(enumerate(map(sum, by_step(alexnet, costs.weights(alexnet)))))
     uncounted = sum(weights[at] for piece in cuts for at in piece.warm)
@@ -155,7 +155,7 @@ def test_what_does_not_go_together_is_told(simgen, monkeypatch, options, words):
 
 def test_processes_take_the_largest_piece_that_waits(resnet, monkeypatch):
     """And a word that is moved weighs as much as many operations."""
-    cuts = pieces.cut(resnet, range(len(resnet.steps)), Warm.NONE, 4)
+    cuts = pieces.cut_steps(resnet, range(len(resnet.steps)), Warm.NONE, 4)
     weights = pieces.weights(resnet, cuts)
     assert len(set(weights.values())) > 2
     busy = [0.0] * 4

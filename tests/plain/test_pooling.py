@@ -101,7 +101,7 @@ DNNMARK_SAMPLES = {
 def test_configs_of_dnnmark_have_its_extents(tmp_path: Path, text: str, extent: int):
     file = tmp_path / "pool_config.dnnmark"
     file.write_text(text)
-    (placed,) = network.resolve(config.read(file, {})).layers
+    (placed,) = network.resolve(config.read_config(file, {})).layers
     assert placed.output.shape[2:] == (extent, extent)
-    (down,) = network.resolve(config.read(file, {}), [("round_mode", "floor")]).layers
+    (down,) = network.resolve(config.read_config(file, {}), [("round_mode", "floor")]).layers
     assert down.output.shape[2:] == (extent - 1, extent - 1)

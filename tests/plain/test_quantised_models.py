@@ -37,7 +37,7 @@ def judged(path: Path, model: onnx.ModelProto, opset: int = 21) -> list[str]:
         made = found[name].reshape(values.shape)
         np.testing.assert_array_equal(made, values, err_msg=name)
         assert len(np.unique(values)) > 8, "saturated, or nearly empty"
-    sections = onnx_model.read(path, {}).config.sections
+    sections = onnx_model.read_model(path, {}).config.sections
     return [each.name for each in sections if each.name not in ("Input", "Reshape")]
 
 

@@ -20,7 +20,7 @@ from simgen.reports.rates.probes import PAIRS, MeasuredRate, Sizes
 def launches(sizes: Sizes) -> list[tuple[str, str]]:
     """Kernels of rates.toml with what their launches are given, in order."""
     path = resources.folder("data") / "rates" / "rates.toml"
-    definition = own_kernel.read(path, sizes.settings).definition
+    definition = own_kernel.read_kernel_file(path, sizes.settings).definition
     return [(each.kernel.rpartition(".")[2], str(each)) for each in definition.launches]
 
 

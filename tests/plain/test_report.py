@@ -260,7 +260,7 @@ def timed(name, *seconds):
 
 
 def test_the_steps_that_take_most_are_named_first():
-    (run,) = summary.of(report_page.rows(bundle(), [timed("sim", 1.0, 3.0)]), [])
+    (run,) = summary.run_summaries(report_page.rows(bundle(), [timed("sim", 1.0, 3.0)]), [])
     assert [(each.step, each.share) for each in run.top] == [("s fwd", 0.75), ("a fwd", 0.25)]
     assert (run.seconds, run.mood, run.verdict) == ("4 s", "open", "not checked")
 

@@ -55,7 +55,7 @@ def write(folder: Path, kernels: list[str] = KERNELS) -> None:
 
 def test_each_launch_has_its_counts(tmp_path: Path) -> None:
     write(tmp_path)
-    found = rocprof.read(tmp_path, KERNELS)
+    found = rocprof.read_metrics(tmp_path, KERNELS)
     assert len(found) == 3
     for launch, made in enumerate(found):
         assert made.keys() == rocprof.named().keys() <= metrics.METRICS.keys()
@@ -80,21 +80,21 @@ def test_they_stand_beside_the_times_of_the_run(tmp_path: Path) -> None:
 
 
 def test_without_a_profiler_there_are_none(tmp_path: Path) -> None:
-    assert rocprof.read(tmp_path, KERNELS) == [{}, {}, {}]
+    assert rocprof.read_metrics(tmp_path, KERNELS) == [{}, {}, {}]
 
 
 def test_a_pass_that_is_missing_is_damage(tmp_path: Path) -> None:
     write(tmp_path)
     (tmp_path / rocprof.file_of(5)).unlink()
     with pytest.raises(DamagedError, match=r"rocprof-5\.csv: cannot be read \(No such file"):
-        rocprof.read(tmp_path, KERNELS)
+        rocprof.read_metrics(tmp_path, KERNELS)
 
 
 @pytest.mark.parametrize("kernels", [KERNELS[:2], [*KERNELS, "act_fwd"], KERNELS[::-1][1:]])
 def test_other_launches_are_damage(tmp_path: Path, kernels: list[str]) -> None:
     write(tmp_path)
     with pytest.raises(DamagedError, match="launches that are not the workload's"):
-        rocprof.read(tmp_path, kernels)
+        rocprof.read_metrics(tmp_path, kernels)
 
 
 @pytest.mark.parametrize(
@@ -117,7 +117,7 @@ def test_another_file_is_damage(tmp_path: Path, old: str, new: str, fact: str) -
     assert old in text
     path.write_text(text.replace(old, new))
     with pytest.raises(DamagedError, match=fact):
-        rocprof.read(tmp_path, KERNELS)
+        rocprof.read_metrics(tmp_path, KERNELS)
 
 
 def test_what_is_asked_for_is_what_is_read() -> None:

@@ -126,7 +126,7 @@ def test_a_step_without_its_metrics_is_run_again(made, monkeypatch):
     stop(made, {0, 1, 2})
     start, _ = run_folder.resume(made, Host(), "host", {})
     assert start.todo.steps == made.workload.steps[2:]
-    marks = state_file.read(
+    marks = state_file.read_marks(
         start.folder / state_file.FILE, made.workload, data_file.data_id(made.workload)
     )
     assert marks[:3] == [Mark.FINISHED, Mark.FINISHED, Mark.TO_RUN]
@@ -259,6 +259,6 @@ def test_a_damaged_record_of_a_run_is_told(made, change, fact):
     told = json.loads((folder / run_record.FILE).read_text())
     (folder / run_record.FILE).write_text(json.dumps({**told, **change}))
     with pytest.raises(DamagedError, match=re.escape(fact)) as caught:
-        run_record.read(folder, made.workload)
+        run_record.read_run(folder, made.workload)
     assert str(caught.value).startswith(f"{folder / run_record.FILE}: damaged (Run")
     assert run_folder.stopped(made, "host") is None  # it is not gone on with

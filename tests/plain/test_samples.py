@@ -64,7 +64,7 @@ def test_cifar_has_its_label_before_its_colours(tmp_path: Path) -> None:
 def test_words_are_numbered_by_frequency_and_followed_by_their_labels(tmp_path: Path) -> None:
     path, config = tmp_path / "text.txt", tmp_path / "net.dnnmark"
     path.write_text("a b a\nc a b\nd e f a a\n")
-    found = filling.read(path)
+    found = filling.read_samples(path)
     assert isinstance(found, texts.Text)
     assert found.told == "a text of 14 words"
     # a 5 times, the end of a line 3 times, b twice, then c, d; e and f share the last number.
@@ -94,7 +94,7 @@ def test_translations_fit_their_network_with_the_lengths_of_their_sources() -> N
         for name in ("source.y", "target.y", "lengths.y", "loss.labels")
         for step in ("", ".step2")
     }
-    found = filling.read(path)
+    found = filling.read_samples(path)
     assert isinstance(found, texts.Pairs)
     first, second = found.sources[:2]
     # Sentences of 20 words at most, with the end of each.
@@ -150,7 +150,7 @@ def test_pairs_are_found_in_the_usual_columns(tmp_path: Path, name: str) -> None
     text, pairs, columns = LAYOUTS[name]
     path = tmp_path / "pairs.tsv"
     path.write_text(text)
-    found = filling.read(path)
+    found = filling.read_samples(path)
     assert isinstance(found, texts.Pairs)
     sides = (found.sources, found.targets)
     assert [tuple(" ".join(side) for side in pair) for pair in zip(*sides, strict=True)] == pairs
@@ -162,7 +162,7 @@ def test_commas_stand_between_columns_of_a_csv(tmp_path: Path) -> None:
     path.write_text(
         'English words/sentences,French words/sentences\n"Hi, you.",Salut\nRun!,Cours !\n'
     )
-    found = filling.read(path)
+    found = filling.read_samples(path)
     assert isinstance(found, texts.Pairs)
     assert found.sources == (("Hi,", "you."), ("Run!",))
     assert found.told == "pairs, 2 of them, without the first line, which names them"
@@ -173,7 +173,7 @@ def test_one_column_of_sentences_is_a_text(tmp_path: Path, name: str) -> None:
     text, lines, column = ONE_COLUMN[name]
     path = tmp_path / "sentences.tsv"
     path.write_text(text)
-    found = filling.read(path)
+    found = filling.read_samples(path)
     assert isinstance(found, texts.Text)
     assert " ".join(found.words).removesuffix(" <eos>").split(" <eos> ") == lines
     assert f"column {column} of" in found.told
@@ -182,7 +182,7 @@ def test_one_column_of_sentences_is_a_text(tmp_path: Path, name: str) -> None:
 def test_tabs_within_lines_of_a_text_are_white_space(tmp_path: Path) -> None:
     path = tmp_path / "text.txt"
     path.write_text("\ta b\nc\td\ne f\ng h\n")
-    found = filling.read(path)
+    found = filling.read_samples(path)
     assert isinstance(found, texts.Text)
     assert found.words[:5] == ("a", "b", "<eos>", "c", "d")
 
@@ -194,7 +194,7 @@ def test_cifar_100_has_two_labels(tmp_path: Path) -> None:
     """<1 x coarse label><1 x fine label><3072 x pixel>: the page of the binary version."""
     path = tmp_path / "train.bin"
     path.write_bytes(b"".join(bytes((a, b, *[c] * 3072)) for a, b, c in CIFAR_100))
-    found = filling.read(path)
+    found = filling.read_samples(path)
     assert isinstance(found, images.Images)
     assert found.told == "images of 3 x 32 x 32 with labels, 3 of them, as CIFAR-100"
     for classes, column in ((100, 1), (20, 0)):  # a network of 20 classes has the others
@@ -203,10 +203,10 @@ def test_cifar_100_has_two_labels(tmp_path: Path) -> None:
         assert (made["conv1.x"][:, 2, 31, 31] * 127.5 + 127.5).round().tolist() == [7, 250, 9]
     unnamed = tmp_path / "train"
     unnamed.write_bytes(path.read_bytes())
-    assert filling.read(unnamed).told == found.told
+    assert filling.read_samples(unnamed).told == found.told
     path.write_bytes(b"".join(bytes((a, 100, *[c] * 3072)) for a, _, c in CIFAR_100))
     with pytest.raises(UsageError, match="label of image 0 is 100, of 100 classes of CIFAR-100"):
-        filling.read(path)
+        filling.read_samples(path)
 
 
 def _question(number: int, answer: str = "cat", candidates: str = "dog|bird|cat") -> str:
@@ -218,7 +218,7 @@ def test_questions_of_cbtest_fit_the_reader(tmp_path: Path) -> None:
     """cbtest_NE_train.txt: 20 numbered sentences, then question, answer and candidates."""
     path = tmp_path / "cbtest_NE_train.txt"
     path.write_text(_question(7) + _question(8, "dog", "dog|cat"))
-    found = filling.read(path)
+    found = filling.read_samples(path)
     assert found.told == "questions, 2 of them, with 3 candidates and documents of up to 160 words"
     made = values("aoa_reader", path, steps=2, set={"document.shape": "1x161"})
     assert made["loss.labels"].tolist() == [2]
@@ -240,7 +240,7 @@ def test_questions_of_cbtest_fit_the_reader(tmp_path: Path) -> None:
         values("seq2seq", path)
     path.write_text(_question(7) + _question(8, "fox"))
     with pytest.raises(UsageError, match="line 43 is no question of CBTest"):
-        filling.read(path)
+        filling.read_samples(path)
 
 
 def test_a_text_does_not_fill_a_source_and_a_target(tmp_path: Path) -> None:
@@ -271,7 +271,7 @@ def test_what_is_made_follows_from_the_seed_and_has_the_statistics(tmp_path: Pat
 
 def test_samples_that_come_with_simgen_are_what_they_are_called() -> None:
     folder = resources.folder("data") / filling.SHIPPED
-    kinds = {path.name: type(filling.read(path)) for path in folder.iterdir()
+    kinds = {path.name: type(filling.read_samples(path)) for path in folder.iterdir()
              if "labels" not in path.name}  # fmt: skip
     assert kinds == {
         "digits-images-idx3-ubyte.gz": images.Images,

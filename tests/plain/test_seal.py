@@ -38,12 +38,12 @@ def closed_result(tmp_path):
 
 
 def test_a_closed_result_tells_all_of_its_files(closed):
-    found = seal.read(closed)
+    found = seal.read_seal(closed)
     assert found.workload == DIGEST
     assert set(found.files) == {"outputs.bin", "ü b", "earlier/1/log.txt"}
     seal.check(closed, found)
     (closed / "new").write_text("later")
-    seal.check(closed, seal.read(closed))
+    seal.check(closed, seal.read_seal(closed))
 
 
 @pytest.mark.skipif(not shutil.which("sha256sum"), reason="needs sha256sum")
@@ -61,13 +61,13 @@ def test_a_file_that_changed_or_is_gone_is_damage(closed, name):
     text = path.read_bytes()
     path.write_bytes(text[:-1] + b"?")
     with pytest.raises(DamagedError, match=rf"{name}: changed since the run; run it again"):
-        seal.check(closed, seal.read(closed))
+        seal.check(closed, seal.read_seal(closed))
     path.unlink()
     with pytest.raises(DamagedError, match=rf"{name}: missing; run it again"):
-        seal.check(closed, seal.read(closed))
+        seal.check(closed, seal.read_seal(closed))
     os.mkfifo(path)
     with pytest.raises(DamagedError, match=name):
-        seal.check(closed, seal.read(closed))
+        seal.check(closed, seal.read_seal(closed))
 
 
 def test_every_change_of_a_bit_of_it_is_seen(closed):
@@ -76,7 +76,7 @@ def test_every_change_of_a_bit_of_it_is_seen(closed):
     for at in range(len(text)):
         path.write_bytes(text[:at] + bytes([text[at] ^ 1]) + text[at + 1 :])
         with pytest.raises(DamagedError, match="run it again"):
-            seal.check(closed, seal.read(closed))
+            seal.check(closed, seal.read_seal(closed))
 
 
 def test_every_cut_but_that_to_the_first_line_is_seen(closed):
@@ -85,10 +85,10 @@ def test_every_cut_but_that_to_the_first_line_is_seen(closed):
     for size in range(len(text)):
         path.write_bytes(text[:size])
         if size in (64, 65):  # as where there was no sha256sum
-            assert seal.read(closed) == seal.Seal(DIGEST, {})
+            assert seal.read_seal(closed) == seal.Seal(DIGEST, {})
             continue
         with pytest.raises(DamagedError, match="run it again"):
-            seal.read(closed)
+            seal.read_seal(closed)
 
 
 def test_what_results_h5_holds_is_a_line_of_its_own(closed):
@@ -98,7 +98,7 @@ def test_what_results_h5_holds_is_a_line_of_its_own(closed):
     assert (closed / seal.FILE).stat().st_mtime_ns == ended
     assert f"results.h5: {'c' * 64}" in (closed / seal.FILE).read_text().splitlines()
     assert (made.contents, set(made.files)) == ("c" * 64, {"ü b", "earlier/1/log.txt"})
-    assert seal.read(closed) == made
+    assert seal.read_seal(closed) == made
     test_every_change_of_a_bit_of_it_is_seen(closed)
 
 
@@ -110,9 +110,9 @@ def compared_bundle(simgen, tmp_path):
     """A bundle whose result came without digests; `simgen diff` has closed it."""
     made = build(tmp_path / "net", small())
     folder = run_by_hand(made)
-    assert seal.read(folder).files == {}
+    assert seal.read_seal(folder).files == {}
     assert simgen("diff net").code == 0
-    assert set(seal.read(folder).files) == {"outputs.bin", "launches.csv", "machine.json"}
+    assert set(seal.read_seal(folder).files) == {"outputs.bin", "launches.csv", "machine.json"}
     return made
 
 
@@ -194,7 +194,7 @@ def test_a_run_that_is_killed_leaves_the_result_in_one_form_or_the_other(made, m
                     results.keep(made, Cuda(), folder, "cuda")
             found = finding.find_result(made, "cuda")
             np.testing.assert_array_equal(found.outputs["softmax.y"].values, want)
-            if seal.read(folder).contents:
+            if seal.read_seal(folder).contents:
                 assert not (folder / results.OUTPUTS).exists()
                 shutil.rmtree(folder)
                 run_by_hand(made)
@@ -219,7 +219,7 @@ def test_a_result_of_an_earlier_version_is_read(simgen, made):
         found.outputs["softmax.y"].values,
     )
     seal.write(folder, made.digest)
-    assert {"outputs.bin", "results.h5"} <= seal.read(folder).files.keys()
+    assert {"outputs.bin", "results.h5"} <= seal.read_seal(folder).files.keys()
     assert simgen("diff net").code == 0
     assert simgen("report net -o r").code == 0
     (folder / results.FILE).write_bytes(b"")
@@ -272,7 +272,7 @@ def test_a_bundle_that_can_only_be_read_is_compared(simgen, tmp_path, monkeypatc
     monkeypatch.setattr(verdict_file, "write_atomic", read_only)
     assert simgen("diff net").code == 0
     assert tree(made.path) == before
-    assert seal.read(folder).files == {}
+    assert seal.read_seal(folder).files == {}
 
 
 # ------------------------------------------------------------------ verdicts in reports

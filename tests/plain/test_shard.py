@@ -334,7 +334,7 @@ def test_building_again_without_the_folder_keeps_the_results(tmp_path: Path) -> 
 def test_every_stage_of_the_ring_has_another_chunk_on_every_gpu() -> None:
     """What the Go program does with the table, in Python: all GPUs end with the sum of all parts,
     and no launch reads what another of the same stage writes."""
-    for gpus in range(2, sharding.MOST + 1):
+    for gpus in range(2, sharding.MAX_GPUS + 1):
         parts = [{c: {(gpu, c)} for c in range(gpus)} for gpu in range(gpus)]
         sums: list[dict[int, set[tuple[int, int]]]] = [{} for _ in range(gpus)]
         for stage in range(gpus - 1):

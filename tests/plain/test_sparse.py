@@ -137,8 +137,8 @@ def test_groups_are_whole(simgen):
 
 
 def test_strings_of_sparse_products_are_read_again():
-    made = operation.read("sparse:m=7680,n=1,k=2560,sparsity=0.95")
-    assert operation.read(str(made)) == made
+    made = operation.parse_operation("sparse:m=7680,n=1,k=2560,sparsity=0.95")
+    assert operation.parse_operation(str(made)) == made
 
 
 def test_show_says_why_scalars_multiply_with_structured_sparsity(simgen):

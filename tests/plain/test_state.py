@@ -37,7 +37,7 @@ def test_what_is_written_is_read(marks, tmp_path_factory):
     path = tmp_path_factory.mktemp("state") / state_file.FILE
     values = tensors(WORKLOAD)
     state_file.write(path, WORKLOAD, ID, marks, values)
-    assert state_file.read(path, WORKLOAD, ID) == marks
+    assert state_file.read_marks(path, WORKLOAD, ID) == marks
     assert state_file.finished(path, WORKLOAD) == marks.count(Mark.FINISHED)
     content = path.read_bytes()
     assert len(content) <= state_file.nbytes(WORKLOAD)
@@ -49,17 +49,17 @@ def test_what_is_written_is_read(marks, tmp_path_factory):
         )
         assert (found == expected) is (marks[each.step] in (Mark.GIVEN, Mark.FILLED))
     state_file.mark(path, [Mark.TO_RUN] * 3)
-    assert state_file.read(path, WORKLOAD, ID) == [Mark.TO_RUN] * 3
+    assert state_file.read_marks(path, WORKLOAD, ID) == [Mark.TO_RUN] * 3
     assert path.read_bytes()[state_file.MARKS + 3 :] == content[state_file.MARKS + 3 :]
 
 
 def test_what_is_no_state_of_this_run_is_refused(tmp_path):
     path = tmp_path / state_file.FILE
     with pytest.raises(DamagedError, match="run it without --resume"):
-        state_file.read(path, WORKLOAD, ID)
+        state_file.read_marks(path, WORKLOAD, ID)
     state_file.write(path, WORKLOAD, ID, [Mark.TO_RUN] * 3, {})
     with pytest.raises(DamagedError, match="not the state of a run of this bundle"):
-        state_file.read(path, WORKLOAD, ID[::-1])
+        state_file.read_marks(path, WORKLOAD, ID[::-1])
     good = path.read_bytes()
     for bad in (
         b"",
@@ -69,7 +69,7 @@ def test_what_is_no_state_of_this_run_is_refused(tmp_path):
     ):
         path.write_bytes(bad)
         with pytest.raises(DamagedError, match="not the state"):
-            state_file.read(path, WORKLOAD, ID)
+            state_file.read_marks(path, WORKLOAD, ID)
 
 
 def test_nothing_is_left_by_a_workload_of_one_step():

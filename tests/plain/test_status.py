@@ -125,10 +125,10 @@ def test_runs_of_which_nothing_more_is_known_are_told(simgen, ran, monkeypatch):
 def test_a_verdict_of_some_steps_and_logs_of_failures_are_told(simgen, ran):
     assert simgen("diff net -q").code == 0
     result = ran.path / "results" / "cuda"
-    outcomes = verdict_file.read(result)
+    outcomes = verdict_file.read_outcomes(result)
     assert len(outcomes) > 1
     changed = {**outcomes, next(iter(outcomes)): verdict_file.WRONG}
-    verdict_file.save(result, seal.read(result).digest, changed)
+    verdict_file.save(result, seal.read_seal(result).digest, changed)
     assert rows(simgen)["cuda"]["verdict"] == f"{len(outcomes) - 1} of {len(outcomes)} right"
     failed = ran.path / "results" / "failed-cuda"
     failed.write_text("log")

@@ -51,7 +51,7 @@ def test_figures_show_metrics_that_a_target_can_give(study):
         assert set(shown) <= metrics.METRICS.keys()
         assert shown or figure.draws in OF_PLAN
         for target in ("gem5-se", "mgpusim"):
-            given = explaining.of(study, [target])
+            given = explaining.explanations(study, [target])
             had = [e.name for e in given if e.on[target] != explaining.NOT_THERE]
             assert set(shown) & set(had) or figure.draws in OF_PLAN
 
@@ -302,7 +302,9 @@ def test_simulators_are_compared_with_a_gpu_alone(tmp_path, capsys, targets, sai
         }
         for target in (*targets, "host")
     }
-    found = tuple(each for each in correlation.of(points) if correlation.is_of_gpu(each))
+    found = tuple(
+        each for each in correlation.correlations_of(points) if correlation.is_of_gpu(each)
+    )
     made = reporting.Made(tmp_path / "study.html", (), {}, {}, 0, found)
     studying._agreement(made, targets)
     out = capsys.readouterr().out
@@ -322,5 +324,8 @@ def test_simulators_are_compared_with_a_gpu_alone(tmp_path, capsys, targets, sai
 )
 def test_settings_that_are_none_are_refused(axis, words, fact):
     with pytest.raises(UsageError, match=fact):
-        operating_points.read(axis, words, ["host", "mgpusim"])
-    assert operating_points.read(operating_points.UNITS, ["16", "4"], ["mgpusim"]) == ("4", "16")
+        operating_points.parse_settings(axis, words, ["host", "mgpusim"])
+    assert operating_points.parse_settings(operating_points.UNITS, ["16", "4"], ["mgpusim"]) == (
+        "4",
+        "16",
+    )

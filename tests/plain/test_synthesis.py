@@ -30,7 +30,7 @@ def sources(*names: str, training: bool = False) -> list[Imitated]:
 def test_a_profile_is_what_the_kinds_cost_for_one_operation():
     (source,) = sources("attention")
     found = synthesis.profile(source.workload)
-    works = costs.of(source.workload)
+    works = costs.costs_of(source.workload)
     whole = sum(work.count.flops + work.count.transcendentals for work in works)
     of_products = sum(work.count.flops for work in works if work.kind == "gemm")
     assert found.keys() == {"gemm", "softmax"}
@@ -44,7 +44,7 @@ def test_training_steps_have_the_mix_of_the_networks():
     found = sources("language_model", training=True)
     made = synthesis.synthesise(found, passes, 2e6)
     planned = lowered_text(made.text, passes)
-    work = costs.total(costs.of(planned))
+    work = costs.total(costs.costs_of(planned))
     assert work == made.work
     assert 1e6 < work.flops + work.transcendentals < 4e6
     assert synthesis.profile(planned) == made.made

@@ -26,7 +26,7 @@ REGRESSION = FC + "[SquaredError]\nname=error\nprevious_layer=fc\n"
 
 def lowered(text: str, steps: int, optimizer: str, rate: float, **other: float) -> Workload:
     net = network.resolve(config.parse(text, "test"))
-    how = descent.read(optimizer, rate)
+    how = descent.parse_descent(optimizer, rate)
     return lowering.lower(net, "net", TRAINING, 0, descent=how, steps=steps, **other)
 
 

@@ -86,7 +86,7 @@ def check(
         expected = by_evaluator(model, inputs)["y"]
     assert found.size == expected.size
     np.testing.assert_allclose(found.reshape(expected.shape), expected, rtol=3e-5, atol=3e-6)
-    return [section.name for section in onnx_model.read(path, {}).config.sections]
+    return [section.name for section in onnx_model.read_model(path, {}).config.sections]
 
 
 def softmax(x: Array) -> Array:
@@ -191,7 +191,7 @@ def test_other_numbers_are_no_masks(case: str, tmp_path: Path) -> None:
     path = tmp_path / "m.onnx"
     onnx.save(model, path)
     with pytest.raises(SimgenError, match=r"Cast \(real\) makes floats of integers"):
-        onnx_model.read(path, {})
+        onnx_model.read_model(path, {})
 
 
 def test_other_values_of_a_mask_are_refused(tmp_path: Path) -> None:
@@ -513,4 +513,4 @@ def test_what_has_no_layers_is_refused(case: str, tmp_path: Path) -> None:
     path = tmp_path / "m.onnx"
     onnx.save(model_of([made], inputs, {}, 23), path)
     with pytest.raises(SimgenError, match=reason):
-        onnx_model.read(path, {})
+        onnx_model.read_model(path, {})

@@ -17,7 +17,7 @@ TWO = (
 
 
 def test_the_work_of_a_step_is_the_layer_s_count():
-    full, relu = costs.of(lowered_text(TWO))
+    full, relu = costs.costs_of(lowered_text(TWO))
     assert (full.layer, full.kind, full.direction) == ("f", "fc", Pass.FORWARD)
     assert (full.output, relu.output) == ((2, 5, 1, 1), (2, 5, 1, 1))
     assert (full.parameters, relu.parameters) == (65, 0)
@@ -29,7 +29,7 @@ def test_the_work_of_a_step_is_the_layer_s_count():
 
 
 def test_the_total_is_the_sum_over_steps():
-    works = costs.of(lowered_text(TWO, TRAINING))
+    works = costs.costs_of(lowered_text(TWO, TRAINING))
     total = costs.total(works)
     assert total.flops == sum(each.count.flops for each in works)
     assert total.read_bytes == sum(each.count.read_bytes for each in works)
@@ -52,7 +52,7 @@ def test_memory_counts_every_tensor_once_by_what_it_is():
 def test_workspaces_are_counted_apart():
     sizes = (("n", "1"), ("c", "1"), ("h", "12"), ("w", "12"), ("kernel_size", "9"))
     planned = lowered("pool_bwd", *sizes)
-    (step,) = costs.of(planned)
+    (step,) = costs.costs_of(planned)
     scratch = {b.name: b.spec.nbytes for b in planned.buffers if b.name == "pool.first_bwd"}
     assert step.workspace_bytes == costs.memory(planned)["workspaces"] == sum(scratch.values()) > 0
     assert step.tensor_bytes == 4 * 144

@@ -47,7 +47,7 @@ mode = "timing"
 def made(text, tmp_path, container=""):
     path = tmp_path / "sweep.toml"
     path.write_text(text)
-    spec = sweep_spec.read(path)
+    spec = sweep_spec.read_spec(path)
     return planning.of_spec(spec, container)
 
 
@@ -98,7 +98,7 @@ def test_parts_of_networks_are_points_of_their_own(tmp_path):
 def test_the_folder_is_read_back_and_not_overwritten_with_another_build(workflow, tmp_path):
     folder = tmp_path / "w"
     writing.write(folder, workflow, Executor("local"), 2)
-    assert writing.read(folder) == workflow
+    assert writing.read_workflow(folder) == workflow
     (folder / "bundles/lenet5@n=1/results").mkdir(parents=True)
     writing.write(folder, workflow, Executor("local"), 2)
     other = made(SPEC.replace("seed = 7", "seed = 8"), tmp_path)
@@ -273,7 +273,7 @@ def test_points_are_of_bundles_and_have_results_of_their_own(workflow, tmp_path,
         told["bundles"]["other"] = next(iter(told["bundles"].values()))
     (tmp_path / "workflow.json").write_text(json.dumps(told))
     with pytest.raises(DamagedError, match=r"stands in it twice|no bundle '\\x1b\[31m'"):
-        writing.read(tmp_path)
+        writing.read_workflow(tmp_path)
 
 
 def test_what_a_killed_snakemake_has_locked_is_unlocked(workflow, tmp_path, monkeypatch):

@@ -246,7 +246,9 @@ def test_pass_sgd_updates_each_parameter_from_its_gradient():
 
 def test_the_learning_rate_is_that_of_all_updates():
     net = network.resolve(config.parse(f"[BatchNorm]\nname=n\n{X}", "net.dnnmark"))
-    planned = lowering.lower(net, "net", (*BOTH, Pass.UPDATE), 0, descent=descent.read("sgd", 0.25))
+    planned = lowering.lower(
+        net, "net", (*BOTH, Pass.UPDATE), 0, descent=descent.parse_descent("sgd", 0.25)
+    )
     assert [planned.node(f"n_{port}_sgd").parameters for port in "wb"] == [(("rate", "0.25"),)] * 2
     rng = np.random.default_rng(1)
     tensors = {b.name: rng.standard_normal(b.spec.shape) for b in planned.inputs}

@@ -34,7 +34,7 @@ def told(found: dict[tuple[str, str], Seen]) -> set[tuple[str, str]]:
     lines = {key: form.text for key, form in usual.items() if form.mode in (USUAL, FLUSHING)}
     text = head + "".join(f"{line}\n" for line in lines.values()) + ".size f, .-f\n"
     code = toolchain.assemble_foreign(text, "gfx942", "forms")
-    (_, (function,), _) = functions.of(code, "forms")
+    (_, (function,), _) = functions.functions_of(code, "forms")
     items = naming.decoded(function.code)
     judge = linting.judge_of(Model("mgpusim", "4.2.0", "gfx942"))
     assert not isinstance(judge, str)

@@ -91,7 +91,7 @@ def timed(bundle: BuiltBundle, **options: int | str) -> dict[str, float]:
     result = bundle.run("mgpusim", timeout=TIMEOUT, options={"mode": "timing", **options})
     assert bundle.diff(result.name)
     (launch,) = result.launches
-    return {**launch, **metrics.derived({**launch, **peaks.of(result)})}
+    return {**launch, **metrics.derived({**launch, **peaks.peaks_of(result)})}
 
 
 def test_latency_bandwidth_and_outstanding_requests_of_a_dram_with_one_latency(

@@ -103,7 +103,7 @@ def test_wavefronts_of_32_are_refused_alike(simulator: str, tmp_path: Path) -> N
     """Bit 10 of kernel_code_properties, in bytes 56 and 57 of a descriptor."""
     arch, target = SIMULATORS[simulator]
     elf = bytearray(toolchain.assemble_foreign(assembly("nothing", arch), arch, "k.s"))
-    (kernel,) = (each for each in functions.of(bytes(elf), "k")[1] if each.is_kernel)
+    (kernel,) = (each for each in functions.functions_of(bytes(elf), "k")[1] if each.is_kernel)
     raw = code_object.DESCRIPTOR.pack(*kernel.descriptor)
     at = elf.index(raw) + 57
     elf[at] |= 4
@@ -118,7 +118,7 @@ def test_what_is_not_linked_or_has_no_sections_asks_the_same() -> None:
     bare = bytearray(linked)
     bare[40:48], bare[58:64] = bytes(8), bytes(6)  # e_shoff; e_shentsize, e_shnum, e_shstrndx
     for elf in (linked, bytes(bare)):
-        (kernel,) = (each for each in functions.of(elf, "k")[1] if each.is_kernel)
+        (kernel,) = (each for each in functions.functions_of(elf, "k")[1] if each.is_kernel)
         asked = code_object.demand(kernel.descriptor)
         assert asked is not None
         (words,) = re.findall(r"kernarg_preload_length (\d+)", text)

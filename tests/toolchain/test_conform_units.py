@@ -176,7 +176,7 @@ def test_forms_that_are_not_taken_are_found_one_by_one(monkeypatch, most):
     monkeypatch.setattr(assembly, "assembled", assembled)
     bad = {f.text for f in FORMS if f.what.startswith("SDWA, to BYTE_1") or f.what == "e64, clamp"}
     groups = bundling.groups(FORMS)
-    kept, refused = bundling.taken(groups, ARCH, change)
+    kept, refused = bundling.accepted_groups(groups, ARCH, change)
     assert {form.text for form, _ in refused} == bad
     assert {why for _, why in refused} == {
         f"{name}: no rule" for name in ("v_add_u32_sdwa", "v_mov_b32_sdwa", "something")

@@ -71,7 +71,7 @@ def test_every_sum_is_exact(direction: Pass, tmp_path: Path, builder: Builder) -
     for each in problems.values():
         layer = each.variant.layer
         assert not layer.takes_input or accepts(layer, each.shape)
-    made = make(tmp_path, exact_values.given(plan(problems, direction)), builder)
+    made = make(tmp_path, exact_values.with_exact_values(plan(problems, direction)), builder)
     verdicts = made.good()
     assert verdicts.keys() == problems.keys()
     assert failures(verdicts) == []
@@ -98,7 +98,7 @@ def test_a_lost_product_is_seen_and_another_order_is_right(
     name: str, tmp_path: Path, builder: Builder
 ) -> None:
     mutant = MUTANTS[name]
-    planned = exact_values.given(plan({"gemm": FORWARD["gemm_short"]}, F))
+    planned = exact_values.with_exact_values(plan({"gemm": FORWARD["gemm_short"]}, F))
     text = {
         kernel: source for kernel, source in render.kernels(planned).items() if mutant.old in source
     }

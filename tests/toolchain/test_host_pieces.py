@@ -78,7 +78,7 @@ def test_equal_launches_run_once_and_count_as_often_as_they_are(bundle):
 
 
 def asked(made, result):
-    record = run_record.read(made.path / "results" / result.name, made.workload)
+    record = run_record.read_run(made.path / "results" / result.name, made.workload)
     return record.choices.words()
 
 

@@ -172,7 +172,9 @@ def test_some_layers_run_by_themselves(small: Bundle, source: str | None) -> Non
     result = results.collect(made, Host(), made.path / "results" / name, name)
     ran = {name for at in steps for _, name in made.workload.steps[at].writes}
     given = {
-        n for at in selection.given(made.workload, steps) for _, n in made.workload.steps[at].writes
+        n
+        for at in selection.writers_before(made.workload, steps)
+        for _, n in made.workload.steps[at].writes
     }
     for tensor, output in result.outputs.items():
         untouched = output.untouched == output.values.size

@@ -151,7 +151,7 @@ def test_the_command_writes_all_or_nothing(tmp_path, capsys, monkeypatch):
     assert (code, message.count("\n"), out.exists()) == (4, 1, False)
     source.write_text(text("v_floor_f32_e32 v0, v1"))
     assert run() == (0, "")
-    assert [each.name for each in functions.of(out.read_bytes(), "")[1]] == ["k"]
+    assert [each.name for each in functions.functions_of(out.read_bytes(), "")[1]] == ["k"]
     before = out.read_bytes()
     code, message = run()
     assert (code, out.read_bytes()) == (2, before)
@@ -184,7 +184,7 @@ def test_constants_whose_sign_is_turned():
     assert made.replaced == {"v_mul_f64": 1}
     again, made = rewriting.rewritten(once, "k", "gem5", "24.1")
     assert not made.replaced
-    codes = [functions.of(each, "k")[1][0].code for each in (once, again)]
+    codes = [functions.functions_of(each, "k")[1][0].code for each in (once, again)]
     assert codes[0] == codes[1]
 
 

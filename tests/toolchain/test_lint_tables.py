@@ -31,7 +31,7 @@ CONTROLS = " quad_perm:[0,1,2,3] row_mask:0xf bank_mask:0xf"
 def assembled(lines: list[str], arch: str) -> list[Decoded]:
     text = f'.amdgcn_target "amdgcn-amd-amdhsa--{arch}"\n.type f,@function\nf:\n'
     code = toolchain.assemble_foreign(text + "\n".join(lines) + "\n.size f, .-f\n", arch, "f.s")
-    (_, (function,), _) = functions.of(code, "f.s")
+    (_, (function,), _) = functions.functions_of(code, "f.s")
     return naming.decoded(function.code)
 
 
@@ -407,7 +407,7 @@ def test_notes_are_told_once(tmp_path):
     lines = ["v_mul_f32_e32 v0, v1, v2", "v_mul_f32_e64 v0, v1, v2", "v_max_f32_e32 v0, v1, v2"]
     head = '.amdgcn_target "amdgcn-amd-amdhsa--gfx902"\n.globl k\n.type k,@function\nk:\n'
     path.write_text(head + "\n".join([*lines, lines[0], "s_endpgm"]) + "\n")
-    looked = list(linting.code_objects([*containers.found(path)] * 2, "gem5", "24.1"))
+    looked = list(linting.code_objects([*containers.code_objects(path)] * 2, "gem5", "24.1"))
     assert not [each for of in looked for each in of.findings]
     notes = [(note.mnemonics, note.times) for note in linting.notes_of(looked)]
     assert notes == [(("v_mul_f32_e32", "v_mul_f32_e64"), 6), (("v_max_f32_e32",), 2)]
@@ -431,7 +431,7 @@ def test_source_lines_and_forms(tmp_path):
     ]  # fmt: skip
     path = tmp_path / "kernel.s"
     path.write_text("\n".join(text) + "\n")
-    (looked,) = linting.code_objects(containers.found(path), "gem5", "24.0")
+    (looked,) = linting.code_objects(containers.code_objects(path), "gem5", "24.0")
     assert [(f.kernel, f.line.rpartition(":")[2], f.verdict) for f in looked.findings] == [
         ("k", "5", "wrong"),
         ("k", "7", "wrong"),
@@ -441,7 +441,7 @@ def test_source_lines_and_forms(tmp_path):
 def assembles_back(elf: bytes, arch: str) -> int:
     """Checks that the text of each instruction of a code object is that instruction; how many."""
     texts: dict[str, bytes] = {}
-    for function in functions.of(elf, "")[1]:
+    for function in functions.functions_of(elf, "")[1]:
         for item in naming.decoded(function.code):
             if not naming.name(item, arch).startswith(("s_branch", "s_cbranch")):
                 texts[disassembly.text(item, arch, str)] = coded(item)

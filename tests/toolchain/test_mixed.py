@@ -157,6 +157,6 @@ def test_mistakes_before_matrix_instructions_are_seen(
 
 def test_sums_are_exact(tmp_path: Path, builder: Builder) -> None:
     names = ["all_short", "outputs_short", "outputs_of_4", "groups_tiled", "turned", "batch"]
-    work = exact_values.given(planned("f32", config=some_of(tmp_path, names)))
+    work = exact_values.with_exact_values(planned("f32", config=some_of(tmp_path, names)))
     verdicts = make(tmp_path / "b", work, builder).good()
     assert {name for name, verdict in verdicts.items() if verdict.exact} == set(names)

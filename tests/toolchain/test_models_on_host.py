@@ -80,7 +80,7 @@ def test_a_mobile_network(tmp_path: Path) -> None:
     bundle = plan.build(tmp_path / "mobile", "host")
     result = bundle.run("host")
     assert bundle.diff()
-    found = result.outputs[onnx_model.read(path, {}).outputs[end]].values
+    found = result.outputs[onnx_model.read_model(path, {}).outputs[end]].values
     expected = by_evaluator(model, inputs)[end]
     np.testing.assert_allclose(found.reshape(expected.shape), expected, rtol=1e-4, atol=1e-6)
 

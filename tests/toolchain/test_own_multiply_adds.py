@@ -64,7 +64,7 @@ def described(suffix: str, body: str, said: str = "", head: str = "", name: str 
 
 def counted(path: Path, arch: str, **options: bool) -> dict[str, int]:
     """How many multiply-adds, products and sums the compiler writes."""
-    (kernel,) = own_kernel.read(path, ()).definition.kernels
+    (kernel,) = own_kernel.read_kernel_file(path, ()).definition.kernels
     text = own.assembly(kernel, arch, Cache(Path("cache")), **options)
     found: dict[str, int] = {}
     for name in MNEMONIC.findall(text[text.index(f"{kernel.name}:") :]):

@@ -42,7 +42,7 @@ def bundle(tmp_path_factory: pytest.TempPathFactory) -> simgen.api.BuiltBundle:
 
 def recorded(bundle: simgen.api.BuiltBundle, name: str) -> run_record.Run:
     made = folder.load(bundle.path)
-    record = run_record.read(made.path / "results" / name, made.workload)
+    record = run_record.read_run(made.path / "results" / name, made.workload)
     assert record is not None
     return record
 

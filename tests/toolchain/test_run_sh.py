@@ -32,7 +32,7 @@ pytestmark = pytest.mark.skipif(
 def test_run_sh_works_in_any_folder(host_bundle: Make, folder: str) -> None:
     bundle = scale_bundle(host_bundle, folder=folder)
     assert (bundle.good()["a.y"] == 2 * numbers(10, 64)).all()
-    closed = seal.read(bundle.results)
+    closed = seal.read_seal(bundle.results)
     assert closed.workload == "0" * 64
     assert set(closed.files) == {"outputs.bin", "launches.csv", "log.txt"}
     seal.check(bundle.results, closed)
@@ -142,7 +142,7 @@ def test_run_sh_works_without_flock_and_sha256sum(host_bundle: Make, tmp_path: P
         text=True,
     )
     assert (done.returncode, done.stderr) == (0, "")
-    assert seal.read(bundle.results) == seal.Seal("0" * 64, {})
+    assert seal.read_seal(bundle.results) == seal.Seal("0" * 64, {})
     assert [p.name for p in (bundle.path / "results").iterdir()] == ["host"]
 
 

@@ -35,7 +35,7 @@ def swept(folder, *words):
 def test_a_sweep_is_built_run_judged_and_reported_and_goes_on_with_what_is_gone(tmp_path):
     first = swept(tmp_path)
     assert (first.returncode, first.stderr) == (0, "")
-    (point,) = store.read(tmp_path / "s" / store.FILE).points
+    (point,) = store.read_points(tmp_path / "s" / store.FILE).points
     assert (point.bundle, point.result, point.verdict) == ("softmax_fwd", "host", "same")
     with (tmp_path / "s/report/points.csv").open() as file:
         assert [line["speed_up"] for line in csv.DictReader(file)] == ["1"]

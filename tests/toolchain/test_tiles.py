@@ -53,7 +53,7 @@ CONVOLUTIONS = {
 
 def forced(monkeypatch: pytest.MonkeyPatch, wanted: Tile, *, splits: bool) -> None:
     """Let every product that may have this tile be cut alike, with a rest in the last chunk."""
-    choose = tile.cut
+    choose = tile.best_cut
 
     def cut(
         m: int,
@@ -72,7 +72,7 @@ def forced(monkeypatch: pytest.MonkeyPatch, wanted: Tile, *, splits: bool) -> No
             return made
         return choose(m, n, k, batch, machine=machine, tiles=tiles, splits=splits, nbytes=nbytes)
 
-    monkeypatch.setattr(tile, "cut", cut)
+    monkeypatch.setattr(tile, "best_cut", cut)
 
 
 def parameters(extents: tuple[int, int, int], layout: str) -> tuple[tuple[str, str], ...]:
@@ -191,18 +191,18 @@ def test_every_tile_keeps_to_its_registers(
 def test_products_are_cut_without_empty_chunks() -> None:
     for m, n, k in [(1, 1, 1), (100, 4096, 9162), (4096, 9162, 100), (35, 700, 2048), (9, 9, 1031)]:
         for batch in (1, 16):
-            made = tile.cut(m, n, k, batch, machine=fitted())
+            made = tile.best_cut(m, n, k, batch, machine=fitted())
             assert (made.splits - 1) * made.chunk < k <= made.splits * made.chunk
             assert made.splits == 1 or made.chunk % made.tile.depth == 0
 
 
 def test_large_products_take_the_large_tile_and_small_ones_fill_the_gpu() -> None:
-    assert str(tile.cut(4096, 4096, 4096, machine=fitted()).tile) == "128x128x8i16"
-    small = tile.cut(256, 256, 4096, machine=fitted())
+    assert str(tile.best_cut(4096, 4096, 4096, machine=fitted()).tile) == "128x128x8i16"
+    small = tile.best_cut(256, 256, 4096, machine=fitted())
     across, down = small.tile.grid(256, 256)
     assert across * down * small.splits >= fitted().units
     assert (
-        tile.cut(256, 256, 256, machine=fitted()).splits == 1
+        tile.best_cut(256, 256, 256, machine=fitted()).splits == 1
     )  # a second kernel would take longer
 
 

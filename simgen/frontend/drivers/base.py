@@ -14,14 +14,14 @@ if TYPE_CHECKING:
     from simgen.frontend.operation import LibraryOperation
 
 MEASURING = ""  # in a table of options: passed over, since it does not change what is computed
-MOST_DIGITS = 10  # of a number
+MOST_DIGITS = 10  # digits of a number, at most
 T = TypeVar("T")
 
 
 class Driver(ABC):
     """A program that times a library's operations."""
 
-    name: ClassVar[str]  # of its form, for `simgen show --as`
+    name: ClassVar[str]  # name of its form, for `simgen show --as`
     program: ClassVar[str]
     programs: ClassVar[tuple[str, ...]] = ()  # their names, where there are several
 

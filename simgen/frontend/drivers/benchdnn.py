@@ -42,7 +42,8 @@ DIRECTIONS = {  # pass, bias
     "BWD_W": (Pass.BACKWARD_WEIGHT, False),
     "BWD_WB": (Pass.BACKWARD_WEIGHT, True),
 }
-BIASES = {"f32": "f32", "f16": "f16", "bf16": "bf16", "i8": "s32"}  # of simgen, by type
+# type of simgen -> type of the bias
+BIASES = {"f32": "f32", "f16": "f16", "bf16": "bf16", "i8": "s32"}
 # Tags of images and of filters, without groups and with them -> layout; "any" is left out.
 IMAGES = {
     **dict.fromkeys(("abx", "abc", "abcd", "ncw", "nchw"), Layout.NCHW),

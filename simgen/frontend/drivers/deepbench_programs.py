@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 TRAIN, INFERENCE = "train", "inference"
 TYPES = {"float": "f32", "half": "f16", "int8": "i8"}
 NAMES = {each: name for name, each in TYPES.items()}
-KEYS = {  # of each family, in the order of the arguments
+KEYS = {  # family -> names of its arguments in order
     "gemm": ("m", "n", "k", "ta", "tb"),
     "conv": ("w", "h", "c", "n", "k", "s", "r", "pad_w", "pad_h", "stride_w", "stride_h"),
     "rnn": ("hidden", "batch", "steps", "cell"),

@@ -33,7 +33,7 @@ STRING = "string"  # the form of problem strings
 FORMS = (STRING, *DRIVERS)
 
 
-def read(line: str) -> LibraryOperation | None:
+def parse_line(line: str) -> LibraryOperation | None:
     """The operation of a driver's command line; None where the line names none of the programs.
 
     What stands before the program is passed over: a path, variables, what a log has there.

@@ -29,9 +29,9 @@ if TYPE_CHECKING:
 ONE: Product = frozenset()
 X: Atom = ("x",)
 DEEPEST = 24  # nodes in a row
-MOST = 64  # products of a polynomial
+MAX_TERMS = 64  # products of a polynomial
 MALFORMED = (ArithmeticError, LookupError, TypeError, ValueError)  # nodes that are damaged
-LARGEST_POWER = 4  # that is multiplied out
+LARGEST_POWER = 4  # largest power that is multiplied out
 FUNCTIONS = {"Erf": "erf", "Tanh": "tanh", "Sigmoid": "sigmoid"}
 LINEAR = ("Add", "Sum", "Sub", "Neg")
 KINDS = (*FUNCTIONS, *LINEAR, "Mul", "Div", "Pow", "Sqrt", "Reciprocal", "ReduceMean", "Clip",
@@ -46,7 +46,7 @@ def product(*atoms: tuple[Atom, float]) -> Product:
     return frozenset(atoms)
 
 
-def known(atom: Atom) -> bool:
+def is_known(atom: Atom) -> bool:
     """Whether it is a tensor that the model knows."""
     return bool(atom[0] == "known")
 
@@ -61,7 +61,7 @@ def plus(left: Polynomial, right: Polynomial, factor: float = 1.0) -> Polynomial
 
 def times(left: Polynomial, right: Polynomial) -> Polynomial:
     found: Polynomial = {}
-    if len(left) * len(right) > MOST:
+    if len(left) * len(right) > MAX_TERMS:
         raise NoFormula
     for one, first in left.items():
         for other, second in right.items():
@@ -73,7 +73,7 @@ def times(left: Polynomial, right: Polynomial) -> Polynomial:
     return {each: number for each, number in found.items() if number}
 
 
-def of(polynomial: Polynomial) -> Atom:
+def atom_of(polynomial: Polynomial) -> Atom:
     """A polynomial as an atom, of which a power is taken."""
     return ("of", frozenset(polynomial.items()))
 
@@ -89,7 +89,7 @@ def power(base: Polynomial, exponent: float) -> Polynomial:
         positive = all(atom[0] == "of" for atom, _ in each)  # a root of x^2 is not x
         if (positive or exponent == -1) and number > 0:
             return {frozenset((a, e * exponent) for a, e in each): number**exponent}
-    return {product((of(base), exponent)): 1.0}
+    return {product((atom_of(base), exponent)): 1.0}
 
 
 def function(name: str, of_what: Polynomial, *more: float) -> Polynomial:

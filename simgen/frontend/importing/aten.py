@@ -12,12 +12,12 @@ if TYPE_CHECKING:
 
     import onnx
 
-EPSILON = 2.0**-23  # of rms_norm without one: that of float32
+EPSILON = 2.0**-23  # default of rms_norm: float32's epsilon
 WHOLE, FLOAT, BOOL = 7, 1, 9  # TensorProto
 FLOATS = (1, 10, 11, 16)
 TYPES = {4: 6, 5: 7, 6: 10, 7: 1, 8: 11, 12: 9, 13: 16}  # ScalarType -> TensorProto.DataType
 ATEN = "torch.ops.aten."
-DOMAIN = "torch"  # of what has no operator of ONNX here
+DOMAIN = "torch"  # domain of operators that ONNX does not have
 NO_BITS = "is of bits, and layers compute with numbers"
 OPEN = "has extents that are open; export it with fixed ones"
 EVAL = "export the model behind .eval()"
@@ -168,7 +168,7 @@ class Call:
         self.node("ConstantOfShape", extents, value=one)
 
 
-def given(node: Any) -> list[str]:
+def outputs_of(node: Any) -> list[str]:
     """The tensors that a call gives."""
     found = [each["as_tensor"]["name"] for each in node["outputs"] if "as_tensor" in each]
     for each in node["outputs"]:
@@ -217,7 +217,7 @@ BINARY = {"add": "Add", "sub": "Sub", "mul": "Mul", "div": "Div", "eq": "Equal",
           "le": "LessOrEqual", "gt": "Greater", "ge": "GreaterOrEqual", "logical_and": "And",
           "logical_or": "Or", "bitwise_and": "And", "bitwise_or": "Or", "__and__": "And",
           "__or__": "Or"}  # fmt: skip
-BITS = ("bitwise_not", "bitwise_and", "bitwise_or", "__and__", "__or__")  # of bool, logic
+BITS = ("bitwise_not", "bitwise_and", "bitwise_or", "__and__", "__or__")  # on bool, these are logic
 RESHAPED = ("view", "reshape", "_unsafe_view", "unsqueeze", "squeeze", "flatten", "unflatten")
 
 
@@ -429,7 +429,7 @@ def _expanded(call: Call, x: str) -> None:
 
 @aten("scaled_dot_product_attention.default")
 def _attention(call: Call) -> None:
-    """Of heads: (batch, heads, words, features)."""
+    """Attention of heads: (batch, heads, words, features)."""
     factors = [call.get(name) for name in ("query", "key", "value")]
     if {len(call.sizes[name]) for name in factors} != {4}:
         call.unknown("has factors of other than four axes; give them heads")
@@ -488,7 +488,7 @@ def _pool(call: Call) -> None:
     divisor = call.get("divisor_override")
     if divisor is not None and attributes["ceil_mode"]:
         call.unknown("has divisor_override beside ceil_mode; leave one of them out")
-    elif divisor is not None:  # of whole windows, means that count the padding
+    elif divisor is not None:  # whole windows: means count the padding
         x = call.get("self")
         mean = call.node("AveragePool", x, suffix="mean", count_include_pad=1, **attributes)
         factor = float(prod(kernel)) / float(divisor)

@@ -54,12 +54,12 @@ class Draft:
     """Layers in order, and which of their tensors the values of the model are."""
 
     values: Values
-    readers: Counter[str]  # of values; outputs of the model count as read
+    readers: Counter[str]  # number of readers of each value; the model's outputs count as read
     layers: dict[str, DraftLayer] = field(default_factory=dict)
     tensors: dict[str, str] = field(default_factory=dict)  # value -> tensor of a layer
     parameters: dict[str, ModelTensor] = field(default_factory=dict)  # by buffer
     codes: frozenset[str] = frozenset()  # rows of tables that multiply what is computed
-    uses: Counter[str] = field(default_factory=Counter)  # of tensors, by layers
+    uses: Counter[str] = field(default_factory=Counter)  # number of layers that use each tensor
     called: defaultdict[str, list[str]] = field(default_factory=lambda: defaultdict(list))  # values
 
     def name(self, wanted: str) -> str:
@@ -71,7 +71,7 @@ class Draft:
     def buffer(self, tensor: str) -> str:
         """The buffer of a layer's tensor; that of a view is what is seen."""
         name, _, port = tensor.partition(".")
-        layer = self.layers[name]  # of several outputs, the first is y or y0
+        layer = self.layers[name]  # with several outputs, the first is y or y0
         if layer.section == "Reshape":
             return self.buffer(layer.sources[0])
         return f"{name}.{port or ('y0' if layer.section == 'Slice' else 'y')}"

@@ -20,7 +20,7 @@ from simgen.frontend.importing.aten import (
     OPERATORS,
     RESHAPED,
     Call,
-    given,
+    outputs_of,
     tensors_of,
 )
 
@@ -32,7 +32,7 @@ TURNED = ("permute", "transpose", "t", "numpy_T", "mT")
 PARTS = ("select", "slice", "narrow", "unbind", "split", "split_with_sizes", "chunk")
 ROWS = ("select", "unbind")  # parts of one element, whose axis is gone
 MAYBE = ("reshape", "flatten", "contiguous")  # views where strides allow it
-END = 2**63 - 1  # of a slice: there is none
+END = 2**63 - 1  # end of a slice without an end
 NOTHING = "no layer computes it"
 CURE = "export it with .run_decompositions()"
 
@@ -62,7 +62,7 @@ class Effects:
 
     def meet(self, node: Any) -> None:
         """Translates a call."""
-        target, outputs = str(node["target"]), given(node)
+        target, outputs = str(node["target"]), outputs_of(node)
         name = target.removeprefix(ATEN).partition(".")[0]
         written = self._written(node, target, name)
         if not outputs and not written:
@@ -170,7 +170,7 @@ class Effects:
             )
             self._set(name, value)
         else:
-            outputs = given(view.node)
+            outputs = outputs_of(view.node)
             again = [self.call.fresh(each) for each in outputs]
             for each, value in zip(outputs, again, strict=True):
                 self.call.like(value, each)
@@ -185,7 +185,7 @@ class Effects:
         call.read(node, [call.fresh(f"{tensor}_lost")], str)
         call.like(call.output, tensor)
         call.reads = []
-        call.unknown(f"{reason}; {CURE}", given(node)[0] if given(node) else call.output)
+        call.unknown(f"{reason}; {CURE}", outputs_of(node)[0] if outputs_of(node) else call.output)
         return call.output
 
     def _write(self, name: str, value: str) -> None:
@@ -245,7 +245,7 @@ class Effects:
         if view.kind == "narrow":
             begin = int(call.get("start")) % whole
             return axis, begin, begin + int(call.get("length"))
-        sizes = [call.sizes[each][axis] for each in given(view.node)]
+        sizes = [call.sizes[each][axis] for each in outputs_of(view.node)]
         if not all(isinstance(each, int) for each in sizes):
             return None
         begin = sum(int(each) for each in sizes[: view.at])

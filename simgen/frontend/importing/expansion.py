@@ -36,7 +36,8 @@ EXPANSIONS: dict[str, Expansion] = {}
 FLOAT, BOOL, HALF = 1, 9, 10  # TensorProto
 # Operators that programs have before ONNX's operator sets do.
 SINCE = {"LayerNormalization": 17, "Gelu": 20}
-LOWEST, LOW = -3.4028234663852886e38, -1e30  # of float32; what is above it, and hides as well
+# lowest float32; threshold below which a value hides as well
+LOWEST, LOW = -3.4028234663852886e38, -1e30
 LOWEST_OF_HALF = -49152.0  # so that scores may be added
 LARGEST = 2**24  # elements of a mask that is combined with others here
 MOST_TABLE = 2**26  # elements: 8,192 words that see as many

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 RULES: dict[str, Rule] = {}
 GATES = {"LSTM": 4, "GRU": 3, "RNN": 1}
-STATES = {"LSTM": 3, "GRU": 0, "RNN": 0}  # of peepholes
+STATES = {"LSTM": 3, "GRU": 0, "RNN": 0}  # weights of peepholes
 MODES = ("NOTSET", "VALID", "SAME_UPPER", "SAME_LOWER")
 
 
@@ -165,7 +165,7 @@ class Unfolded:
     """Along an axis of a transposed convolution: of what all products make, what it gives."""
 
     whole: int
-    before: int  # that is cut off
+    before: int  # elements cut off before
     extent: int
 
 

@@ -23,7 +23,7 @@ from math import prod
 from typing import TYPE_CHECKING, Any
 
 from simgen.frontend.importing.draft import FLAGS, FLOATS, INTEGERS
-from simgen.frontend.importing.masks import LEAST, LOW
+from simgen.frontend.importing.masks import LOW, LOWEST_FLOAT
 from simgen.frontend.importing.table import operator
 from simgen.frontend.importing.values import Operator, Value
 
@@ -57,7 +57,7 @@ class _Flag:
     """A tensor whose elements follow from an input of zeros and ones, and what the model knows."""
 
     source: str
-    extents: tuple[int, ...]  # of the input, as it is seen in this tensor
+    extents: tuple[int, ...]  # the input's extents as seen in this tensor
     either: tuple[NDArray[Any], NDArray[Any]]  # where it is 0, and where it is 1
 
     @property
@@ -261,7 +261,7 @@ class _Flags:
         self, node: Operator, name: str, either: Sequence[NDArray[Any]], flag: _Flag, end: str = ""
     ) -> None:
         """A flag's tensor, under this name."""
-        finite = [_fewest(np.maximum(each, LEAST).astype(np.float32)) for each in either]
+        finite = [_fewest(np.maximum(each, LOWEST_FLOAT).astype(np.float32)) for each in either]
         if all(each.size == 1 for each in finite):
             table = tuple(float(each.reshape(-1)[0]) for each in finite)
             shape = self.values.known[name].shape if name in self.values.known else flag.extents

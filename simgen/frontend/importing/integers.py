@@ -268,7 +268,7 @@ class _Sum:
     x: Scale
     w: Scale
     y: Scale | None  # None: it is not quantised again
-    w_scales: Value | None = None  # of the output channels
+    w_scales: Value | None = None  # weight scales of the output channels
 
     def entries(self, x: str = "x", w: str = "w") -> dict[str, object]:
         """The config's entries."""

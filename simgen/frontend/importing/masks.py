@@ -37,8 +37,8 @@ else:
     from simgen.ground import arrays as np
 
 MASK = "Mask"
-LOW = -1e4  # and less: next to it, scores of attention count as 0
-LEAST = -3.4028234663852886e38  # of float32
+LOW = -1e4  # limit: with such a mask value or less, attention scores count as 0
+LOWEST_FLOAT = -3.4028234663852886e38  # lowest finite float32
 FLOAT = 1  # TensorProto.FLOAT
 LARGEST = 2**24  # elements of a condition that is looked at
 DEEPEST = 16  # nodes between a product and the mask of its scores
@@ -73,7 +73,7 @@ def _guarded(node: Operator, values: Values, makers: Mapping[str, Operator]) -> 
     rows = makers.get(node.inputs[2]) if test is not None and test.kind == "IsNaN" else None
     if test is None or rows is None or rows.kind != "Softmax" or test.inputs != node.inputs[2:]:
         return None
-    zero = _known(values, node.inputs[1])
+    zero = _known_array(values, node.inputs[1])
     if zero is None or zero.any():
         return None
     attributes = {**rows.attributes, "masked": 1}
@@ -94,7 +94,7 @@ def _is_plain(x: str, values: Values, makers: Mapping[str, Operator], *, lengths
             return False
         computed = [name for name in maker.inputs if name and not values.known[name].is_known]
         if maker.kind == "Add":
-            known = [_known(values, name) for name in maker.inputs if name not in computed]
+            known = [_known_array(values, name) for name in maker.inputs if name not in computed]
             parts = [each if each is None else each[..., :keys] for each in known]
             if len(computed) > 1 or any(each is None or (each <= LOW).any() for each in parts):
                 return False
@@ -109,7 +109,7 @@ def _over_keys(node: Operator, rank: int) -> bool:
     return node.kind == "Softmax" and rank >= 3 and axis in (-1, rank - 1)
 
 
-def _known(values: Values, name: str) -> NDArray[Any] | None:
+def _known_array(values: Values, name: str) -> NDArray[Any] | None:
     value = values.known.get(name)
     known = value is not None and value.is_known and value.size <= LARGEST
     return value.array() if value is not None and known else None
@@ -119,15 +119,15 @@ def _causal(node: Operator, values: Values, shape: tuple[int, ...]) -> Operator 
     """A mask whose place of hidden keys the model knows."""
     if node.kind == "Add":
         for x, other in (node.inputs, node.inputs[::-1]):
-            mask = _known(values, other)
+            mask = _known_array(values, other)
             if mask is not None and mask.dtype.kind == "f":
                 hides = mask <= LOW
                 plain = bool((hides | (mask == 0)).all())
                 return _mask(node, x, shape, values) if plain and _later(hides, shape) else None
         return None
-    condition = _known(values, node.inputs[0])
+    condition = _known_array(values, node.inputs[0])
     for at in (1, 2):
-        low = _known(values, node.inputs[3 - at])
+        low = _known_array(values, node.inputs[3 - at])
         if condition is not None and low is not None and bool((low <= LOW).all()):
             hides = condition.astype(bool) ^ (at == 1)
             return _mask(node, node.inputs[at], shape, values) if _later(hides, shape) else None
@@ -159,7 +159,7 @@ def _lengths(
     if node.kind != "Where" or test is None or test.kind not in ("Less", "Greater"):
         return None
     places, wanted = test.inputs if test.kind == "Less" else test.inputs[::-1]
-    each, low = _known(values, places), _known(values, node.inputs[2])
+    each, low = _known_array(values, places), _known_array(values, node.inputs[2])
     if each is None or low is None or not bool((low <= LOW).all()):
         return None
     batch, keys = shape[0], shape[-1]
@@ -221,7 +221,7 @@ def where(site: NodeSite) -> None:
         raise Refused("chooses among others than float32; export the model so")
     keeps = condition.astype(bool) ^ (at == 2)
     kept = _number(site, keeps, "kept")
-    rest = _number(site, np.where(keeps, 0.0, np.maximum(other, LEAST)), "rest")
+    rest = _number(site, np.where(keeps, 0.0, np.maximum(other, LOWEST_FLOAT)), "rest")
     part = _one(site, "Mul", site.operator.inputs[at], kept, output="part")
     _one(site, "Add", part, rest)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from math import prod
 from typing import TYPE_CHECKING, Any
 
-from simgen.errors import ConfigError, MissingError, cut, one_line, printable
+from simgen.errors import ConfigError, MissingError, one_line, printable, shortened
 from simgen.frontend.importing import torch_program, wire
 from simgen.ground.storage.files import NotRegularError, leads_out, open_regular
 
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 SUFFIXES = (".onnx", torch_program.SUFFIX)
-MAX_NBYTES = 2**31 - 1  # of the file: more is none that protocol buffers can hold
+MAX_NBYTES = 2**31 - 1  # size limit of the file, that of protocol buffers
 MAX_NODES = 2**16
 PACKED = {4: (21, 22, 23), 2: (25, 26)}  # bits of an element -> TensorProto.DataType
-MAX_DEPTH = 100  # of functions that call functions
+MAX_DEPTH = 100  # nesting limit of functions that call functions
 MAX_COPIED = 2**27  # bytes of functions, in all places that call them
 EXTRA = "gpu-simgen[onnx]"
 
@@ -110,7 +110,7 @@ def _inlined(model: onnx.ModelProto, where: str) -> onnx.ModelProto:
     try:
         return inliner.inline_local_functions(model)
     except Exception as error:
-        fact = cut(one_line(str(error)), 200)
+        fact = shortened(one_line(str(error)), 200)
         raise ConfigError(where, f"its functions cannot be put in ({fact}); check it") from None
 
 
@@ -203,6 +203,6 @@ def array(tensor: onnx.TensorProto, folder: Path) -> NDArray[Any]:
             tensor = _outside(tensor, folder)
         return numpy_helper.to_array(tensor)
     except Exception as error:
-        fact = cut(one_line(str(error)), 200)
+        fact = shortened(one_line(str(error)), 200)
         name = printable(tensor.name)
         raise ConfigError(where, f"tensor {name} of the model cannot be read ({fact})") from None

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from simgen.frontend.importing.draft import NodeSite
 
-MOST = 16  # inputs of [Concat], outputs of [Slice]
+MAX_PARTS = 16  # inputs of [Concat], outputs of [Slice]
 
 
 @operator("Flatten", "Reshape", "Squeeze", "Unsqueeze")
@@ -45,10 +45,10 @@ def concat(site: NodeSite) -> None:
             for at, each in enumerate(tensors)
         ]
     part = 0
-    while len(tensors) > MOST:
+    while len(tensors) > MAX_PARTS:
         part += 1
-        joined = site.layer("Concat", {"axis": axis + more}, tensors[:MOST], f"part{part}")
-        tensors = [joined, *tensors[MOST:]]
+        joined = site.layer("Concat", {"axis": axis + more}, tensors[:MAX_PARTS], f"part{part}")
+        tensors = [joined, *tensors[MAX_PARTS:]]
     made = site.layer("Concat", {"axis": axis + more}, tensors, "joined" if more else "")
     site.give(site.seen(made, (1, *shape), shape) if more else made)
 
@@ -60,7 +60,9 @@ def split(site: NodeSite) -> None:
     parts = [site.result(at)[axis] if name else 0 for at, name in enumerate(site.operator.outputs)]
     if count == 1:
         site.give(site.tensor())
-    elif axis > 0 and len(set(parts)) == 1 and count <= MOST and parts[0] * count == shape[axis]:
+    elif (
+        axis > 0 and len(set(parts)) == 1 and count <= MAX_PARTS and parts[0] * count == shape[axis]
+    ):
         made = site.layer("Slice", {"outputs": count, "axis": axis}, [site.tensor()])
         for at in range(count):
             site.give(f"{made}.y{at}", at)

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from simgen.errors import ConfigError, cut, one_line, printable, resembling
+from simgen.errors import ConfigError, one_line, printable, resembling, shortened
 from simgen.frontend.config import MAX_NBYTES, Config, Entry, Place, Section
 from simgen.frontend.importing import (
     algebra,
@@ -55,7 +55,7 @@ if TYPE_CHECKING:
     import onnx
     from numpy.typing import NDArray
 
-MOST_NAMES = 8  # of nodes that one reason is given for
+MOST_NAMES = 8  # nodes that are named with one reason
 MALFORMED = (ValueError, TypeError, KeyError, IndexError, AttributeError, ArithmeticError)
 
 
@@ -65,10 +65,10 @@ class Imported:
 
     config: Config
     parameters: Mapping[str, ModelTensor]  # by buffer
-    outputs: Mapping[str, str]  # of the model -> buffer
+    outputs: Mapping[str, str]  # output of the model -> buffer
 
 
-def read(path: Path, settings: Mapping[str, str]) -> Imported:
+def read_model(path: Path, settings: Mapping[str, str]) -> Imported:
     """The model in a file; `settings` have values of the extents that it leaves open.
 
     Raises:
@@ -93,13 +93,13 @@ def read(path: Path, settings: Mapping[str, str]) -> Imported:
         if each.name in draft.tensors
     }
     parameters = {
-        name: replace(each, read=partial(_told, where, name, each.read))
+        name: replace(each, read=partial(_parameter_values, where, name, each.read))
         for name, each in draft.parameters.items()
     }
     return Imported(_config(str(path), draft, filled), parameters, outputs)
 
 
-def _told(where: str, buffer: str, made: Callable[[], NDArray[Any]]) -> NDArray[Any]:
+def _parameter_values(where: str, buffer: str, made: Callable[[], NDArray[Any]]) -> NDArray[Any]:
     """The values of a parameter, which nodes of the model may compute when they are wanted.
 
     Raises:
@@ -109,7 +109,7 @@ def _told(where: str, buffer: str, made: Callable[[], NDArray[Any]]) -> NDArray[
         return made()
     except (Refused, *MALFORMED) as error:
         fact = f"the values of {printable(buffer)} cannot be had"
-        told = cut(one_line(str(error)), 150)
+        told = shortened(one_line(str(error)), 150)
         raise ConfigError(where, f"{fact} ({told}); correct the model") from None
 
 
@@ -250,7 +250,7 @@ class _Losses:
     known: Values
     refused: list[tuple[Operator, str]] = field(default_factory=list)
     values: set[str] = field(default_factory=set)
-    sizes: set[str] = field(default_factory=set)  # of them, what would be known
+    sizes: set[str] = field(default_factory=set)  # values whose sizes would be known
     read: set[str] = field(default_factory=set)  # by nodes that were not met
 
     @contextmanager
@@ -264,7 +264,7 @@ class _Losses:
         except Refused as reason:
             self._lose(operator, str(reason))
         except MALFORMED as error:
-            text = cut(one_line(f"{type(error).__name__}: {error}"), 100)
+            text = shortened(one_line(f"{type(error).__name__}: {error}"), 100)
             self._lose(operator, f"is not as its operator has it ({text})")
         if not goes_on:
             self._lose(operator)
@@ -356,7 +356,7 @@ def _met(node: onnx.NodeProto, plain: Operator, version: int, draft: Draft) -> O
 def _of_others(node: onnx.NodeProto) -> str:
     """Why no layer computes an operator that is none of ONNX's; of ATen's, aten.py says it."""
     told = node.doc_string if node.domain == aten.DOMAIN else ""
-    return one_line(cut(told, 200)) or "an operator of another domain"
+    return one_line(shortened(told, 200)) or "an operator of another domain"
 
 
 def _one(operator: Operator, draft: Draft) -> None:
@@ -383,9 +383,9 @@ def _refusal(refused: Sequence[tuple[Operator, str]]) -> str:
     parts = []
     for (kind, reason), names in found.items():
         more = len(names) - MOST_NAMES
-        called = ", ".join(one_line(cut(name, 60)) for name in names[:MOST_NAMES])
+        called = ", ".join(one_line(shortened(name, 60)) for name in names[:MOST_NAMES])
         called += f" and {more} more" if more > 0 else ""
-        parts.append(f"{one_line(cut(kind, 60))} ({called}) {reason}")
+        parts.append(f"{one_line(shortened(kind, 60))} ({called}) {reason}")
     noun = "node" if len(refused) == 1 else "nodes"
     listed = "; ".join(parts)
     return f"{len(refused)} {noun} cannot be imported: {listed}; cut the model, or export others"
@@ -403,7 +403,7 @@ def _config(source: str, draft: Draft, variables: Mapping[str, str]) -> Config:
     read = {each.partition(".")[0] for layer in draft.layers.values() for each in layer.sources}
     sections, lines = [], []
     for name, layer in draft.layers.items():
-        where = Place(f"{source}: {cut(layer.node, 80)}" if layer.node else source, 0)
+        where = Place(f"{source}: {shortened(layer.node, 80)}" if layer.node else source, 0)
         if layer.section == "Input" and name not in read:
             continue
         entries = {"name": name}

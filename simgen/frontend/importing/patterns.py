@@ -48,11 +48,11 @@ else:
 
 ANCHORS = ("Erf", "Tanh", "Sigmoid", "HardSigmoid", "Clip", "Sqrt", "Pow")  # a pattern has one
 FURTHEST = 8  # nodes between an anchor and either end of its pattern
-MOST = 48  # values around an anchor that are tried
+MAX_CANDIDATES = 48  # values around an anchor that are tried
 CLOSE = 1e-5  # relative: constants are rounded to float32, some of them after six digits
 NEWEST = 10**6  # operator set of what is found here
 FLOAT = 1  # TensorProto.FLOAT
-THIRD = 0.044715 * sqrt(2 / pi)  # of x^3 in Gelu by tanh
+THIRD = 0.044715 * sqrt(2 / pi)  # factor of x^3 in Gelu by tanh
 
 Found = tuple[str, tuple[str, ...], dict[str, Any]]  # operator, inputs, attributes
 
@@ -133,13 +133,13 @@ def _reached(start: str, further: Callable[[str], list[str]]) -> list[str]:
     for _ in range(FURTHEST):
         now = [each for name in now for each in further(name) if each not in found]
         found |= dict.fromkeys(now)
-        if len(found) > MOST:
+        if len(found) > MAX_CANDIDATES:
             break
     return list(found)
 
 
 def _operator(polynomial: Polynomial, values: Values, x: str, end: str) -> Found | None:
-    if any(algebra.known(atom) or atom[0] == "of" for each in polynomial for atom, _ in each):
+    if any(algebra.is_known(atom) or atom[0] == "of" for each in polynomial for atom, _ in each):
         return _normalised(polynomial, values, x, end)
     return _gelu(polynomial, x) or _gated(polynomial, x)
 
@@ -248,7 +248,7 @@ def _row(numbers: Polynomial, values: Values, shape: Sequence[int], axis: int, n
     row = tuple(shape[axis:])
     for each in numbers:
         for atom, exponent in each:
-            if not algebra.known(atom) or exponent != 1:
+            if not algebra.is_known(atom) or exponent != 1:
                 raise NoFormula
             own = values.known[atom[1]].shape
             if prod(own[: -len(row)] if len(own) > len(row) else ()) != 1:

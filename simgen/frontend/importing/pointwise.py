@@ -28,10 +28,10 @@ MODES = {
     "Tanh": "tanh",
     "Softplus": "soft_relu",
 }
-MOST = 16  # inputs of [Add] and [Concat]
-CEILINGS = (1e-3, 1e6)  # that [Activation] takes
-MOST_SLOPE = 1e6  # of [Piecewise]
-LARGEST = 3.4028234663852886e38  # of float32
+MAX_INPUTS = 16  # inputs of [Add] and [Concat]
+CEILINGS = (1e-3, 1e6)  # range of [Activation]'s ceiling
+MOST_SLOPE = 1e6  # slope limit of [Piecewise]
+LARGEST = 3.4028234663852886e38  # largest finite float32
 
 
 def _activation(site: NodeSite, mode: str, **entries: float) -> None:
@@ -134,7 +134,7 @@ def cast(site: NodeSite) -> None:
     if source not in FLOATS:
         if target in FLOATS:
             raise Refused("makes floats of integers")
-        site.give(site.indices(0))  # of words, whatever their width
+        site.give(site.indices(0))  # word ids, whatever their width
         return
     if target not in FLOATS:
         raise Refused("makes other numbers of floats")
@@ -159,9 +159,12 @@ def add(site: NodeSite) -> None:
         return
     tensors = [fitted(site, at, site.result()) for at in range(count)]
     number = 0
-    while len(tensors) > MOST:
+    while len(tensors) > MAX_INPUTS:
         number += 1
-        tensors = [site.layer("Add", {}, tensors[:MOST], f"part{number}"), *tensors[MOST:]]
+        tensors = [
+            site.layer("Add", {}, tensors[:MAX_INPUTS], f"part{number}"),
+            *tensors[MAX_INPUTS:],
+        ]
     site.give(site.layer("Add", {}, tensors))
 
 
@@ -208,7 +211,7 @@ def divide(site: NodeSite) -> None:
 
 @operator("Sub")
 def subtract(site: NodeSite) -> None:
-    """Of what the model knows, a sum with its opposite."""
+    """Subtract. A constant operand becomes a sum with its opposite."""
     if _line(site, 1, lambda number: (1.0, -number)) or _line(site, 0, lambda n: (-1.0, n)):
         return
     if site.value(1).is_known:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 else:
     from simgen.ground import arrays as np
 
-MOST_FACTOR = (1e-6, 1e6)  # of [Gemm]
+MOST_FACTOR = (1e-6, 1e6)  # limits of [Gemm]'s factors
 
 
 @operator("Gemm")

@@ -117,7 +117,8 @@ def _weights(site: NodeSite, layer: str, at: int, sizes: tuple[int, int]) -> Non
     gates = len(order)
 
     def turned(value: Value, part: int = 0) -> Callable[[], NDArray[Any]]:
-        """Of a direction, or a part of it, with the gates in the layer's order."""
+        """A maker of one direction's value, or a part of it, with the gates in the
+        layer's order."""
         rows = gates * hidden
 
         def made() -> NDArray[Any]:

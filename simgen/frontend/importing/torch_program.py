@@ -19,7 +19,7 @@ import zlib
 from math import prod
 from typing import TYPE_CHECKING, Any
 
-from simgen.errors import ConfigError, cut, one_line, printable
+from simgen.errors import ConfigError, one_line, printable, shortened
 from simgen.frontend.importing.aten import TYPES, Call, tensors_of
 from simgen.frontend.importing.effects import Effects
 
@@ -36,11 +36,11 @@ WEIGHTS = ("data/weights", "model_weights_config.json")
 CONSTANTS = ("data/constants", "model_constants_config.json")
 MAX_JSON = 2**27  # bytes
 MAX_VALUES = 2**22  # in it
-# Of what is packed, bytes of the file stand for so many at most, and for the first MAX_PACKED more.
+# Packed data may grow to this many times the file's bytes, plus the first MAX_PACKED bytes.
 JSON_GROWTH = 64
 GROWTH = 8
 MAX_PACKED = 2**20
-MAX_NBYTES = 2**31 - 2**20  # of all parameters
+MAX_NBYTES = 2**31 - 2**20  # size limit of all parameters
 SIZES = {6: 4, 7: 8, 10: 2, 1: 4, 11: 8, 9: 1, 16: 2}  # bytes of an element
 OPSET = 17
 PARAMETERS = "simgen.parameters"  # metadata of the model: names of tensors that are trained
@@ -62,10 +62,10 @@ def model(file: IO[bytes], path: Path) -> onnx.ModelProto:
     except ConfigError as error:
         raise ConfigError(where, str(error).partition(": ")[2]) from None
     except UNREADABLE as error:
-        fact = cut(one_line(str(error)), 100)
+        fact = shortened(one_line(str(error)), 100)
         raise ConfigError(where, f"no program of torch.export, or a damaged one ({fact})") from None
     except MALFORMED as error:
-        fact = cut(one_line(f"{type(error).__name__}: {error}"), 100)
+        fact = shortened(one_line(f"{type(error).__name__}: {error}"), 100)
         raise ConfigError(where, f"a program of torch.export in another form ({fact})") from None
 
 

@@ -12,7 +12,7 @@ from functools import cache, cached_property, partial
 from math import prod
 from typing import TYPE_CHECKING, Any
 
-from simgen.errors import ConfigError, cut, one_line
+from simgen.errors import ConfigError, one_line, shortened
 from simgen.frontend.importing.model_file import array
 from simgen.frontend.importing.names import unlike
 from simgen.frontend.importing.torch_program import PARAMETERS
@@ -25,11 +25,11 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 SMALL = 2**12  # elements of a tensor that is kept once it is computed
-FEW = 16  # numbers that shapes may follow from, beside whole ones
+SMALL_FLOATS = 16  # numbers that shapes may follow from, beside whole ones
 WHOLE = (6, 7)  # TensorProto.INT32, INT64
-MAX_ELEMENTS = 2**31 - 1  # of any tensor, as of layers
-DOMAINS = ("", "ai.onnx")  # of ONNX's own operators
-MOST_NBYTES = 2**28  # of what is computed here at a time; or a multiple of what is stored
+MAX_ELEMENTS = 2**31 - 1  # elements of a tensor, at most, as in layers
+DOMAINS = ("", "ai.onnx")  # domains of ONNX's own operators
+MOST_NBYTES = 2**28  # bytes computed here at a time; or a multiple of the stored ones
 MOST_WORK = 2**33  # bytes that are computed for one tensor; a node counts as LEAST_WORK at least
 LEAST_WORK = 2**22
 RANDOM = ("RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike", "Multinomial",
@@ -81,7 +81,7 @@ class Operator:
 
     node: str  # what messages call it
     kind: str  # "Conv"; of another domain "domain.Name"
-    version: int  # of the operator set
+    version: int  # version of the operator set
     inputs: tuple[str, ...]  # names of values; "" where one is left out
     outputs: tuple[str, ...]
     attributes: Mapping[str, Any]
@@ -97,13 +97,13 @@ class Values:
 
     model: onnx.ModelProto
     where: str
-    folder: Path  # of tensors outside of the file
+    folder: Path  # folder of tensors outside the file
     known: dict[str, Value] = field(default_factory=dict)
-    names: set[str] = field(default_factory=set)  # that are taken
+    names: set[str] = field(default_factory=set)  # names in use
     # Names of the trained tensors, where the file tells them from others; ONNX does not.
     declared: frozenset[str] | None = None
     held: int = 0  # bytes of what is being computed
-    work: int = 0  # and that were computed for it
+    work: int = 0  # bytes computed for it
     depth: int = 0
 
     def __post_init__(self) -> None:
@@ -156,7 +156,7 @@ class Values:
     def _of_tensor(self, tensor: onnx.TensorProto) -> Value:
         shape = tuple(tensor.dims)
         if any(extent < 0 for extent in shape) or prod(shape) > MAX_ELEMENTS:
-            raise ConfigError(self.where, f"tensor {cut(tensor.name, 60)!r} is too large")
+            raise ConfigError(self.where, f"tensor {shortened(tensor.name, 60)!r} is too large")
         trained = self.declared is None or tensor.name in self.declared
         return Value(shape, tensor.data_type, lambda: array(tensor, self.folder), trained)
 
@@ -272,7 +272,7 @@ class Values:
             with np.errstate(all="ignore"):
                 found = ReferenceEvaluator(made).run(None, given)
         except Exception as error:  # whatever NumPy says of a damaged node
-            raise Refused(f"cannot be computed ({cut(one_line(str(error)), 100)})") from None
+            raise Refused(f"cannot be computed ({shortened(one_line(str(error)), 100)})") from None
         return [np.asarray(each) for each in found]
 
     def _types(self, node: onnx.NodeProto, operator: Operator, schema: Any) -> dict[str, Value]:
@@ -285,14 +285,16 @@ class Values:
             if name:
                 value = self.known[name]
                 types[name] = helper.make_tensor_type_proto(value.element, value.shape)
-                if value.is_known and value.size <= (SMALL if value.element in WHOLE else FEW):
+                if value.is_known and value.size <= (
+                    SMALL if value.element in WHOLE else SMALL_FLOATS
+                ):
                     data[name] = numpy_helper.from_array(value.array(), name)
         try:
             found = shape_inference.infer_node_outputs(
                 schema, node, types, data, opset_imports=self._versions(operator.version)
             )
-        except Exception as error:  # of a native library, for a damaged node
-            raise Refused(f"has no shape ({cut(one_line(str(error)), 150)})") from None
+        except Exception as error:  # a native library raises it for a damaged node
+            raise Refused(f"has no shape ({shortened(one_line(str(error)), 150)})") from None
         made = {}
         for name in filter(None, operator.outputs):
             tensor = found.get(name, onnx.TypeProto()).tensor_type

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 MESSAGE, TEXT, NUMBER = 350, 64, 8
 PLENTY = 2**29  # bytes that any message may take
 TIMES = 4  # a larger one may take so many times its own size
-DEPTH = 100  # of messages in messages: no reader goes further
+DEPTH = 100  # nesting limit of messages; no reader goes further
 VARINT, FIXED, HELD = 0, {1: 8, 5: 4}, 2  # kinds of fields
 
 

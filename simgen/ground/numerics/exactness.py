@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 else:
     from simgen.ground import arrays as np
 
-MOST = 1 / DType.F32.roundoff  # grains of a number of the type that kernels compute in
+MAX_GRAINS = 1 / DType.F32.roundoff  # grains of a number of the type that kernels compute in
 FIRST = 2**10  # elements that are looked at first: of random numbers they are enough
 AT_ONCE = 2**20
 
@@ -54,7 +54,7 @@ def _grain(tensor: Array) -> float:
         digits = (significand * 2.0**53).astype(np.int64)
         lowest = np.ldexp((digits & -digits).astype(np.float64), exponent - 53)
         least = min(least, float(lowest.min(initial=np.inf)))
-        if most > MOST * least:
+        if most > MAX_GRAINS * least:
             return 0.0
         start, end = end, end + AT_ONCE
     return least
@@ -65,7 +65,7 @@ def settled(values: Array, magnitudes: Array, of_terms: float) -> Array:
 
     `magnitudes` are the sums of the absolute values of their terms, whose grain is `of_terms`.
     """
-    found: Array = np.where(magnitudes <= MOST * of_terms, values, np.nan)
+    found: Array = np.where(magnitudes <= MAX_GRAINS * of_terms, values, np.nan)
     return found
 
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 else:
     from simgen.ground import arrays as np
 
-U = DType.F32.roundoff  # of the type that kernels compute in: one rounding to nearest, relative
+U = DType.F32.roundoff  # roundoff of the kernels' compute type: one rounding to nearest, relative
 EXP2 = 2.0**-22  # relative, of fast_exp2
 RCP = 2.0**-23  # relative, of fast_rcp
 SQRT = 2.0**-23  # relative, of fast_sqrt

@@ -64,9 +64,9 @@ if TYPE_CHECKING:
 else:
     from simgen.ground import arrays as np
 
-U = DType.F32.roundoff  # of the type that kernels compute in
-RISK = 1e-9  # that a tensor of a right result is judged wrong
-DENSITY = 4.0  # of terms at zero, times what their moments say
+U = DType.F32.roundoff  # roundoff of the kernels' compute type
+RISK = 1e-9  # probability that a tensor of a correct result is judged wrong
+DENSITY = 4.0  # factor for the density of terms at zero, relative to what their moments say
 SAMPLE = 2**20  # elements that equal ones are counted among
 
 
@@ -85,13 +85,13 @@ class Spread:
     stored: Array | None = None
 
     def part(self, elements: Any) -> Spread:
-        """That of some elements of the flattened tensor."""
+        """Spread of some elements of the flattened tensor."""
         stored = None if self.stored is None else self.stored.reshape(-1)[elements]
         return Spread(self.sigma.reshape(-1)[elements], self.shared, stored)
 
 
 def both(a: Spread, b: Spread) -> Spread:
-    """Of the difference of two results, whose roundings are their own."""
+    """Spread of the difference of two results with independent roundings."""
     stored = None if a.stored is None or b.stored is None else a.stored + b.stored
     return Spread(a.sigma + b.sigma, max(a.shared, b.shared), stored)
 
@@ -133,7 +133,7 @@ class Walk:
 
     def __init__(self, shape: tuple[int, ...], dtype: Any = float) -> None:
         self.total: NDArray[Any] = np.zeros(shape, dtype)
-        self._current: NDArray[Any] = np.zeros(shape, dtype)  # of this chunk
+        self._current: NDArray[Any] = np.zeros(shape, dtype)  # sum of this chunk
         self._starts: Array = np.zeros(shape)  # sum of n s_b^2
         self._parts: Array = np.zeros(shape)  # sum of the squares of whole chunks
         self._chunks = 0
@@ -195,7 +195,7 @@ def repeats(rows: Array) -> float:
     begins = np.empty(values.shape, bool)
     begins[1:] = values[1:] != values[:-1]
     begins[::length] = True
-    places = np.flatnonzero(begins)  # of the first of equal elements of a row
+    places = np.flatnonzero(begins)  # first of equal elements of a row
     counts = np.diff(places, append=values.size)[values[places] != 0]
     total, equal = int(counts.sum()), float(np.square(counts.astype(np.float64)).sum())
     return equal / total if total else 1.0

@@ -41,7 +41,7 @@ def nearest(values: Array, dtype: DType) -> Array:
 
 def half_step(magnitude: Array, dtype: DType) -> Array:
     """The largest error of rounding numbers up to `magnitude` to the type, where it has them."""
-    _, exponent = np.frexp(magnitude)  # of a significand from 1/2 to 1
+    _, exponent = np.frexp(magnitude)  # significand from 1/2 to 1
     binade = np.where(magnitude > 0, exponent - 1, dtype.least_exponent)
     last = np.maximum(binade, dtype.least_exponent) - dtype.mantissa
     made: Array = np.where(np.isfinite(magnitude), np.ldexp(0.5, last), np.inf)

@@ -13,7 +13,7 @@ import math
 import os
 from typing import TYPE_CHECKING, Any
 
-from simgen.errors import cut, one_line, printable
+from simgen.errors import one_line, printable, shortened
 from simgen.ground.storage.files import open_regular
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ def opened(path: Path) -> Iterator[h5py.File]:
         except FormatError:
             raise
         except UNREADABLE as error:
-            fact = cut(one_line(str(error)).replace(same, "the file"), 100)
+            fact = shortened(one_line(str(error)).replace(same, "the file"), 100)
             raise FormatError(fact or "HDF5 cannot read it") from None
 
 
@@ -233,7 +233,7 @@ def document(parent: h5py.Group, name: str) -> str:
         raise FormatError(f"dataset {printable(name)} is not text") from None
 
 
-def whole(item: h5py.HLObject, name: str, most: int) -> int:
+def whole_attribute(item: h5py.HLObject, name: str, most: int) -> int:
     """An attribute that is one whole number from 0 to `most`; a truth is 0 or 1.
 
     Raises:

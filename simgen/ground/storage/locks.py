@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 USED = "workload.json"
 ADDED = "manifest.json"
 RESULT = ".lock-"  # begins the name of a result's lock
-WORK = ".lock"  # of a workflow
+WORK = ".lock"  # lock of a workflow
 NONE = (errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS, errno.EBADF, errno.EINVAL)
 
 
@@ -183,7 +183,7 @@ def _locked(path: Path, how: int, *, make: bool) -> int | None:
             return None
         try:
             fcntl.flock(handle, how)
-            if _is(handle, path):  # and not a file that was replaced while it was waited for
+            if _is(handle, path):  # False if the file was replaced while waiting for it
                 if make:
                     os.ftruncate(handle, 0)
                     os.write(handle, f"{os.getpid()}\n".encode())

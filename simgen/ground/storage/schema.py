@@ -20,12 +20,12 @@ from enum import Enum
 from functools import cache
 from typing import Annotated, Any, ClassVar, TypeVar, Union, get_args, get_origin, get_type_hints
 
-from simgen.errors import cut, printable
+from simgen.errors import printable, shortened
 
-WIDEST = 2**64  # of whole numbers, if nothing else is said
-LONGEST = 2**20  # of texts, in characters
+WIDEST = 2**64  # limit of whole numbers by default
+LONGEST = 2**20  # limit of texts, in characters
 DEEPEST = 16  # levels of `Any`
-MAX_NBYTES = 2**28  # of a JSON file
+MAX_NBYTES = 2**28  # size limit of a JSON file
 
 T = TypeVar("T")
 Decoder = Callable[[Any], Any]
@@ -75,7 +75,7 @@ class SchemaError(ValueError):
 
     def under(self, name: str) -> SchemaError:
         """The same error, seen from what holds the value by `name`."""
-        self.place = cut(name, 80) + self.place
+        self.place = shortened(name, 80) + self.place
         return self
 
     def __str__(self) -> str:
@@ -162,7 +162,7 @@ def _decoder(kind: Any, more: bool) -> Decoder:
         return _plain
     if isinstance(kind, type) and issubclass(kind, Enum):
         return _member(kind)
-    return {bool: _bool, int: _whole, float: _real, str: _text, types.NoneType: _none}[kind]
+    return {bool: _bool, int: _whole_number, float: _real, str: _text, types.NoneType: _none}[kind]
 
 
 def _fields(kind: Any, more: bool) -> Decoder:
@@ -313,7 +313,7 @@ def _bool(value: Any) -> bool:
     return value
 
 
-def _whole(value: Any) -> int:
+def _whole_number(value: Any) -> int:
     if type(value) is not int:
         raise SchemaError(f"expected int, got {_shown(value)}")
     if not -WIDEST <= value <= WIDEST:
@@ -352,7 +352,7 @@ def _plain(value: Any, depth: int = 0) -> Any:
         return {_text(name): _plain(item, depth + 1) for name, item in value.items()}
     if type(value) is list:
         return [_plain(item, depth + 1) for item in value]
-    scalar: dict[type, Decoder] = {int: _whole, float: _real, str: _text}
+    scalar: dict[type, Decoder] = {int: _whole_number, float: _real, str: _text}
     return scalar[type(value)](value) if type(value) in scalar else value
 
 

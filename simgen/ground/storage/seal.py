@@ -32,7 +32,7 @@ VERDICT = "verdict.json"  # comes later, and tells of itself (simgen.bundle.verd
 CONTENTS = re.compile(r"results\.h5: ([0-9a-f]{64})")
 LINE = re.compile(r"([0-9a-f]{64}) [ *](.+)")
 DIGEST = re.compile(r"[0-9a-f]{64}")
-MOST = 2**24  # bytes; a run leaves a few dozen files
+MAX_NBYTES = 2**24  # bytes; a run leaves a few dozen files
 
 
 @dataclass(frozen=True)
@@ -52,11 +52,11 @@ class Seal:
 
     @property
     def digest(self) -> str:
-        """Of the result: of its files and of what was run."""
+        """Digest of the result: its files and what was run."""
         return _sha256(self.text())
 
 
-def read(folder: Path) -> Seal:
+def read_seal(folder: Path) -> Seal:
     """The seal of a result's folder; its files are not looked at.
 
     Raises:
@@ -65,7 +65,7 @@ def read(folder: Path) -> Seal:
     path = folder / FILE
     try:
         with open_regular(path) as file:
-            text = os.fsdecode(file.read(MOST))
+            text = os.fsdecode(file.read(MAX_NBYTES))
     except OSError as error:
         raise DamagedError(f"{path}: {error.strerror}; run it again") from None
     first, *lines = text.split("\n")

@@ -27,9 +27,9 @@ _SOURCE_LINE = re.compile(r"\bkernel\.hip:(\d+):")  # not of the prelude
 # latter may be more, so that fewer waves run at once.
 _COUNTS = {"num_vgpr": "next_free_vgpr", "numbered_sgpr": "next_free_sgpr"}
 _DESCRIBED = re.compile(r"\s*\.amdhsa_kernel (\S+)")
-# Of what calls functions: the most of its own and theirs.
-_MOST = re.compile(r"\s*\.set ([\w.$]+)\.(\w+), max\(([\w.$, ]+)\)$")
-_SYMBOL = re.compile(r"\s*\.set ([\w.$]+)\.(\w+), (\d+)$")  # of a kernel, such as num_vgpr
+# Maximum over a function's own registers and those of the functions that it calls.
+_MAXIMUM = re.compile(r"\s*\.set ([\w.$]+)\.(\w+), max\(([\w.$, ]+)\)$")
+_SYMBOL = re.compile(r"\s*\.set ([\w.$]+)\.(\w+), (\d+)$")  # symbol of a kernel, such as num_vgpr
 CONTRACTED = "contracted"  # such a symbol of ours: the source's multiply-adds may be fused
 DYNAMIC_LDS = "dynamic_lds"  # such a symbol of ours: bytes that each launch of the kernel asks for
 _METADATA = (".vgpr_count", ".sgpr_count")
@@ -54,7 +54,7 @@ class Instruction:
     mnemonic: str
     operands: tuple[str, ...]
     tail: tuple[str, ...] = ()  # words behind the operands: offset:16, clamp
-    source_line: int = 0  # of the kernel's source; 0: not known
+    source_line: int = 0  # line of the kernel's source; 0: unknown
 
     def __str__(self) -> str:
         words = [", ".join(self.operands), *self.tail]
@@ -84,7 +84,7 @@ class AssemblyKernel:
     sgprs: int = 0  # without VCC
     counts: Numbers = field(default_factory=dict)  # numeric .amdhsa_ directives, and symbols
     metadata: Numbers = field(default_factory=dict)  # _METADATA and _SIZES
-    # Of a function that is none: the kernels of the module, whose registers it shares.
+    # For a function that is no kernel: the module's kernels, whose registers it shares.
     callers: tuple[AssemblyKernel, ...] = ()
 
 
@@ -229,7 +229,7 @@ def source_modifiers(operand: str) -> tuple[bool, bool, str]:
 
 
 def _counts(lines: Sequence[str]) -> defaultdict[str, Numbers]:
-    """By kernel: its numeric directives and symbols."""
+    """Numeric directives and symbols by kernel."""
     found: defaultdict[str, Numbers] = defaultdict(dict)
     most: dict[tuple[str, str], tuple[int, list[str]]] = {}
     inside = ""
@@ -243,7 +243,7 @@ def _counts(lines: Sequence[str]) -> defaultdict[str, Numbers]:
             found[inside][words[0].removeprefix(".amdhsa_")] = (at, int(words[1]))
         elif m := _SYMBOL.match(line):
             found[m[1]][m[2]] = (at, int(m[3]))
-        elif m := _MOST.match(line):
+        elif m := _MAXIMUM.match(line):
             most[m[1], m[2]] = (at, m[3].split(", "))
     for name, key in most:
         found[name][key] = (most[name, key][0], _most(name, key, most, found, set()))
@@ -268,7 +268,7 @@ def _most(
 
 
 def _metadata(lines: Sequence[str]) -> defaultdict[str, Numbers]:
-    """By kernel: register counts and sizes of its entry in the list amdhsa.kernels."""
+    """Register counts and sizes by kernel, from the list amdhsa.kernels."""
     found: defaultdict[str, Numbers] = defaultdict(dict)
     inside, entry = False, dict[str, tuple[int, int]]()
     for at, line in enumerate(lines):

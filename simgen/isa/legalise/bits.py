@@ -245,7 +245,8 @@ def saturating_unsigned(site: Site) -> None:
 
 @rule("v_add_i32 v_sub_i32", GFX942)
 def saturating(site: Site) -> None:
-    """With clamp, the sum where it fits, else the limit on the side of the first source."""
+    """Saturated sum: with clamp, the sum if it fits, else the limit on the side of the first
+    source."""
     result, a, b = site.item.operands
     a, b, total = site.in_vgpr(a), site.in_vgpr(b), site.vgpr()
     adds = "add" in site.item.mnemonic

@@ -158,7 +158,7 @@ def narrow(site: Site) -> None:
 @rule(" ".join(f"v_cmp_{c}_{k}64*" for c in _SIX for k in "ui" if (c, k) != ("lt", "u")))
 @rule("v_cmp_lt_u64_e32")
 def wide(site: Site) -> None:
-    """From v_cmp_lt_u64_e64, the only one that reads 64 bits."""
+    """64-bit comparisons from v_cmp_lt_u64_e64, the only one that reads 64 bits."""
     result, a, b = site.item.operands
     condition, kind = _condition(site), site.item.mnemonic.split("_")[3][0]
     if condition in ("eq", "ne"):

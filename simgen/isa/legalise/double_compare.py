@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from simgen.isa.legalise.site import Site
 
 _OPPOSITE = {"nlt": "lt", "nle": "le", "neq": "eq", "nlg": "lg", "ngt": "gt", "nge": "ge", "u": "o"}
-_LEAST, _MOST = -1022, 1023  # exponents of normal numbers
+_MIN_EXPONENT, _MAX_EXPONENT = -1022, 1023  # exponents of normal numbers
 _FARTHEST = 2100  # from the least number to infinity, and from the largest to 0
 
 
@@ -77,7 +77,7 @@ def scaled(site: Site) -> None:
     result, x, n = site.item.operands
     value = doubles.plus_zero(site, x, negative=True)
     known = integer(n)
-    if known is not None and _LEAST <= known <= _MOST:
+    if known is not None and _MIN_EXPONENT <= known <= _MAX_EXPONENT:
         power = doubles.constant(site, 2.0**known)
         site.put("v_mul_f64", result, value, power)
         return
@@ -87,8 +87,8 @@ def scaled(site: Site) -> None:
     parts = []
     for _ in range(3):
         part = site.vgpr()
-        site.put("v_max_i32_e32", part, hex(_LEAST & 0xFFFFFFFF), rest)
-        site.put("v_min_i32_e32", part, hex(_MOST), part)
+        site.put("v_max_i32_e32", part, hex(_MIN_EXPONENT & 0xFFFFFFFF), rest)
+        site.put("v_min_i32_e32", part, hex(_MAX_EXPONENT), part)
         site.subtract(rest, rest, part)
         parts.append(part)
     for at, part in enumerate(reversed(parts)):

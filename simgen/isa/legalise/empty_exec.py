@@ -39,7 +39,7 @@ class MaskStep(NamedTuple):
     """What of an instruction, or of a label, matters here."""
 
     at: int  # line or offset
-    mnemonic: str  # of a label: empty
+    mnemonic: str  # empty for a label
     result: str  # "exec", or anything else
     source: str  # the first one: "-1", "exec", or anything else
     target: int | None  # where a branch goes: line or offset

@@ -48,7 +48,7 @@ def extract(checkout: Path, version: str) -> dict[str, object]:
     Raises:
         DamagedError: the sources do not look as those of MGPUSim 4.
     """
-    known = _decodable(_read(checkout / DECODER))
+    known = _decodable(_read_text(checkout / DECODER))
     return {
         "simulator": SIMULATOR,
         "version": version,
@@ -64,12 +64,12 @@ def extract(checkout: Path, version: str) -> dict[str, object]:
 
 
 def _native(arch: str) -> list[str]:
-    """Of the newest version that is known."""
+    """Native instructions of the newest known version."""
     *_, newest = versions(SIMULATOR).values()
     return list(newest.architectures[arch].native)
 
 
-def _read(path: Path) -> str:
+def _read_text(path: Path) -> str:
     try:
         return path.read_text()
     except (OSError, UnicodeDecodeError) as error:
@@ -98,7 +98,9 @@ def _number(expression: str) -> int:
 
 def _implemented(folder: Path, known: Table) -> Table:
     source = "\n".join(
-        _read(path) for path in sorted(folder.glob("*.go")) if not path.name.endswith("_test.go")
+        _read_text(path)
+        for path in sorted(folder.glob("*.go"))
+        if not path.name.endswith("_test.go")
     )
     found: Table = {}
     for format_, function in RUNNERS.items():

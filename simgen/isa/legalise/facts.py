@@ -46,9 +46,9 @@ if TYPE_CHECKING:
     from simgen.isa.legalise.simulators import Model
 
 FOLDER = "lint"
-GEM5 = "gem5"  # whose sources they are
+GEM5 = "gem5"  # name of the simulator whose sources they are
 MGPUSIM = "mgpusim"
-MAX_NBYTES = 2**24  # of a file
+MAX_NBYTES = 2**24  # size limit of a file
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,7 @@ class Tables:
 
 
 def versions(simulator: str) -> list[str]:
-    """Those whose sources were read, oldest first."""
+    """Versions whose sources were read, oldest first."""
     made = {path.stem.partition("-")[2] for path in _folder().glob(f"{simulator}-*.json")}
     return sorted(made, key=lambda each: [int(part) for part in each.split(".") if part.isdigit()])
 

@@ -123,7 +123,7 @@ def _exactly(site: Site, result: str, a: str, b: str, c: str) -> None:
     site.put("v_and_b32_e32", even, "1", low)
     site.subtract(even, even, site.held(1))
     site.put("v_and_b32_e32", step, step, even)
-    # and the error neither zero nor, with an infinite sum or a NaN, not a number.
+    # The error must be neither zero nor, with an infinite sum or a NaN, a NaN.
     site.put("v_and_b32_e32", even, "0x7fffffff", error_high)
     site.subtract(even, even, site.held(1))
     site.put("v_mov_b32_e32", limit, "0x7fefffff")

@@ -34,7 +34,7 @@ from simgen.isa.legalise.site import MOST_VGPRS
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-# Those of which LLVM knows that they clear the upper half (zeroesHigh16BitsOfDest).
+# Instructions that clear the upper half, as LLVM knows (zeroesHigh16BitsOfDest).
 HALF = re.compile(
     r"v_(?:lshlrev_b|lshrrev_b|ashrrev_i|add_u|sub_u|subrev_u|mul_lo_u|max_[ui]|min_[ui]|mad_u|mad_i)"
     r"16(?:_e32|_e64)?\Z"

@@ -24,9 +24,10 @@ if TYPE_CHECKING:
     Pair = tuple[str, str, str]  # a pair of vector registers, its low one, its high one
 
 MAGNITUDE = "0x7fffffff"
-LEAST = -1022  # exponent of the least normal number, 2^-1022
-DIGITS = 53  # of a number, the first one with them
-FARTHEST = 60  # of exponents of the end of a place: to numbers below 2, all from 54 on are alike
+MIN_EXPONENT = -1022  # exponent of the least normal number, 2^-1022
+DIGITS = 53  # bits of a number's significand, including the first one
+# largest distance of exponents that matters: for numbers below 2, all from 54 on are alike
+FARTHEST = 60
 MOST_POWER = 0x1000  # more than between any two numbers: 2^12
 
 
@@ -109,7 +110,7 @@ def _rounded(site: Site, parts: tuple[str, Pair, Pair, Pair], power: str, place:
     small, beyond = site.sgpr_pair()[0], site.sgpr_pair()[0]
     end, half, near = site.vgpr_pair(), site.vgpr_pair(), site.vgpr_pair()
     magnitude = site.in_sgpr(MAGNITUDE)
-    site.subtract(place, site.held(LEAST & 0xFFFFFFFF), power)
+    site.subtract(place, site.held(MIN_EXPONENT & 0xFFFFFFFF), power)
     site.put("v_min_i32_e32", place, str(FARTHEST), place)
     site.put("v_ldexp_f64", end[0], "1.0", place)
     site.add(place, place, site.held(-DIGITS & 0xFFFFFFFF))

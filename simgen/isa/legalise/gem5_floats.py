@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 
     from simgen.isa.legalise.site import Site
 
-TERMS = 6  # of the Taylor series: up to a quarter of a turn, the next one is below 2^-24
+TERMS = 6  # terms of the Taylor series: up to a quarter of a turn, the next one is below 2^-24
 MAGNITUDE = "0x7fffffff"
 LEAST_HALF = "0x38800000"  # 2^-14, the least normal half
 BEYOND_HALVES = "0x47800000"  # 2^16
-# To a half's exponent, and half of its last place:
+# Constants that rebias to a half's exponent, and half of its last place:
 REBIASED = hex((0xFFF - (112 << 23)) & 0xFFFFFFFF)
 ZERO_OR_INFINITE = "0x264"  # classes of v_cmp_class
 FACTORS = {"mul:2": "2.0", "mul:4": "4.0", "div:2": "0.5"}

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from simgen.isa.legalise.site import Site
 
-FIELD = {"s_sext_i32_i8": 8 << 16, "s_sext_i32_i16": 16 << 16}  # of s_bfe_i32
+FIELD = {"s_sext_i32_i8": 8 << 16, "s_sext_i32_i16": 16 << 16}  # operands of s_bfe_i32
 
 
 def extended(site: Site) -> None:

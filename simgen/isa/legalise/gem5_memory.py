@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from simgen.isa.legalise.site import Site
 
 SCALAR_LOAD = re.compile(r"s_load_dword(x\d+)?\Z")
-BASE_HIGH = "0xffff"  # of a buffer's second word, what belongs to its address
-STRIDE = "0xe0010"  # of that word: 14 bits from bit 16 on
+BASE_HIGH = "0xffff"  # bits of a buffer's second word that belong to its address
+STRIDE = "0xe0010"  # the stride in that word: 14 bits from bit 16 on
 
 
 def upper_half(site: Site) -> None:

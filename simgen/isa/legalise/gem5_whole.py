@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 MAGNITUDE = "0x7fffffff"
 TWO_TO_52 = "0x43300000"  # the upper half
-TWO_TO_31 = {"f32": "0x4f000000", "f64": "0x41e00000"}  # of 64 bits, the upper half
+TWO_TO_31 = {"f32": "0x4f000000", "f64": "0x41e00000"}  # for 64 bits, the upper half
 
 
 def to_signed(site: Site) -> None:

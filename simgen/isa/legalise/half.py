@@ -78,7 +78,7 @@ def widen_bits(site: Site, result: str, x: str, *, scaled: bool = True) -> None:
 
 @rule("v_cvt_f16_f32*")
 def narrow(site: Site) -> None:
-    """To nearest even; MGPUSim's own instruction cuts off, and knows no subnormals."""
+    """Rounds to nearest even; MGPUSim's instruction truncates and has no subnormals."""
     result, x = site.item.operands
     as_half(site, result, site.in_vgpr(x))
 
@@ -132,7 +132,7 @@ def arithmetic(site: Site) -> None:
 @rule("v_ceil_f16* v_floor_f16* v_trunc_f16* v_rndne_f16* v_rcp_f16* v_sqrt_f16* v_rsq_f16*")
 @rule("v_div_fixup_f16")
 def by_float(site: Site) -> None:
-    """As 32-bit floats: whole numbers are the same, and others are rounded once more."""
+    """Computes in 32-bit floats: whole numbers are the same, and others are rounded once more."""
     result, *sources = site.item.operands
     held = site.vgpr()
     short = "" if "fixup" in site.item.mnemonic else "_e32"
@@ -147,7 +147,7 @@ def by_float(site: Site) -> None:
 
 @rule("v_cvt_f16_i16* v_cvt_f16_u16*")
 def of_whole(site: Site) -> None:
-    """By a 32-bit float, which has all numbers of 16 bits."""
+    """Converts by a 32-bit float, which has all 16-bit numbers."""
     result, x = site.item.operands
     held, letter = site.vgpr(), "i" if "_i16" in site.item.mnemonic else "u"
     site.put(f"v_bfe_{letter}32", held, site.in_vgpr(x), "0", "16")
@@ -175,7 +175,7 @@ _NOT = ("nlt", "neq", "nle", "ngt", "nlg", "nge", "u")
 
 @rule(" ".join(f"v_cmp_{c}_f16*" for c in (*_ORDERED, *_NOT)))
 def compare(site: Site) -> None:
-    """As 32-bit floats, which keep the order."""
+    """Compares as 32-bit floats, which keep the order."""
     result, *sources = site.item.operands
     a, b = (as_float(site, source) for source in sources)
     name = re.sub(r"_f16_e..$", "_f32_e64", site.item.mnemonic)

@@ -35,7 +35,7 @@ def implemented(model: Model) -> dict[str, dict[int, str]]:
 class Unimplemented:
     """An instruction that a simulator lacks."""
 
-    number: int  # of instructions before it
+    number: int  # number of instructions before it
     format: str
     opcode: int
 

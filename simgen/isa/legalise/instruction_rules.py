@@ -138,7 +138,7 @@ def _kernel(
     return added + len(first)
 
 
-def changes(text: str, model: Model) -> dict[int, str]:
+def planned_rewrites(text: str, model: Model) -> dict[int, str]:
     """What a rewriting would do: by the index of an instruction's line, why it has no replacement,
     or nothing where it has one. Instructions that would stay are not there.
     """
@@ -171,7 +171,7 @@ class _Table:
 
     def replace_one(self, site: Site) -> None:
         """Put what stands for the site's instruction into `site.out`."""
-        form = roles.of(site.item, site.arch)
+        form = roles.roles_of(site.item, site.arch)
         if form is None:
             if roles.forms(site.item.mnemonic, site.arch):
                 count = len(site.item.operands)

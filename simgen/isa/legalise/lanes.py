@@ -25,7 +25,7 @@ _ALL = (1 << 64) - 1
 
 @rule("v_readlane_b32")
 def read_lane(site: Site) -> None:
-    """Of that lane whether it is active or not."""
+    """Reads the given lane, whether it is active or not."""
     result, x, lane = site.item.operands
     held = _only(site, lane)
     site.put("v_readfirstlane_b32", result, x)
@@ -73,7 +73,7 @@ def permute_backward(site: Site) -> None:
 
 @rule("ds_permute_b32")
 def permute_forward(site: Site) -> None:
-    """Where nobody sends a value to, there is 0; of several the one of the last lane stays."""
+    """Lanes that receive no value become 0; of several senders, the last lane's value stays."""
     result, address, value = site.item.operands
     offset = (f"offset:{site.lane_words()}",)
     own, to = _own_word(site), site.vgpr()
@@ -125,7 +125,7 @@ def swizzled(site: Site, lane: str) -> str:
 
 
 def _bit_masks(letters: str) -> tuple[int, int, int]:
-    """Of five letters, the highest bit first: 0, 1, p (as it is), i (inverted)."""
+    """Masks of five letters, the highest bit first: 0, 1, p (unchanged), i (inverted)."""
     keep, put, turn = (
         int("".join("1" if c in of else "0" for c in letters), 2) for of in ("pi", "1", "i")
     )
@@ -236,7 +236,7 @@ def _gather(
     site.put("ds_write_b32", _own_word(site), value, tail=offset)
     site.put("v_lshlrev_b32_e32", at, "2", lane)
     site.put("ds_read_b32", found, _word_of(site, at), tail=offset)
-    # Is the bit of that lane set in EXEC? Shifts go by the lower five bits of the lane.
+    # Whether that lane's bit is set in EXEC. Shifts use the lower five bits of the lane.
     site.put("s_mov_b64", exec_, "exec")
     site.put("v_mov_b32_e32", active, low)
     site.put("v_mov_b32_e32", other, high)

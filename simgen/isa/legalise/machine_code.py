@@ -21,7 +21,7 @@ class Format:
     mask: int
     bits: int
     shift: int
-    width: int  # of the opcode
+    width: int  # bits of the opcode
     nbytes: int
     sources: tuple[tuple[int, int], ...] = ()  # (shift, width) of fields that may say LITERAL
 
@@ -49,7 +49,7 @@ FORMATS = (  # the more specific ones first
     Format("VOP2", 0x80000000, 0x00000000, 25, 6, 4, _VECTOR),
 )
 _WITH_LITERAL = {("VOP2", 23), ("VOP2", 24), ("VOP2", 36), ("VOP2", 37), ("SOPK", 20)}
-SEGMENTS = ("flat", "scratch", "global")  # of the format FLAT, by its bits
+SEGMENTS = ("flat", "scratch", "global")  # segments of the format FLAT, by its bits
 
 
 @dataclass(frozen=True)

@@ -135,7 +135,8 @@ def global_atomic(site: Site) -> None:
     base = [operands.pop()] if kind == "global" else []
     result = operands.pop(0) if len(operands) == 3 else ""
     address, data = operands
-    values = list(registers(data))  # of cmpswap: what to write, what to compare with
+    # cmpswap has two: the value to write, and the one to compare with
+    values = list(registers(data))
     words = "dwordx2" if wide else "dword"
     tail = tuple(w for w in site.item.tail if w.startswith("offset:"))
     site.only_emulated(ATOMIC)

@@ -47,7 +47,7 @@ def mended(site: Site, rule: Callable[[Site], None]) -> None:
 
 def _shared(item: Instruction, arch: str) -> set[str]:
     """The registers that are only a result in one operand and a source in another."""
-    form = roles.of(item, arch)
+    form = roles.roles_of(item, arch)
     if form is None or item.mnemonic.startswith(_MEMORY):
         return set()
     read, written = set[str](), set[str]()
@@ -58,7 +58,7 @@ def _shared(item: Instruction, arch: str) -> set[str]:
 
 def _rename_results(site: Site, item: Instruction) -> dict[str, str]:
     """Give the site's instruction temporaries as results: register -> temporary."""
-    form = roles.of(item, site.arch)
+    form = roles.roles_of(item, site.arch)
     assert form is not None
     operands, moves = list(item.operands), dict[str, str]()
     for at, (text, operand) in enumerate(roles.pairs(item, form)):

@@ -37,10 +37,10 @@ if TYPE_CHECKING:
 
     from simgen.isa.legalise.assembly import AssemblyKernel
 
-LANES = 64  # of a wavefront
+LANES = 64  # lanes of a wavefront
 GRAIN = 16  # bytes that a lane's memory is a multiple of
 BEHIND_NBYTES = 16  # an address, the counter, and what fills them up
-STACK_NBYTES = 1024  # of calls whose depth no compiler knows, beside _SIZE: as HIP's runtime has it
+STACK_NBYTES = 1024  # stack for calls of unknown depth, besides _SIZE; HIP's runtime has the same
 _SIZE, _DYNAMIC = "private_segment_fixed_size", "uses_dynamic_stack"
 _GROWS = re.compile(r"s_add_[iu]32 s32, s32, (?!-)")
 _ACCESS = re.compile(r"scratch_(load|store)_\w+\Z")
@@ -56,7 +56,7 @@ def stride(nbytes: int) -> int:
 
 
 def behind(kernarg_nbytes: int) -> int:
-    """Where the address lies behind a kernel's own arguments."""
+    """Offset of the address behind a kernel's own arguments."""
     return -(-kernarg_nbytes // 8) * 8
 
 
@@ -185,7 +185,7 @@ def _start(
         f"global_atomic_add {held}, {offset}, {held}, {arguments} offset:{place + 8} {returns}",
         "s_waitcnt vmcnt(0) lgkmcnt(0)",
         f"v_readfirstlane_b32 {number}, {held}",
-        "s_mov_b64 exec, -1",  # of spilled scalars, lanes are moved that are not active
+        "s_mov_b64 exec, -1",  # spilled scalars are in lanes that may be inactive
         f"s_mul_i32 {number}, {number}, {LANES * nbytes:#x}",
         f"s_mov_b32 s{first + 5}, {nbytes:#x}",
         f"v_mbcnt_lo_u32_b32 {offset}, -1, 0",

@@ -34,7 +34,7 @@ _SPECIAL = re.compile(r"%(?!(?:p|rs?|rd|rq|fd?|hh?|b|sg[prdh])\d+\b)[a-z]\w*")
 _LAUNCH_BOUNDS = re.compile(
     r"^\.(maxntid|minnctapersm|reqntid|maxnreg|noreturn|maxclusterrank|explicitcluster)\b"
 )
-MAX_NBYTES = 2**20  # of a table
+MAX_NBYTES = 2**20  # size limit of a table
 
 
 @dataclass(frozen=True)
@@ -45,8 +45,8 @@ class PtxTable:
     version: str
     source: str
     opcodes: tuple[str, ...]  # first words of instructions
-    modifiers: tuple[str, ...]  # and the words behind them
-    lacks: dict[str, str]  # of those, what ends the simulator, or is wrong -> why
+    modifiers: tuple[str, ...]  # words behind the opcode
+    lacks: dict[str, str]  # words that end the simulator, or that it computes wrongly -> why
     registers: tuple[str, ...]  # special ones
     timed_only: dict[str, str]  # opcodes that functional mode computes wrongly -> why
 

@@ -16,15 +16,15 @@ class Legalised:
     """Assembly text after a rewriting, and what it took."""
 
     text: str
-    instructions: int = 0  # that it had before; 0 where nobody counted
-    replaced: Mapping[str, int] = field(default_factory=dict)  # of those, by mnemonic
+    instructions: int = 0  # instructions before the rewriting; 0: not counted
+    replaced: Mapping[str, int] = field(default_factory=dict)  # replaced instructions by mnemonic
     added: int = 0  # instructions that it has more than before
     emulated: Mapping[str, str] = field(default_factory=dict)
     # mnemonic -> why what stands for it is right in emulation only
 
     @classmethod
     def counted(cls, before: Sequence[str], lines: Sequence[str]) -> Legalised:
-        """Of a text's lines, each of which may have become several, and what was made of them."""
+        """Count the changes of a text's lines, each of which may have become several."""
         replaced, added = Counter[str](), 0
         for old, new in zip(before, lines, strict=True):
             if new != old:

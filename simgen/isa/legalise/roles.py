@@ -265,7 +265,7 @@ def forms(mnemonic: str, arch: str) -> tuple[Roles, ...]:
     return table(arch).get(base(mnemonic), ())
 
 
-def of(item: Instruction, arch: str) -> Roles | None:
+def roles_of(item: Instruction, arch: str) -> Roles | None:
     """The roles of an instruction's operands; None if it, or one with so many, is not known."""
     count = len(item.operands)
     for roles in forms(item.mnemonic, arch):
@@ -285,7 +285,7 @@ def pairs(item: Instruction, roles: Roles) -> list[tuple[str, Operand]]:
 @lru_cache(maxsize=1 << 15)
 def effect(item: Instruction, arch: str) -> Effect | None:
     """What an instruction reads and writes: registers by name, "scc". None if not known."""
-    roles = of(item, arch)
+    roles = roles_of(item, arch)
     if roles is None:
         return None
     reads, writes = set(roles.reads), set(roles.writes)

@@ -188,7 +188,7 @@ def save_exec_and_not(site: Site) -> None:
 
 @rule("s_xor_b32", GFX803)
 def exclusive_or(site: Site) -> None:
-    """With a negative constant SCC is always 1 on MGPUSim."""
+    """XOR with a negative constant always sets SCC to 1 on MGPUSim."""
     result, a, b = site.item.operands
     site.put("s_xor_b32", result, a, b)
     if any((integer(o) or 0) < 0 for o in (a, b)) and site.scc_live:

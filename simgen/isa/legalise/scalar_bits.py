@@ -69,7 +69,8 @@ def first_from_above(site: Site) -> None:
 
 
 def _first(site: Site, result: str, pair: str, low: str, high: str) -> None:
-    """Of the lower half if that is not zero, else 32 more than that of the upper one."""
+    """Lowest bit of the lower half if that is not zero, else 32 more than that of the
+    upper half."""
     any_, _, _ = site.sgpr_pair()
     in_low, in_high = _zeros_below(site, low), _zeros_below(site, high)
     site.put("s_add_u32", in_high, in_high, "32")

@@ -37,7 +37,7 @@ from simgen.ground.storage import schema
 from simgen.ground.storage.files import read_regular
 
 FOLDER = "isa"
-MAX_NBYTES = 2**24  # of a file
+MAX_NBYTES = 2**24  # size limit of a file
 LATEST = "develop"  # a version behind all that have numbers
 
 

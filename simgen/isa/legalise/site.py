@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 MOST_VGPRS = 256
 MOST_SGPRS = 102  # s0 to s101 on gfx8 and gfx9
-MOST_ITEMS = 1024  # of a work-group
+MOST_ITEMS = 1024  # work-items of a work-group, at most
 MOST_LDS = 0x10000  # bytes
 _NEED_THREAD = (
     "ds_bpermute", "ds_permute", "ds_swizzle", "v_mbcnt", "global_atomic", "flat_atomic", "ds_add",

@@ -11,7 +11,8 @@ from simgen.isa.legalise.table import rule
 if TYPE_CHECKING:
     from simgen.isa.legalise.site import Site
 
-TERMS = 8  # of the Taylor series: up to a quarter of a turn, the next one is below 2^-37 of the sum
+# terms of the Taylor series: up to a quarter of a turn, the next is below 2^-37 of the sum
+TERMS = 8
 
 
 @rule("v_sin_f32*")

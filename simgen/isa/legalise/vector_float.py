@@ -103,7 +103,7 @@ def minimum_of_3(site: Site) -> None:
 
 @rule("v_med3_f32")
 def median(site: Site) -> None:
-    """Of two NaNs and a number MGPUSim gives a NaN; hardware the number.
+    """With two NaNs and a number MGPUSim returns a NaN; hardware returns the number.
 
     What is neither below +inf nor a number is replaced by the largest number of the three, which
     is the same where it is +inf itself.

@@ -12,7 +12,7 @@ _READS = re.compile(r"^\s*\.(incbin|include)\b", re.M)
 _OURS = re.compile(rb"^\s*(\.amdgcn_target|\.amdhsa_kernel|\.amdgpu_hsa_kernel)", re.M)
 
 
-def is_ours(content: bytes) -> bool:
+def is_amd_assembly(content: bytes) -> bool:
     """Whether assembly text is for an AMD GPU."""
     return bool(_OURS.search(content))
 

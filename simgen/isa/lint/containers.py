@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 ELF, BUNDLE, COMPRESSED, ARCHIVE = b"\x7fELF", b"__CLANG_OFFLOAD_BUNDLE__", b"CCOB", b"!<arch>\n"
 MAGICS = (ELF, BUNDLE, COMPRESSED, ARCHIVE)
 FATBIN = ".hip_fatbin"
-MOST_NBYTES = 2**31  # of a file, or of what a compressed one holds
-MOST_ENTRIES = 4096  # of a fat binary
+MOST_NBYTES = 2**31  # size limit of a file, or of a decompressed one
+MOST_ENTRIES = 4096  # entries of a fat binary, at most
 DEEPEST = 4  # containers in containers
 ASSEMBLY = (".s", ".S", ".asm")
 
@@ -56,7 +56,7 @@ def place(path: Path, inside: str) -> str:
     return f"{path}({inside})" if inside else str(path)
 
 
-def found(path: Path, arch: str = "") -> Iterator[Held]:
+def code_objects(path: Path, arch: str = "") -> Iterator[Held]:
     """The code objects in a file, or in all files of a folder.
 
     `arch` is what assembly text that names no processor is for. Files of a folder that hold nothing
@@ -99,14 +99,14 @@ def _raised(error: OSError) -> None:
 
 
 def in_folder(path: Path, arch: str = "") -> Iterator[Held]:
-    """The code objects in a file of a folder, which may have none. Raises as `found`."""
+    """The code objects in a file of a folder, which may have none. Raises as `code_objects`."""
     if _may_hold(path):
         yield from _of_file(path, arch)
 
 
 def _may_hold(path: Path) -> bool:
     if path.suffix in ASSEMBLY:
-        return assembling.is_ours(read_regular(path, MOST_NBYTES))
+        return assembling.is_amd_assembly(read_regular(path, MOST_NBYTES))
     with path.open("rb") as file:
         return file.read(len(BUNDLE)).startswith(MAGICS)
 
@@ -266,5 +266,5 @@ def _members(content: bytes, place: str) -> Iterator[tuple[str, bytes]]:
                 start = int(name[1:])
                 name = names[start : names.find(b"\n", start)].decode(errors="replace")
             yield name.rstrip("/"), member
-    if content[at:].strip(b"\n"):  # of a header
+    if content[at:].strip(b"\n"):  # part of a header remains
         raise DamagedError(f"{place}: not a whole archive; copy it again")

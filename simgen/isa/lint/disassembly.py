@@ -58,7 +58,7 @@ def text(item: Decoded, arch: str, label: Callable[[int], str]) -> str:
     make = _FORMATS.get(item.format)
     if not word or make is None or item.form == "sdwa":
         raise NotKnownError(naming.written(item, arch))
-    sample = _sample(item, word.replace("_dpp", "_e32"), arch)
+    sample = _sample_operands(item, word.replace("_dpp", "_e32"), arch)
     operands, tail = make(item, word, sample, label)
     if item.form == "dpp":
         tail = _controls(item)
@@ -67,7 +67,7 @@ def text(item: Decoded, arch: str, label: Callable[[int], str]) -> str:
     return " ".join(filter(None, (word, ", ".join(operands), tail)))
 
 
-def _sample(item: Decoded, word: str, arch: str) -> list[str]:
+def _sample_operands(item: Decoded, word: str, arch: str) -> list[str]:
     """The operands of the instruction's sample line."""
     for line in naming.encodings(arch)[item.format][str(item.opcode)]:
         name, _, rest = line.partition(" ")
@@ -183,7 +183,7 @@ def _vop3(item: Decoded, word: str, sample: list[str], label: Label) -> Made:
         operand = _source(item, item.bits(32 + 9 * at, 40 + 9 * at), each)
         operand = f"|{operand}|" if signs >> at & 1 else operand
         if item.bits(61 + at, 61 + at):
-            # Of a constant, a minus is part of the number.
+            # The minus of a constant is part of the number.
             plain = operand.startswith(("v", "s", "|", "vcc", "exec", "m0"))
             operand = f"-{operand}" if plain else f"neg({operand})"
         made.append(operand)

@@ -72,7 +72,7 @@ def code_objects(
         while at >= 0:
             behind = at + len(IDENT)
             if _is_header(content, at, end):
-                code = _whole(memoryview(content)[at:end])  # no copy: there may be gigabytes
+                code = _leading_elf(memoryview(content)[at:end])  # no copy: there may be gigabytes
                 if code is None:
                     raise DamagedError(
                         f"{place}: the code object at {at:#x} is not whole; build the program again"
@@ -99,7 +99,7 @@ def _is_header(content: bytes, at: int, end: int) -> bool:
     )
 
 
-def _whole(content: memoryview) -> tuple[int, bytes] | None:
+def _leading_elf(content: memoryview) -> tuple[int, bytes] | None:
     """(bytes that it takes, ELF) of the code object that `content` begins with."""
     ident, *rest = _HEADER.unpack_from(content, 0)
     segments_at, sections_at, segment_count, section_count, names = (
@@ -120,7 +120,7 @@ def _whole(content: memoryview) -> tuple[int, bytes] | None:
     for each in segments:
         offset = each.address if image else each.offset
         here = offset + each.nbytes <= len(content)
-        # Of an image, what is written to may have been left out: other bytes may be there.
+        # A memory image may lack writable segments: other bytes may be in their place.
         constant = not (image and each.flags & PF_W)
         if each.kind in (PT_LOAD, PT_NOTE) and here and constant:
             each.offset = offset
@@ -139,7 +139,7 @@ def _whole(content: memoryview) -> tuple[int, bytes] | None:
 
 
 def _sections_end(content: memoryview, at: int, count: int, names: int) -> int:
-    """Where the table of sections and they end; 0 where there is no such table."""
+    """End of the section table and of its sections; 0 if there is no such table."""
     end = at + count * _SECTION.size
     if end > len(content) or not 0 < names < count or content[at : at + 64] != _NO_SECTION:
         return 0

@@ -18,10 +18,10 @@ if TYPE_CHECKING:
     from elftools.elf.elffile import ELFFile
 
 LOADED, EXECUTABLE = 2, 4  # flags of a section
-# Of code objects of version 2: the type of kernels' symbols (10), and the bytes before their code.
+# Code objects of version 2: the type of kernels' symbols (10), and the bytes before their code.
 KERNELS_V2 = ("STT_LOOS", "STT_GNU_IFUNC")
 HEADER_V2 = 256
-CODE_ALIGNMENT = 256  # of a kernel's first instruction
+CODE_ALIGNMENT = 256  # alignment of a kernel's first instruction
 MOST_LINES = 2**22  # rows of a line table
 
 
@@ -31,10 +31,10 @@ class Function:
 
     name: str
     section: int
-    address: int  # of its first instruction
+    address: int  # address of its first instruction
     code: bytes
     is_kernel: bool
-    descriptor: tuple[int, ...] = ()  # of a kernel, the fields of DESCRIPTOR; empty: it has none
+    descriptor: tuple[int, ...] = ()  # a kernel's fields of DESCRIPTOR; empty: it has none
 
 
 @dataclass
@@ -64,7 +64,7 @@ def processor(elf: bytes, place: str) -> str:
         return MACHINES.get(machine, (f"number {machine:#x}", 0))[0]
 
 
-def of(elf: bytes, place: str) -> tuple[str, list[Function], Lines]:
+def functions_of(elf: bytes, place: str) -> tuple[str, list[Function], Lines]:
     """(processor, functions, lines) of a code object, linked or not.
 
     Raises:
@@ -106,7 +106,7 @@ def not_loaded(elf: bytes, place: str) -> list[str]:
 
 
 def _functions(file: ELFFile) -> Iterator[Function]:
-    """By symbols; of a section without any, the whole; without sections, by descriptors."""
+    """Functions by symbols; a section without any is one; without sections, by descriptors."""
     from elftools.elf.sections import SymbolTableSection
 
     if not file.num_sections():

@@ -56,8 +56,8 @@ _TWO_WORDS = (
 _EXEC, _MINUS_ONE = 126, 193  # as operands are numbered
 
 _VGPRS = 256  # the first of them, as sources are numbered
-_ROW_MIRROR, _ROW_HALF_MIRROR = 0x140, 0x141  # of DPP's controls
-_PARTS = (1, 2, 3, 5)  # of SDWA's results: all bytes but the lowest, and the upper half
+_ROW_MIRROR, _ROW_HALF_MIRROR = 0x140, 0x141  # two of DPP's controls
+_PARTS = (1, 2, 3, 5)  # places of SDWA's results: all bytes but the lowest, and the upper half
 _VCC_HI = 107  # as operands are numbered
 # Fields that may name a scalar register of 32 bits.
 _SCALARS = {
@@ -66,7 +66,7 @@ _SCALARS = {
     "VOP3": ((32, 40), (41, 49), (50, 58)), "VOP3P": ((32, 40), (41, 49), (50, 58)),
 }  # fmt: skip
 _LANE_READ = {"v_readfirstlane_b32": (17, 24), "v_readlane_b32": (0, 7)}  # where the result is
-_FIRST_CONSTANT = 128  # of the same numbers
+_FIRST_CONSTANT = 128  # in the same numbering
 _WAIT = 12  # opcode of s_waitcnt
 _SDWA_SCALAR = 1 << 23  # in the extra word of gfx9's SDWA: the first source is a scalar register
 
@@ -90,7 +90,7 @@ class Gem5:
         idle: dict[int, str] = {}
         for rewriting, memory, reason in _IDLE:
             if rewriting in self.rewritings:
-                steps = (_step(*each) for each in named)
+                steps = (_mask_step(*each) for each in named)
                 idle.update(dict.fromkeys(unguarded(steps, memory), reason))
         for (item, word), following in zip(named, [*items[1:], None], strict=True):
             if found := self._one(item, following, word):
@@ -201,7 +201,7 @@ def _corrected(item: Decoded, following: Decoded | None, arch: str) -> bool:
     return bool(chooses and following and item.bits(0, 7) == following.bits(0, 7))
 
 
-def _step(item: Decoded, word: str) -> MaskStep:
+def _mask_step(item: Decoded, word: str) -> MaskStep:
     scalar = item.format in ("SOP1", "SOP2")
     result = "exec" if scalar and item.bits(16, 22) in (_EXEC, _EXEC + 1) else ""
     source = "-1" if scalar and item.bits(0, 7) == _MINUS_ONE else ""

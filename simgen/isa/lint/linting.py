@@ -83,10 +83,10 @@ def of_files(
     paths: Sequence[Path], arch: str, simulator: str, version: str, own: Tables | None = None
 ) -> tuple[list[Looked], list[Unread]]:
     """What a version of a simulator makes of the code in files and folders, and which of the files
-    could not be read; `arch` as `containers.found`; by a user's `own` table, if there is one.
+    could not be read. `arch` as in `containers.code_objects`; `own`: a user's table.
 
     Raises:
-        SimgenError, OSError: as `containers.found`, where the only file is the one.
+        SimgenError, OSError: as `containers.code_objects`, where the only file is the one.
     """
     looked, unread = list[Looked](), list[Unread]()
     alone = len(paths) == 1 and not paths[0].is_dir()
@@ -99,7 +99,9 @@ def of_files(
         folder = path.is_dir()
         listed = containers.files(path, lambda e: refused(Path(e.filename), e))
         for each in listed if folder else (path,):
-            held = containers.in_folder(each, arch) if folder else containers.found(each, arch)
+            held = (
+                containers.in_folder(each, arch) if folder else containers.code_objects(each, arch)
+            )
             try:
                 looked += code_objects(held, simulator, version, own)
             except SimgenError as error:
@@ -131,7 +133,7 @@ def _code_object(held: Held, simulator: str, version: str, own: Tables | None) -
     told = replace(held, code=b"")
     if isinstance(judge, str):
         return Looked(told, arch, 0, 0, (), (), judge)
-    _, found, lines = functions.of(held.code, held.place)
+    _, found, lines = functions.functions_of(held.code, held.place)
     made = [
         Finding(held.path, held.inside, arch, name, 0, "its code", ENDS, NOT_LOADED, INTO_TEXT)
         for name in functions.not_loaded(held.code, held.place)

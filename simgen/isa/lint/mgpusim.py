@@ -55,14 +55,14 @@ def judged(model: Model, items: Sequence[Decoded]) -> Iterator[tuple[Decoded, Ju
     lines, of_line = disassembly.listing(items, model.arch)
     changed = {
         of_line[at].offset: why
-        for at, why in instruction_rules.changes("\n".join(lines), model).items()
+        for at, why in instruction_rules.planned_rewrites("\n".join(lines), model).items()
     }
     told = {item.offset for item in of_line.values()}
     title = f"MGPUSim {model.version}"
     for item in items:
         format_, opcode = implemented.named(item)
         has = opcode in known.get(format_, {}) and item.form != "scratch"
-        if item.offset not in told:  # of no text that the rules could read
+        if item.offset not in told:  # the rules could not read its text
             if not has:
                 yield item, (ENDS, f"{title} has no such instruction and panics", OTHERWISE)
             else:

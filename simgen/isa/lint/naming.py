@@ -23,17 +23,17 @@ if TYPE_CHECKING:
 
 FOLDER = "encodings"
 SAME = {"gfx801": "gfx803", "gfx900": "gfx902"}  # architectures of the same instruction set
-MAX_NBYTES = 2**22  # of a file
+MAX_NBYTES = 2**22  # size limit of a file
 OMOD = ("", "mul:2", "mul:4", "div:2")
-FIRST_MATRIX = 64  # of the opcodes of VOP3P: products of matrices
-NO_BASE = 127  # of global_*
+FIRST_MATRIX = 64  # first VOP3P opcode of a matrix product
+NO_BASE = 127  # in place of a register, in global_*
 SHORT = ("VOP1", "VOP2", "VOPC")  # formats that have SDWA and DPP forms
 
 Names = dict[tuple[str, int], str]  # by (format, or form where that decides, and opcode)
 
 
 def architectures() -> tuple[str, ...]:
-    """Those whose instructions are known."""
+    """Architectures whose instructions are known."""
     paths = (resources.folder("data") / FOLDER).glob("gfx*.json")
     return tuple(sorted({path.stem for path in paths} | set(SAME)))
 

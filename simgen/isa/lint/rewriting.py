@@ -32,7 +32,7 @@ VCC_AND_MORE = 6  # scalar registers that a kernel owns beside its numbered ones
 MOST_SGPRS = 102
 LDS = "group_segment_fixed_size"
 _REGISTER = re.compile(r"\b([vs])(?:(\d+)\b|\[\d+:(\d+)\])")
-_NAME = re.compile(r"[\w.$@]+", re.ASCII)  # of a symbol, without quotes
+_NAME = re.compile(r"[\w.$@]+", re.ASCII)  # name of a symbol, without quotes
 _OF_LANES = ("ds_bpermute", "ds_permute", "ds_swizzle")  # which access no LDS
 # What takes the place of code as an address, which rewriting moves:
 _PLACES = ("s_getpc", "s_setpc", "s_swappc", "s_call", "s_rfe")
@@ -66,7 +66,7 @@ def rewritten(
         UsageError: the simulator does not have the processor, or its version no rules.
         DamagedError: it is not a whole code object.
     """
-    arch, found, _ = functions.of(elf, place)
+    arch, found, _ = functions.functions_of(elf, place)
     for each in found:
         if asked := code_object.demand(each.descriptor) if each.descriptor else None:
             where = place if place == f"kernel {each.name}" else f"{place}: kernel {each.name}"
@@ -137,7 +137,7 @@ def changed(
         UsageError: it has no kernel.
         DamagedError: it is not a whole code object.
     """
-    arch, found, _ = functions.of(elf, place)
+    arch, found, _ = functions.functions_of(elf, place)
     with opened(elf, place) as file:
         if not file.num_sections():
             fact = "a memory image, which has no symbols"
@@ -196,7 +196,9 @@ def descriptor_of(elf: bytes, name: str, place: str) -> tuple[int, ...]:
     Raises:
         UsageError: there is no such descriptor.
     """
-    return _told(next((f for f in functions.of(elf, place)[1] if f.name == name), None), name)
+    return _told(
+        next((f for f in functions.functions_of(elf, place)[1] if f.name == name), None), name
+    )
 
 
 def _told(function: Function | None, name: str) -> tuple[int, ...]:
@@ -285,7 +287,9 @@ def _check_same(text: str, found: Sequence[Function], arch: str, place: str) -> 
         made = toolchain.assemble_foreign(text, arch, place)
     except UsageError:
         made = b""
-    codes = {each.name: each.code for each in functions.of(made, place)[1]} if made else {}
+    codes = (
+        {each.name: each.code for each in functions.functions_of(made, place)[1]} if made else {}
+    )
     for function in found:
         if function.is_kernel and codes.get(function.name) != function.code:
             raise RefusedError(

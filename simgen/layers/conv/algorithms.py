@@ -61,14 +61,14 @@ else:
 
 
 FEW_ROWS = 16  # output channels; twice as many, where there are
-MANY_PIXELS = 2**15  # of the machine that this was fitted on
+MANY_PIXELS = 2**15  # pixels; fitted on an H200
 FEW_OF_ONE = 8  # rows, or products, with filters of one tap
-FEW_PRODUCTS = 128  # of a sum; of the filters' gradient, columns
-LITTLE = 2**24  # multiply-adds
-SOME = 4  # work-groups in place of one, for a product's two kernels to pay; units for it
-# From when on tiles are transformed: then that is faster on an H200, with four kernels and all. A
-# machine that computes so much more slowly beside what a launch costs needs so much less.
-MUCH = 2**29  # multiply-adds
+FEW_PRODUCTS = 128  # products in a sum; for the filters' gradient, columns
+SMALL_PRODUCTS = 2**24  # multiply-adds
+MIN_GROUP_RATIO = 4  # work-groups in place of one, for a product's two kernels to pay; units for it
+# Multiply-adds from which transformed tiles are faster than direct products, measured on an H200. A
+# slower machine with the same launch cost needs proportionally fewer.
+MIN_TRANSFORMED_PRODUCTS = 2**29  # multiply-adds
 TRANSFORMED_CHANNELS = 32  # on both sides
 TAPS = 9
 WORKSPACE = 2**29 + 2**23  # elements at most: 2 GiB, and 2 frequencies beside 128 of them
@@ -260,7 +260,7 @@ def reasoned(g: Geometry, unknown: Unknown) -> tuple[Algorithm, str]:
     few = rows <= few_rows or depth <= FEW_PRODUCTS
     if g.taps == 1:
         few = min(rows, depth) < FEW_OF_ONE
-    little = g.batch * g.pixels * g.size <= LITTLE and not _idles(g, unknown)
+    little = g.batch * g.pixels * g.size <= SMALL_PRODUCTS and not _idles(g, unknown)
     if few and maps(g, unknown):
         return Algorithm.DIRECT, f"a product of {rows} rows and sums of {depth} would fill no tile"
     if last and not little:
@@ -279,9 +279,9 @@ def _idles(g: Geometry, unknown: Unknown) -> bool:
     if not gathers:
         return False  # the filters' gradient shares the pixels out in any case
     direct = sum(conv_direct.groups(each) for each in gathers)
-    if SOME * direct > g.machine.units:
+    if MIN_GROUP_RATIO * direct > g.machine.units:
         return False
-    return implicit_gemm.groups(gathers) >= SOME * direct
+    return implicit_gemm.groups(gathers) >= MIN_GROUP_RATIO * direct
 
 
 def _transformed(g: Geometry, unknown: Unknown) -> Algorithm | None:
@@ -293,7 +293,11 @@ def _transformed(g: Geometry, unknown: Unknown) -> Algorithm | None:
     channels = min(g.group_channels, g.group_filters)
     products, at = g.batch * g.pixels * g.size, (fitted(), g.machine)
     first, own = (each.units * each.fmas * each.launch_cycles for each in at)
-    if products * first < MUCH * own or channels < TRANSFORMED_CHANNELS or g.taps < TAPS:
+    if (
+        products * first < MIN_TRANSFORMED_PRODUCTS * own
+        or channels < TRANSFORMED_CHANNELS
+        or g.taps < TAPS
+    ):
         return None
     fitting = [
         each
@@ -325,7 +329,7 @@ def _moving_pays(algorithm: Algorithm, g: Geometry, unknown: Unknown) -> bool:
     nbytes, products = _nbytes(algorithm, g, unknown), g.batch * g.pixels * g.size
 
     def share(machine: Machine) -> float:
-        """Of the time of the products."""
+        """Ratio of the time to move workspaces to the time of the products."""
         return _moving(nbytes, machine) * machine.rate / products
 
     return share(g.machine) <= max(1.0, share(fitted()))
@@ -345,7 +349,7 @@ def _workspaces(algorithm: Algorithm, g: Geometry, unknown: Unknown) -> Workspac
 
 
 def _nbytes(algorithm: Algorithm, g: Geometry, unknown: Unknown) -> int:
-    """Of all workspaces."""
+    """Size of all workspaces in bytes."""
     return sum(spec.nbytes for _, spec in _workspaces(algorithm, g, unknown))
 
 
@@ -387,7 +391,7 @@ class ConvJob:
         *,
         room: int | None = None,
     ) -> ConvJob:
-        """By the algorithm wanted, or by the one that simgen chooses.
+        """The job of the requested algorithm, or of the one that simgen chooses.
 
         It chooses one whose workspaces have at most so many bytes as there is `room`; where there
         is none, one that has the fewest.
@@ -514,7 +518,7 @@ class ConvJob:
 
     @property
     def tile(self) -> Tile | None:
-        """Of the product that it is, if it is one."""
+        """Tile of the matrix product, if the algorithm is one."""
         if self.algorithm in TRANSFORMS or self.algorithm is Algorithm.DIRECT:
             return None
         if self._last:
@@ -582,7 +586,7 @@ class ConvJob:
 
     @property
     def _matrix_tile(self) -> Tile | None:
-        """That of matrix instructions, if they multiply."""
+        """Tile of matrix instructions, if they multiply."""
         found = self.tile
         return found if found and found.matrix else None
 
@@ -595,7 +599,7 @@ class ConvJob:
         return fragment.lost_of(terms, source, filters, g.dtype, g.machine)
 
     def spread(self, source: Array, filters: Array, hard: Array) -> Spread:
-        """Of the errors of each element that is computed, of which `hard` are the bounds."""
+        """Spread of the errors of each computed element; `hard` are its bounds."""
         g, of_filters = self.g, self.unknown is Unknown.FILTERS
         if self.algorithm not in TRANSFORMS:
             root, squares = self._walked(source, filters)
@@ -643,7 +647,7 @@ class ConvJob:
         return spread_of_sums.filter_gradient(source, filters, self.g, ends, inside)
 
     def _filter_chunks(self, split: Split) -> tuple[list[int], tuple[int, ...]]:
-        """Where chunks of the pixels of all samples end, and the stages of the sum of one."""
+        """Ends of the chunks of all samples' pixels, and the stages of a chunk's sum."""
         total = self.g.batch * self.g.pixels
         if self.algorithm is Algorithm.DIRECT:
             return conv_direct.filter_chunks(self.g)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 BLOCK = 256  # work-items
 GROUPS_OF_UNIT = 4  # work-groups for each compute unit, that fill a GPU
-LEAST = 16 * BLOCK  # elements of a work-group, unless a channel has fewer
+MIN_ELEMENTS = 16 * BLOCK  # elements of a work-group, unless a channel has fewer
 PARTIAL = "db_partial"  # the port
 
 
@@ -27,7 +27,7 @@ def split(shape: tuple[int, ...], machine: Machine) -> Split:
     n, k, *pixels = shape
     total = n * prod(pixels)
     vector = _vector(shape)
-    splits = max(1, min(ceil(GROUPS_OF_UNIT * machine.units / k), total // LEAST))
+    splits = max(1, min(ceil(GROUPS_OF_UNIT * machine.units / k), total // MIN_ELEMENTS))
     chunk = ceil(total / splits / vector) * vector
     rounds = ceil(chunk / (BLOCK * vector))
     return Split(chunk, ceil(total / chunk), rounds + vector // 2 + int(log2(BLOCK)))
@@ -70,7 +70,7 @@ def lower(
 
 
 def inside(shape: tuple[int, ...], machine: Machine) -> float:
-    """Of a channel's sum, in the terms of simgen/ground/numerics/spread.py."""
+    """Rounding inside a channel's sum, in the terms of simgen/ground/numerics/spread.py."""
     shared, vector = split(shape, machine), _vector(shape)
     rounds = ceil(shared.chunk / (BLOCK * vector))
     return stages(2, 2 if vector == 4 else 1, 2 * rounds, *(2,) * int(log2(BLOCK)), shared.splits)

@@ -79,13 +79,13 @@ def multiplies(g: Geometry, of_filters: bool) -> bool:
 
 
 def tile_of(g: Geometry, gathers: Sequence[Gather]) -> tile.Tile:
-    """That of the product, or of the first of several."""
-    return (_cut(g, gathers) if gathers else _filter_cut(g)).tile
+    """Tile of the product, or of the first of several."""
+    return (_tap_cut(g, gathers) if gathers else _filter_cut(g)).tile
 
 
 def split(g: Geometry, gathers: Sequence[Gather]) -> Split:
     """How sums are shared out."""
-    found = _cut(g, tuple(gathers)) if gathers else _filter_cut(g)
+    found = _tap_cut(g, tuple(gathers)) if gathers else _filter_cut(g)
     terms = max((each.met for each in gathers), default=g.batch * g.pixels)
     most = min(found.cut.chunk, terms) if found.cut.splits > 1 else terms
     return Split(found.cut.chunk, found.cut.splits, found.tile.roundings(most))
@@ -93,11 +93,11 @@ def split(g: Geometry, gathers: Sequence[Gather]) -> Split:
 
 def choices(g: Geometry, gathers: Sequence[Gather]) -> tuple[Choice, ...]:
     """What is planned, of the first of several gathers."""
-    found = _cut(g, tuple(gathers)) if gathers else _filter_cut(g)
+    found = _tap_cut(g, tuple(gathers)) if gathers else _filter_cut(g)
     groups = prod(_grid(g, gathers, found))
     why = f"{groups} work-groups on {g.machine.units} units"
     chunks = f"{found.cut.splits} of {found.cut.chunk}" if found.cut.splits > 1 else "1"
-    how = fragment.told(g.machine, g.dtype.name, found.tile)
+    how = fragment.explain_matrix(g.machine, g.dtype.name, found.tile)
     return (*how, Choice("tile", str(found.tile), why), Choice(CHUNKS, chunks, why))
 
 
@@ -105,13 +105,13 @@ def workspaces(
     g: Geometry, gathers: Sequence[Gather], names: Names
 ) -> list[tuple[str, TensorSpec]]:
     """(port, tensor) of the copies."""
-    turned = copies.needed(copies.of(g, gathers, names))
+    turned = copies.needed(copies.copied_ports(g, gathers, names))
     return [(copies.last(port), TensorSpec((each.size,), g.dtype)) for port, each in turned.items()]
 
 
 def gather(g: Geometry, gathers: Sequence[Gather], names: Names) -> Lowering:
     """The copies, and one product for each phase; partial sums where `split` says so."""
-    turned = copies.of(g, gathers, names)
+    turned = copies.copied_ports(g, gathers, names)
     parts = _parts(g, gathers)
     made = [
         copies.lower(turned),
@@ -127,7 +127,7 @@ def filters(g: Geometry, names: Names) -> Lowering:
     """The copies, the gradient of the filters or its partial sums, and the sum of these, which
     makes the order of the result too."""
     found = _filter_cut(g)
-    made = [copies.lower(copies.of(g, (), names)), _filters(g, found, names)]
+    made = [copies.lower(copies.copied_ports(g, (), names)), _filters(g, found, names)]
     if _partial(g, found):
         made.append(_sum(g, found.cut.splits, names))
     return _joined(made)
@@ -183,7 +183,7 @@ def _axes(g: Geometry, at: int) -> list[tuple[GatherAxis, int]]:
 
 
 def _grid(g: Geometry, gathers: Sequence[Gather], found: TapCut) -> tuple[int, int, int]:
-    """That of the product, or of the first of several."""
+    """Grid of the product, or of the first of several."""
     if not gathers:
         return (*found.tile.grid(g.filters, g.taps * found.of_tap), found.cut.splits)
     one = _parts(g, gathers)[0].gather
@@ -203,8 +203,8 @@ def _tiles_of(g: Geometry, one: Gather, found: TapCut) -> tuple[int, int]:
 
 
 def _staged(g: Geometry, of_filters: bool, along_m: bool) -> tuple[tile.Tile, ...]:
-    """Those of products whose factors lie so: channels side by side, which are k or not; or, as
-    they are stored, pixels."""
+    """Tiles of products whose factors are stored with channels or pixels adjacent. Adjacent
+    channels may be k or not."""
     left = filled(g.filters if of_filters else g.channels, RUN), not (of_filters or along_m)
     right = RUN, not of_filters
     if has_planes(g, of_filters):
@@ -240,12 +240,12 @@ def _windows(one: Gather) -> Windows | None:
 
 
 @lru_cache(maxsize=256)  # a layer's ports, kernels and bounds all ask for it
-def _cut(g: Geometry, gathers: tuple[Gather, ...]) -> TapCut:
-    """Of all phases alike, which write one tensor together: then no sum is cut."""
+def _tap_cut(g: Geometry, gathers: tuple[Gather, ...]) -> TapCut:
+    """Best cut for all phases, which write one tensor together. Several phases cut no sum."""
     parts = _parts(g, gathers)
     one, planes = parts[0].gather, has_planes(g, False)
     tiles = _staged(g, False, one.out_stride < one.in_stride)
-    mapped = planes or all(_windows(each) for part in parts for each in _of(part))
+    mapped = planes or all(_windows(each) for part in parts for each in _gathers_of_part(part))
     taps = max(each.taps for each in parts)
     alone = len(parts) == 1 and parts[0].whole
     n, batch = (one.count // one.batch, one.batch) if planes else (one.count, 1)
@@ -261,7 +261,7 @@ def _cut(g: Geometry, gathers: tuple[Gather, ...]) -> TapCut:
 
 @lru_cache(maxsize=256)
 def _filter_cut(g: Geometry) -> TapCut:
-    """With as many chunks as fill a GPU: the sum is by far the longest side."""
+    """A cut into as many chunks as fill a GPU: the sum is by far the longest side."""
     planes = has_planes(g, True)
     of_sample = filled(g.pixels, WIDEST) if planes else g.pixels
 
@@ -279,14 +279,14 @@ def _filter_cut(g: Geometry) -> TapCut:
     return best(g.machine, options, sides, most, kind=kind)
 
 
-def _of(part: GatherPart) -> tuple[Gather, ...]:
+def _gathers_of_part(part: GatherPart) -> tuple[Gather, ...]:
     """The gathers that it is."""
     second = (replace(part.gather, columns=part.twin),) if part.twin else ()
     return (part.gather, *second)
 
 
 def _image_windows(g: Geometry) -> Windows | None:
-    """Those of the image that the first tap meets."""
+    """Windows of the image that the first tap meets."""
     pairs = list(zip(g.result, g.stride, g.pad, g.image, g.kernel, g.dilation, strict=True))
     beyond = [(p - 1) * u - a - (h - 1) for p, u, a, h, _, _ in pairs]
     corners = all(-CORNER <= each < CORNER for each in (*(-a for a in g.pad), *beyond))
@@ -301,9 +301,9 @@ def _image_windows(g: Geometry) -> Windows | None:
 def _gather(
     g: Geometry, gathers: Sequence[Gather], part: GatherPart, phase: int | None, names: Names
 ) -> Lowering:
-    each, found = part.gather, _cut(g, tuple(gathers))
+    each, found = part.gather, _tap_cut(g, tuple(gathers))
     planes, along_m = has_planes(g, False), each.out_stride < each.in_stride
-    turned = copies.of(g, gathers, names)
+    turned = copies.copied_ports(g, gathers, names)
     source, bank = turned[names.source], turned[names.filters]
     writes = names if found.cut.splits == 1 else names.summing
     depth = each.rows.taps * each.columns.taps * found.of_tap
@@ -339,7 +339,7 @@ def _gather(
         left = TensorMap(1, 2, (g.taps, bank.batch, bank.held), (rows, WIDEST))
         shape = source.batch, source.pixels, source.held
         box = found.tile.columns, WIDEST
-        right = tuple(TensorMap(0, 2, shape, box, _windows(one)) for one in _of(part))
+        right = tuple(TensorMap(0, 2, shape, box, _windows(one)) for one in _gathers_of_part(part))
         if planes:
             shape, box = (source.batch, held, source.pixels), (found.tile.depth, WIDEST)
             right = (TensorMap(0, 2, shape, box),)
@@ -348,12 +348,12 @@ def _gather(
     tiles = prod(_tiles_of(g, each, found)) if found.streams else 0
     kernel = replace(_kernel(name, "conv_last.hip", found, constants, maps), tiles=tiles)
     written = names.partial if found.cut.splits > 1 else names.target
-    args = (*copies.read(turned), *writes.gather_args[2:-1], written)
+    args = (*copies.ports_read(turned), *writes.gather_args[2:-1], written)
     return Lowering((kernel,), (Launch(name, _grid_of(g, each, found), args),))
 
 
 def _filters(g: Geometry, found: TapCut, names: Names) -> Lowering:
-    turned, several = copies.of(g, (), names), _partial(g, found)
+    turned, several = copies.copied_ports(g, (), names), _partial(g, found)
     planes = has_planes(g, True)
     image, result = turned[names.source], turned[names.filters]
     constants: Constants = (
@@ -384,7 +384,7 @@ def _filters(g: Geometry, found: TapCut, names: Names) -> Lowering:
     name = names.kernel("last")
     kernel = _kernel(name, "conv_last_filters.hip", found, constants, maps)
     grid = _grid(g, (), found)
-    args = (*copies.read(turned), names.partial if several else names.target)
+    args = (*copies.ports_read(turned), names.partial if several else names.target)
     return Lowering((kernel,), (Launch(name, grid, args),))
 
 
@@ -404,7 +404,7 @@ def _kernel(
 
 
 def _sum(g: Geometry, terms: int, names: Names) -> Lowering:
-    """Of the partial gradients of the filters."""
+    """A launch that adds the partial gradients of the filters."""
     quads = ceil(g.size / TOGETHER)
     slices = SLICES if terms > SLICES and ceil(quads / BLOCK) < FILLED else 1
     constants: Constants = (

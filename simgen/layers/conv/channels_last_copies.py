@@ -77,8 +77,8 @@ def has_planes(g: Geometry, of_filters: bool) -> bool:
     return alike and not g.last and (of_filters or g.channels % RUN == 0)
 
 
-def of(g: Geometry, gathers: Sequence[Gather], names: Names) -> dict[str, Turned]:
-    """By the port that is copied."""
+def copied_ports(g: Geometry, gathers: Sequence[Gather], names: Names) -> dict[str, Turned]:
+    """Copied tensors by port."""
     planes = has_planes(g, not gathers)
     if not gathers:
         image = Turned(g.batch, g.channels, g.image[0] * g.image[1], planes=planes, last=g.last)
@@ -95,11 +95,11 @@ def last(port: str) -> str:
 
 
 def needed(turned: dict[str, Turned]) -> dict[str, Turned]:
-    """Those that are not as they shall be."""
+    """Tensors that have to be copied into another order."""
     return {port: each for port, each in turned.items() if not each.is_itself}
 
 
-def read(turned: dict[str, Turned]) -> list[str]:
+def ports_read(turned: dict[str, Turned]) -> list[str]:
     """Ports that a product reads."""
     copied = needed(turned)
     return [last(port) if port in copied else port for port in turned]

@@ -21,18 +21,19 @@ Sides = tuple[int, int, int, int]  # m, n, k, and how many such products
 
 LATENCY = 3000  # cycles of a work-group before it multiplies and around its stores
 FULL = 4  # steps that wait in LDS, in all work-groups of a unit, from which on more do not matter
-MANY = 4  # rounds of work-groups from which on their number need not be a whole one
+MANY_ROUNDS = 4  # rounds of work-groups from which on their number need not be a whole one
 ROUNDS = 1.3  # times longer than one alone, work-groups that others come after
 LEAST_STREAMED = 3  # steps that wait in LDS, of work-groups that compute several tiles
 MOST_HELD = 4  # work-groups in a unit
-OTHER_REGISTERS = {True: 56, False: 112}  # of a work-item, beside its results: by wgmma, or not
-PARTIAL_NBYTES = 16  # of a partial sum: it takes as long to store as so many of results
+# registers of a work-item besides its results; key: uses wgmma
+OTHER_REGISTERS = {True: 56, False: 112}
+PARTIAL_NBYTES = 16  # storing a partial sum takes as long as storing so many bytes of results
 APART_NBYTES = 4  # the same of a result among zeros, and of each of these
 MOVED = 1.3  # times longer than it takes by itself, what comes from memory
 NARROW = 64  # columns of tiles
 SUMS = 8.0  # times longer than its bytes take, a kernel that adds partial sums
 SHARES = 16  # numbers of chunks that are compared
-LEAST = 4  # steps of a work-group that shares a sum
+MIN_STEPS = 4  # steps of a work-group that shares a sum
 TWINS = 2  # phases of columns that one work-group computes, and the results of a work-item, then
 MOST_TWIN_RESULTS = 64
 
@@ -62,8 +63,9 @@ class TapCut:
 
     @property
     def lds_nbytes(self) -> int:
-        """Of a work-group: what waits to be multiplied, and results on their way to memory, which
-        lie beside that where steps of the next tile come meanwhile."""
+        """LDS of a work-group in bytes: tiles that wait to be multiplied, plus results when several
+        tiles are streamed, since the next tile is loaded meanwhile.
+        """
         return self.tile.lds_nbytes + (_results_nbytes(self.tile) if self.streams else 0)
 
 
@@ -96,7 +98,7 @@ def _held(
 
 
 def _results_nbytes(of: tile.Tile) -> int:
-    """Of 8 rows of each warp, of 16-bit results, with 16 bytes between them."""
+    """LDS for 16-bit results in bytes: 8 rows for each warp, with 16 bytes between rows."""
     return of.block // 32 * 8 * (of.columns * 2 + 16)
 
 
@@ -142,7 +144,7 @@ def _cycles(of_tap: TapCut, sides: Sides, machine: Machine, kind: Circumstances)
         one += LATENCY + of.at_once * stored
     if waves > 1:
         one *= ROUNDS
-    total = max(one * (ceil(waves) if waves < MANY else waves), waits)
+    total = max(one * (ceil(waves) if waves < MANY_ROUNDS else waves), waits)
     if found.splits > 1:
         nbytes = (4 * found.splits + 2) * batch * m * n
         total += machine.launch_cycles + SUMS * nbytes / machine.l2_rate
@@ -159,9 +161,10 @@ def best(
     twins: bool = False,
     streams: bool = False,
 ) -> TapCut:
-    """Of tiles, work-groups in a unit, and chunks up to `most`, what takes the least time; `sides`
-    are those of a product that has so much for each tap. `streams` says that a work-group may
-    compute several tiles."""
+    """The fastest combination of tile, work-groups per unit and number of chunks (at most `most`).
+    `sides` gives the product's sides for a number of k or columns per tap. `streams`: a work-group
+    may compute several tiles.
+    """
     made: list[tuple[float, TapCut]] = []
     for tiles, of_tap in options:
         m, n, k, batch = sides(of_tap)
@@ -174,7 +177,7 @@ def best(
             )
             shares = {1, *(ceil(full * part / SHARES) for part in range(1, SHARES + 1))}
             for wanted in sorted(shares):
-                if wanted > min(most, max(1, steps // LEAST)):
+                if wanted > min(most, max(1, steps // MIN_STEPS)):
                     break
                 chunk = ceil(steps / wanted) * each.depth
                 splits = ceil(k / chunk)

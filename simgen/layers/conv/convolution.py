@@ -86,7 +86,7 @@ else:
     from simgen.ground import arrays as np
 
 
-# Where a kernel has no tiles of a product: steps that leave extents as divisible as they are.
+# If a kernel has no tiles of a product: steps that leave extents as divisible as they are.
 UNTILED, UNTILED_PIXELS = 32, 8  # channels or filters; rows or columns of a result
 
 
@@ -216,7 +216,7 @@ class Convolution(ChoosesLayout):
         return self.types[0] if self.types else DType.F32
 
     @property
-    def _whole(self) -> bool:
+    def _is_integer(self) -> bool:
         """Whether all are integers, which nothing rounds."""
         return not self._dtype.is_float
 
@@ -312,7 +312,7 @@ class Convolution(ChoosesLayout):
             read = x.nbytes + w.nbytes + b + sum(port.spec.nbytes for port in factors)
             return OpCount(products + added, 0, read, y.nbytes)
         filters = OpCount(products + added, 0, x.nbytes + y.nbytes, w.nbytes + b)
-        # Of the gradients, y stands for dy, and x for dx.
+        # For gradients, y stands for dy, and x for dx.
         data = OpCount(products, 0, w.nbytes + y.nbytes, x.nbytes)
         if direction is Pass.BACKWARD_WEIGHT:
             return filters
@@ -486,7 +486,7 @@ class Convolution(ChoosesLayout):
             return conv_reference.filter_gradient(image, result, g)
         forward = direction is Pass.FORWARD
         source, w = tensors["x" if forward else "dy"], tensors["w"]
-        if self._whole:  # what is around the image is 0
+        if self._is_integer:  # what is around the image is 0
             source, w = source - self.x_zero_point, w - self.w_zero_point
         if forward is transposed:
             return conv_reference.image_gradient(source, w, g)
@@ -505,13 +505,13 @@ class Convolution(ChoosesLayout):
         if direction is Pass.BACKWARD_WEIGHT:
             db = {"db": tensors["dy"].sum(axis=(0, 2, 3))} if self.bias else {}
             return {"dw": made, **db}
-        if self._whole:
+        if self._is_integer:
             factors = tensors.get(SCALES, np.ones(1))[:, None, None]
             made = self.epilogue.requantisation.of(wrapped(made), factors)
         return {"y": self.epilogue.factor * made}
 
     def plain_tolerance(self, tensors: Tensors, direction: Pass) -> Tensors:
-        if self._whole:
+        if self._is_integer:
             return {"y": np.zeros_like(self._computed(tensors, direction))}
         # Bounds go with the sums of the absolute values of the terms.
         given = tensors["x" if "x" in tensors else "dx"].shape
@@ -541,7 +541,7 @@ class Convolution(ChoosesLayout):
     def plain_spread(
         self, tensors: Tensors, direction: Pass, tolerance: Tensors
     ) -> Mapping[str, Spread]:
-        if self._whole:
+        if self._is_integer:
             return {port: Spread(bound) for port, bound in tolerance.items()}
         given = tensors["x" if "x" in tensors else "dx"].shape
         job = self._job(given, direction)
@@ -577,7 +577,7 @@ class Convolution(ChoosesLayout):
         return Sums(channels * g.taps + (self.bias and direction is Pass.FORWARD), growth)
 
     def plain_exact(self, tensors: Tensors, direction: Pass) -> Tensors:
-        if self._whole:
+        if self._is_integer:
             return self.plain_reference(tensors, direction)
         job = self._job(tensors["x" if "x" in tensors else "dx"].shape, direction)
         grain = job.grain * exactness.grain(tensors[job.names.source], tensors[job.names.filters])

@@ -26,9 +26,9 @@ if TYPE_CHECKING:
     from simgen.layers.conv.geometry import Gather, Geometry, Names
 
 LARGE, SMALL = 256, 64  # work-items of a work-group
-FILTERS = 8  # that a work-item computes at most
+FILTERS = 8  # filters of a work-item, at most
 LDS = 4096  # floats of filters in LDS, unless one channel of 4 filters has more
-LDS_MOST = 8192  # floats of filters in LDS at most
+MAX_LDS_FLOATS = 8192  # floats of filters in LDS at most
 SEGMENT = 32  # pixels of a row that a work-item holds at most, for results side by side
 UNROLLED = 512  # multiply-adds of a channel up to which the rows of taps are unrolled,
 HELD = 48  # if their pixels are no more than so many: all may be in registers at once
@@ -40,8 +40,8 @@ class DirectMapping:
     """How results lie over work-items."""
 
     block: int
-    filters: int  # of a work-item
-    sets: int  # of neighbouring results, a work-group's items apart
+    filters: int  # filters that a work-item computes
+    sets: int  # sets of neighbouring results, a work-group's items apart
     wide: int  # results in a set
     vector: int  # elements in a load from the source
     chunk: int  # channels whose filters are in LDS at a time
@@ -54,7 +54,7 @@ def maps_gathers(gathers: tuple[Gather, ...]) -> bool:
 
 def _most(machine: Machine) -> int:
     """Floats of filters in LDS at most."""
-    return min(LDS_MOST, machine.group_lds_nbytes // 4)
+    return min(MAX_LDS_FLOATS, machine.group_lds_nbytes // 4)
 
 
 def gather(gathers: tuple[Gather, ...], names: Names) -> Lowering:
@@ -143,9 +143,9 @@ def _map(each: Gather) -> DirectMapping:
 RUN = 8  # taps of a run at most; a longer row of a filter is cut into runs of 4
 LINE = 128  # pixels of a line at most
 FILTER_LDS = 8192  # floats of both tiles together, if a line of one filter and one channel allows
-FILTER_LDS_MOST = 12288  # floats at most: 48 KiB, what CUDA gives without asking
+MAX_FILTER_LDS_FLOATS = 12288  # floats at most: 48 KiB, what CUDA gives without asking
 GROUPS_OF_UNIT = 6  # work-groups for each compute unit, if there are lines enough
-LEAST = 16  # float4s of pixels of a work-item at least
+MIN_VECTORS = 16  # float4s of pixels of a work-item at least
 
 
 @dataclass(frozen=True)
@@ -177,7 +177,7 @@ class FilterMap:
 
 def maps_filters(g: Geometry) -> bool:
     """Whether the filters' gradient can be computed directly: a row of a filter has few runs."""
-    most = min(FILTER_LDS_MOST, g.machine.group_lds_nbytes // 4)
+    most = min(MAX_FILTER_LDS_FLOATS, g.machine.group_lds_nbytes // 4)
     return _run(g)[1] <= SMALL // 2 and _filter_map(g).floats <= most
 
 
@@ -254,7 +254,7 @@ def filter_split(g: Geometry) -> Split:
     lines = g.batch * g.result[0] * mapped.segments
     tiles = _filter_tiles(g, mapped) * g.groups
     fours = lines * mapped.width // 4 // mapped.slices
-    wanted = min(GROUPS_OF_UNIT * g.machine.units // tiles, fours // LEAST)
+    wanted = min(GROUPS_OF_UNIT * g.machine.units // tiles, fours // MIN_VECTORS)
     splits = max(1, min(ceil(lines / mapped.lines), wanted))
     chunk = ceil(lines / splits / mapped.lines) * mapped.lines
     each = ceil(mapped.lines * mapped.width // 4 / mapped.slices) * 4
@@ -262,7 +262,7 @@ def filter_split(g: Geometry) -> Split:
 
 
 def filter_chunks(g: Geometry) -> tuple[list[int], tuple[int, int]]:
-    """Where work-groups' shares of the pixels of all samples end, and the stages of their sums."""
+    """Ends of the work-groups' shares of all samples' pixels, and the stages of their sums."""
     mapped, split = _filter_map(g), filter_split(g)
     lines = g.batch * g.result[0] * mapped.segments
     ends = [min(lines, split.chunk * (at + 1)) for at in range(split.splits)]

@@ -49,10 +49,14 @@ else:
     from simgen.ground import arrays as np
 
 SIZES = {8: (16, 64), 16: (8, 32), 32: (4, 16)}  # T -> tiles of a work-group, at least and at most
-SECTOR, MANY = 8, 32  # elements of a sector; tiles of which less than a fourth is little more
-MOST = 17  # pixels of a filter along an axis, its gaps too: with T = 32, tiles of 16 results
-COLUMNS = min(each.columns for each in tile.TILES)  # that are multiplied at a time, or not at all
-TAKES = f"stride 1 and {MOST} pixels at most"
+SECTOR, MIN_PADDED_TILES = (
+    8,
+    32,
+)  # elements of a sector; tiles of which less than a fourth is little more
+MAX_REACH = 17  # pixels of a filter along an axis, its gaps too: with T = 32, tiles of 16 results
+# columns that are multiplied at a time, or not at all
+COLUMNS = min(each.columns for each in tile.TILES)
+TAKES = f"stride 1 and {MAX_REACH} pixels at most"
 LEFT, RIGHT, PRODUCTS = "fft_left", "fft_right", "fft_products"  # ports
 # What the kernels read of a gather and of a geometry.
 OF_FILTERS = (
@@ -80,7 +84,7 @@ class Tiles:
     @property
     def held(self) -> int:
         """Tiles that spectra have room for: many begin and end with sectors of a cache line."""
-        return ceil(self.count / SECTOR) * SECTOR if self.count >= MANY else self.count
+        return ceil(self.count / SECTOR) * SECTOR if self.count >= MIN_PADDED_TILES else self.count
 
     @property
     def places(self) -> int:
@@ -99,14 +103,16 @@ class Tiles:
 def fits(each: Gather) -> bool:
     """Whether a gather has stride 1 and filters that leave most of a tile to results."""
     return all(
-        (axis.stride, axis.divide) == (1, 1) and axis.whole and _reach(axis.taps, axis.gap) <= MOST
+        (axis.stride, axis.divide) == (1, 1)
+        and axis.whole
+        and _reach(axis.taps, axis.gap) <= MAX_REACH
         for axis in (each.rows, each.columns)
     )
 
 
 def fits_filters(g: Geometry) -> bool:
     """The same of the gradient of the filters."""
-    return g.stride == (1, 1) and max(map(_reach, g.kernel, g.dilation)) <= MOST
+    return g.stride == (1, 1) and max(map(_reach, g.kernel, g.dilation)) <= MAX_REACH
 
 
 def _reach(taps: int, gap: int) -> int:
@@ -117,15 +123,17 @@ def _reach(taps: int, gap: int) -> int:
 def tiles_of(each: Gather) -> Tiles:
     rows, columns = each.rows, each.columns
     reach = _reach(rows.taps, rows.gap), _reach(columns.taps, columns.gap)
-    return _cut(each.batch, (rows.count, columns.count), reach, COLUMNS)
+    return _cut_tiles(each.batch, (rows.count, columns.count), reach, COLUMNS)
 
 
 def filter_tiles(g: Geometry) -> Tiles:
     reach = _reach(g.kernel[0], g.dilation[0]), _reach(g.kernel[1], g.dilation[1])
-    return _cut(g.batch, g.result, reach, 1)
+    return _cut_tiles(g.batch, g.result, reach, 1)
 
 
-def _cut(batch: int, results: tuple[int, int], reach: tuple[int, int], together: int) -> Tiles:
+def _cut_tiles(
+    batch: int, results: tuple[int, int], reach: tuple[int, int], together: int
+) -> Tiles:
     """The tiles with the fewest products, `together` at a time; of equal ones, the smallest."""
     found = []
     for size in SIZES:

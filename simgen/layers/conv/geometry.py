@@ -43,8 +43,8 @@ class Geometry:
     stride: tuple[int, int]  # u, v
     dilation: tuple[int, int]  # d, e
     flipped: bool  # filter[r, s] of the relation is stored at [R-1-r, S-1-s]
-    machine: Machine = field(default_factory=fitted, repr=False)  # that it is planned for
-    dtype: DType = DType.F32  # of the elements of all three
+    machine: Machine = field(default_factory=fitted, repr=False)  # machine that it is planned for
+    dtype: DType = DType.F32  # element type of source, filters and target
     shifted: bool = False  # whether some have a zero point that is not 0
     last: bool = False  # whether kernels may read images as they are stored, with channels last
 
@@ -73,7 +73,7 @@ class Geometry:
 
     @property
     def straightened(self) -> Geometry:
-        """With the taps in the order of the image."""
+        """The same geometry, with the taps in the order of the image."""
         return replace(self, flipped=False)
 
     @property
@@ -100,7 +100,7 @@ class Geometry:
         ):  # fmt: skip
             if pair != usual:
                 text += f"_{letter}{pair[0]}" + (f"x{pair[1]}" if pair[0] != pair[1] else "")
-        # Where the stride leaves a rest, two images have one result.
+        # If the stride leaves a remainder, two image sizes have one result size.
         text += f"_g{self.groups}" if self.groups > 1 else ""
         return text + ("_last" if self.last else "") + ("_flipped" if self.flipped else "")
 
@@ -206,7 +206,7 @@ class Gather:
         )
 
     def some(self, *names: str) -> tuple[tuple[str, int], ...]:
-        """Those of `constants` that a kernel reads."""
+        """Members of `constants` that a kernel reads."""
         known = dict(self.constants)
         return tuple((name, known[name]) for name in names)
 
@@ -345,9 +345,9 @@ class Names:
     target: str
     bias: str = ""  # "" for none
     epilogue: Epilogue = NOTHING  # what is done to each element before it is stored
-    dtype: DType = DType.F32  # of the elements that are read
-    stored: DType = DType.F32  # of those that are written at last
-    zero_points: tuple[int, int] = (0, 0)  # of the source and the filters, where they are integers
+    dtype: DType = DType.F32  # element type of the source
+    stored: DType = DType.F32  # element type of the target
+    zero_points: tuple[int, int] = (0, 0)  # zero points of source and filters, for integers
 
     @property
     def partial(self) -> str:
@@ -364,7 +364,7 @@ class Names:
 
     @property
     def constants(self) -> Constants:
-        """Of a kernel that computes the target from the source: what it does to each sum."""
+        """Constants of a kernel that computes the target from the source: changes to each sum."""
         return (("with_bias", int(bool(self.bias))), *self.epilogue.constants)
 
     @property
@@ -375,7 +375,7 @@ class Names:
 
     @property
     def summing(self) -> Names:
-        """Those of a kernel that leaves partial sums."""
+        """Names of a kernel that leaves partial sums."""
         return replace(self, epilogue=NOTHING, stored=self.dtype.accumulation)
 
     def elements(self, *types: str) -> Constants:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 BLOCK = 256  # work-items that unroll windows
 GROUPS_OF_UNIT = 4  # work-groups for each compute unit, where the pixels are shared out
-LEAST = 32  # steps of a work-group at least, there
+MIN_STEPS = 32  # steps of a work-group at least, there
 # The largest tiles leave no registers for the places of windows.
 TILES = tuple(
     each
@@ -48,7 +48,7 @@ def _factors(of: Gather | Geometry) -> str:
 
 
 def _tiles(machine: Machine, factors: str) -> tuple[tile.Tile, ...]:
-    """Those of matrix instructions, where they are to multiply."""
+    """Tiles of matrix instructions, if they are to multiply."""
     return fragment.tiles(machine, factors) or TILES
 
 
@@ -72,7 +72,7 @@ def windows(gathers: tuple[Gather, ...]) -> TensorSpec:
 
 def gather_split(gathers: tuple[Gather, ...]) -> Split:
     """How the sum over channels and taps is shared out."""
-    found = _cut(gathers[0], several=len(gathers) > 1)
+    found = _tile_cut(gathers[0], several=len(gathers) > 1)
     met = max(each.met for each in gathers)
     terms = min(found.chunk, met) if found.splits > 1 else met
     return Split(found.chunk, found.splits, found.tile.roundings(terms))
@@ -85,12 +85,12 @@ def filter_split(g: Geometry) -> Split:
     return Split(found.chunk, found.splits, found.tile.roundings(terms))
 
 
-def _cut(each: Gather, *, several: bool) -> tile.Cut:
+def _tile_cut(each: Gather, *, several: bool) -> tile.Cut:
     # Phases write one partial tensor together: each would need as many chunks as the others.
     splits = 1 if several else tile.SPLITS
     m, n, k = each.group_out, each.count, each.depth
     tiles = _tiles(each.machine, _factors(each))
-    return tile.cut(
+    return tile.best_cut(
         m,
         n,
         k,
@@ -104,7 +104,7 @@ def _cut(each: Gather, *, several: bool) -> tile.Cut:
 
 def gather_tile(gathers: tuple[Gather, ...]) -> tile.Tile:
     """The tile of a gather, or of the first of its phases."""
-    return _cut(gathers[0], several=len(gathers) > 1).tile
+    return _tile_cut(gathers[0], several=len(gathers) > 1).tile
 
 
 def filter_tile(g: Geometry) -> tile.Tile:
@@ -116,7 +116,7 @@ def groups(gathers: tuple[Gather, ...]) -> int:
     """Work-groups of all gathers."""
     total = 0
     for each in gathers:
-        found = _cut(each, several=len(gathers) > 1)
+        found = _tile_cut(each, several=len(gathers) > 1)
         total += prod(found.tile.grid(each.group_out, each.count)) * each.groups * found.splits
     return total
 
@@ -126,9 +126,12 @@ def gather_choices(gathers: tuple[Gather, ...]) -> tuple[Choice, ...]:
     each = gathers[0]
     splits = 1 if len(gathers) > 1 else tile.SPLITS
     sides = each.group_out, each.count, each.depth
-    tiles, how = _tiles(each.machine, _factors(each)), fragment.told(each.machine, _factors(each))
+    tiles, how = (
+        _tiles(each.machine, _factors(each)),
+        fragment.explain_matrix(each.machine, _factors(each)),
+    )
     nbytes = (each.dtype.nbytes,) * 3
-    told = tile.told(
+    told = tile.explain_cut(
         *sides, each.groups, machine=each.machine, tiles=tiles, splits=splits, nbytes=nbytes
     )
     return (*how, *told)
@@ -137,7 +140,7 @@ def gather_choices(gathers: tuple[Gather, ...]) -> tuple[Choice, ...]:
 def filter_choices(g: Geometry) -> tuple[Choice, ...]:
     """What is planned for the gradient of the filters."""
     sides = g.group_filters, g.group_channels * g.taps, g.batch * g.pixels
-    size, chunks = tile.told(
+    size, chunks = tile.explain_cut(
         *sides,
         g.groups,
         machine=g.machine,
@@ -150,14 +153,18 @@ def filter_choices(g: Geometry) -> tuple[Choice, ...]:
     why = f"{groups} work-groups on {g.machine.units} units share all pixels"
     if found.splits > 1:
         chunks = Choice(chunks.what, f"{found.splits} of {found.chunk}", why)
-    return (*fragment.told(g.machine, _factors(g)), Choice(size.what, size.chosen, why), chunks)
+    return (
+        *fragment.explain_matrix(g.machine, _factors(g)),
+        Choice(size.what, size.chosen, why),
+        chunks,
+    )
 
 
 def _filter_cut(g: Geometry) -> tile.Cut:
-    """As `tile.cut`, but with as many chunks as fill a GPU: the sum is by far the longest side."""
+    """As `tile.best_cut`, with as many chunks as fill a GPU: the sum is by far the longest side."""
     columns, depth = g.group_channels * g.taps, g.batch * g.pixels
     sides = g.group_filters, columns, depth
-    found = tile.cut(
+    found = tile.best_cut(
         *sides,
         g.groups,
         machine=g.machine,
@@ -166,7 +173,7 @@ def _filter_cut(g: Geometry) -> tile.Cut:
     )
     across, down = found.tile.grid(g.group_filters, columns)
     steps = ceil(depth / found.tile.depth)
-    wanted = min(GROUPS_OF_UNIT * g.machine.units // (across * down * g.groups), steps // LEAST)
+    wanted = min(GROUPS_OF_UNIT * g.machine.units // (across * down * g.groups), steps // MIN_STEPS)
     if wanted <= found.splits:
         return found
     chunk = ceil(steps / wanted) * found.tile.depth
@@ -174,7 +181,7 @@ def _filter_cut(g: Geometry) -> tile.Cut:
 
 
 def _gather(each: Gather, names: Names, phase: int | None, unrolled: bool, alone: bool) -> Lowering:
-    found = _cut(each, several=not alone)
+    found = _tile_cut(each, several=not alone)
     algorithm = "im2col" if unrolled else "gemm"
     pixels = each.rows.count * each.columns.count
     along_m = each.out_stride == 1 and each.group_in > 1

@@ -23,7 +23,7 @@ else:
     from simgen.ground import arrays as np
 
 BLOCK = 128  # products between sums that are computed, about
-BLOCKS = 64  # of them at most
+BLOCKS = 64  # maximum number of blocks
 
 
 def result(image: Array, filters: Array, g: Geometry, split: Split) -> tuple[Array, Array]:

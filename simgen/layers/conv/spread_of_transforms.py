@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 else:
     from simgen.ground import arrays as np
 
-CHANNELS = 32  # whose products are one block of a sum
+CHANNELS = 32  # channels whose products are one block of a sum
 TILES = 128  # the same, where sums go over tiles
 HELD = 2**22  # elements of products that are held at a time
 
@@ -53,7 +53,7 @@ Matrix = tuple[tuple[float, ...], ...]
 PIXELS: Matrix = ((1, 0, -1, 0), (0, 1, 1, 0), (0, -1, 1, 0), (0, 1, 0, -1))  # B^T
 FILTERS: Matrix = ((1, 0, 0), (0.5, 0.5, 0.5), (0.5, -0.5, 0.5), (0, 0, 1))
 RESULTS: Matrix = ((1, 1, 1, 0), (0, 1, -1, -1))
-# Of F(3 x 3, 2 x 2), the gradient of the filters.
+# F(3 x 3, 2 x 2): the gradient of the filters.
 TWO: Matrix = ((1, 0), (0.5, 0.5), (0.5, -0.5), (0, 1))
 THREE: Matrix = ((1, 1, 1, 0), (0, 1, -1, 0), (0, 1, 1, -1))
 BACK = 4  # roundings of a result in the transformation back
@@ -145,7 +145,7 @@ def _back(variance: Array, products: Array, matrix: Matrix) -> Array:
 
 
 def _equal(filters: Array, image: Array) -> float:
-    """Of the filters of a result, and of an image's channels, how many are equal."""
+    """Fraction of equal values among a result's filters and an image's channels."""
     energy = np.square(filters).sum(axis=(-2, -1))
     return max(repeats(energy), repeats(np.square(image).sum(axis=(-2, -1))))
 
@@ -157,7 +157,7 @@ def _equal_over_tiles(image: Array, result: Array) -> float:
 
 
 def fourier(source: Array, filters: Array, each: Gather) -> tuple[Array, float]:
-    """As `winograd`."""
+    """Spread of Fourier transforms, in the terms of `winograd`."""
     tiles = fft.tiles_of(each)
     size = tiles.size
     ordered = transform_tiles.ordered(filters, each)

@@ -24,8 +24,8 @@ else:
     from simgen.ground import arrays as np
 
 
-# Of complex products, whose work-items have 4 rows of real and imaginary parts. With a batch of 100
-# images of one tile, 128 columns would be a fifth too many.
+# Tiles for complex products, whose work-items have 4 rows of real and imaginary parts. With a batch
+# of 100 images of one tile, 128 columns would compute 20% too much.
 NARROWER = (
     tile.Tile(128, 104, 8, 8, 13, False, 0.95, wavefront=32, at_once=3),
     tile.Tile(192, 104, 8, 8, 13, False, 0.95, wavefront=32, at_once=2),
@@ -42,7 +42,7 @@ class Products:
     k: int
     places: int
     groups: int
-    machine: Machine  # that they are planned for
+    machine: Machine  # machine that they are planned for
     right_along: str = "n"  # "k": the second factors lie as (n, k)
     most: int = 1  # chunks of k; the products of each lie behind those of the one before
     by_complex: bool = False  # (m / 2, k / 2) times (k / 2, n) complex numbers (complex.h)
@@ -52,7 +52,7 @@ class Products:
         tiles = tile.TILES if min(self._widths) > 1 else UNALIGNED
         if self.by_complex:
             tiles += NARROWER
-        return tile.cut(
+        return tile.best_cut(
             *self._sides, machine=self.machine, tiles=tiles, splits=self.most, nbytes=self._nbytes
         )
 
@@ -67,7 +67,7 @@ class Products:
 
     @property
     def _nbytes(self) -> tuple[int, int, int]:
-        """Of an element of either factor and of a product."""
+        """Size in bytes of an element of each factor and of the product."""
         left, right, product = tile.WORDS
         return left // 2 if self.by_complex else left, right, product
 

@@ -48,7 +48,7 @@ else:
 
 TAKES = "3 x 3, stride 1 and dilation 1"
 BLOCK = 256  # work-items of a transformation
-PLACES = 16  # of a tile
+PLACES = 16  # elements of a transformed tile
 FILTERS, PIXELS, PRODUCTS = "winograd_filters", "winograd_pixels", "winograd_products"  # ports
 RESULT = "winograd_result"  # in place of FILTERS, where their gradient is computed
 # Roundings of an element in the transformations: two additions along each axis of filters and of

@@ -7,7 +7,7 @@ from math import ceil
 from typing import TYPE_CHECKING
 
 from simgen.layers.product.written import items_of
-from simgen.layers.written import Places, Writes, cut, dense, partial_sums, writes
+from simgen.layers.written import Places, Writes, cut_by, dense, partial_sums, writes
 
 if TYPE_CHECKING:
     from simgen.layers.written import Values
@@ -53,18 +53,20 @@ class _Target:
 @writes("conv_direct")
 def _direct(c: Values, block: int) -> list[Writes]:
     target = _Target(c)
-    x = cut(*target.pixels(c["wide"]), group=block * c["sets"])
+    x = cut_by(*target.pixels(c["wide"]), group=block * c["sets"])
     channels = Places(c["group_out"], target.plane, c["filters"])
-    return [Writes(-1, x, cut(Places(c["groups"], target.group), channels), offset=target.offset)]
+    return [
+        Writes(-1, x, cut_by(Places(c["groups"], target.group), channels), offset=target.offset)
+    ]
 
 
 @writes("conv_gemm")
 def _gemm(c: Values, block: int) -> list[Writes]:
     target = _Target(c)
-    x = cut(*target.pixels(1), group=c["tile_n"])
-    y = cut(Places(c["group_out"], target.plane, c["tile_m"]))
+    x = cut_by(*target.pixels(1), group=c["tile_n"])
+    y = cut_by(Places(c["group_out"], target.plane, c["tile_m"]))
     depth = c["group_in"] * c["rows_taps"] * c["columns_taps"]
-    z = cut(Places(c["groups"], target.group), partial_sums(depth, c["chunk"], target.size))
+    z = cut_by(Places(c["groups"], target.group), partial_sums(depth, c["chunk"], target.size))
     return [Writes(-1, x, y, z, offset=target.offset, items=items_of(c))]
 
 
@@ -83,14 +85,14 @@ def _direct_filters(c: Values, block: int) -> list[Writes]:
     one = c["group_channels"] * h * w
     group = c["group_filters"] * one
     lines = c["batch"] * c["result_h"] * c["segments"]
-    filters = cut(Places(c["group_filters"], one, c["filters"] * c["octets"]))
-    pairs = cut(Places(c["group_channels"], h * w), Places(h, turn * w), group=c["pairs"])
+    filters = cut_by(Places(c["group_filters"], one, c["filters"] * c["octets"]))
+    pairs = cut_by(Places(c["group_channels"], h * w), Places(h, turn * w), group=c["pairs"])
     return [
         Writes(
             -1,
-            x=cut(partial_sums(lines, c["chunk"], c["groups"] * group)),
+            x=cut_by(partial_sums(lines, c["chunk"], c["groups"] * group)),
             y=filters + pairs,
-            z=cut(Places(c["groups"], group)),
+            z=cut_by(Places(c["groups"], group)),
             inside=(Places(w),),
             offset=(h - 1) * w if c["flipped"] else 0,
             # Work-items that are left over do nothing.
@@ -108,9 +110,9 @@ def _gemm_filters(c: Values, block: int) -> list[Writes]:
     return [
         Writes(
             -1,
-            x=cut(Places(c["group_channels"], taps), Places(taps, turn), group=c["tile_n"]),
-            y=cut(Places(c["group_filters"], columns, c["tile_m"])),
-            z=cut(
+            x=cut_by(Places(c["group_channels"], taps), Places(taps, turn), group=c["tile_n"]),
+            y=cut_by(Places(c["group_filters"], columns, c["tile_m"])),
+            z=cut_by(
                 Places(c["groups"], group), partial_sums(pixels, c["chunk"], c["groups"] * group)
             ),
             offset=taps - 1 if c["flipped"] else 0,
@@ -121,8 +123,8 @@ def _gemm_filters(c: Values, block: int) -> list[Writes]:
 
 @writes("conv_bias")
 def _bias(c: Values, block: int) -> list[Writes]:
-    x = cut(partial_sums(c["batch"] * c["pixels"], c["chunk"], c["filters"]))
-    return [Writes(-1, x, cut(Places(c["filters"])))]
+    x = cut_by(partial_sums(c["batch"] * c["pixels"], c["chunk"], c["filters"]))
+    return [Writes(-1, x, cut_by(Places(c["filters"])))]
 
 
 # ---- Transforms of tiles ----
@@ -131,8 +133,8 @@ def _bias(c: Values, block: int) -> list[Writes]:
 @writes("conv_products")
 def _products(c: Values, block: int) -> list[Writes]:
     m, n, places = c["m"], c["n"], c["places"] * c["groups"]
-    x, y = cut(Places(n, 1, c["tile_n"])), cut(Places(m, n, c["tile_m"]))
-    z = cut(partial_sums(c["k"], c["chunk"], places * m * n), Places(places, m * n))
+    x, y = cut_by(Places(n, 1, c["tile_n"])), cut_by(Places(m, n, c["tile_m"]))
+    z = cut_by(partial_sums(c["k"], c["chunk"], places * m * n), Places(places, m * n))
     return [Writes(-1, x, y, z, items=items_of(c))]
 
 
@@ -141,11 +143,11 @@ def _tiles_of_target(c: Values, channels: int, step: tuple[int, int], group: int
     plane = rows * columns
     across = Places(rows, columns, step[0]), Places(columns, 1, step[1])
     samples = Places(c["batch"], channels * plane)
-    return Writes(-1, cut(Places(channels, plane), samples, *across, group=group))
+    return Writes(-1, cut_by(Places(channels, plane), samples, *across, group=group))
 
 
 def _in_16_places(total: int, block: int) -> list[Writes]:
-    return [Writes(-1, cut(Places(total), group=block), inside=(Places(16, total),))]
+    return [Writes(-1, cut_by(Places(total), group=block), inside=(Places(16, total),))]
 
 
 @writes("conv_winograd_filters")
@@ -167,7 +169,7 @@ def _winograd_target(c: Values, block: int) -> list[Writes]:
 
 @writes("conv_winograd_gradient")
 def _winograd_gradient(c: Values, block: int) -> list[Writes]:
-    return [Writes(-1, cut(Places(c["total"], 9), group=block), inside=(Places(9),))]
+    return [Writes(-1, cut_by(Places(c["total"], 9), group=block), inside=(Places(9),))]
 
 
 def _fourier_items(c: Values) -> int:
@@ -185,14 +187,14 @@ def _fourier_source(c: Values, block: int) -> list[Writes]:
     channels, tiles = c["channels"], c["held"]
     frequencies = Places(_frequencies(c), channels * 2 * tiles)
     of_tile, of_part = (2, 1) if c["pairs"] else (1, tiles)
-    x = cut(Places(channels, 2 * tiles), Places(tiles, of_tile), group=c["lines"])
+    x = cut_by(Places(channels, 2 * tiles), Places(tiles, of_tile), group=c["lines"])
     return [Writes(-1, x, inside=(frequencies, Places(2, of_part)), items=_fourier_items(c))]
 
 
 @writes("conv_fft_filters")
 def _fourier_filters(c: Values, block: int) -> list[Writes]:
     filters = c["groups"] * c["group_out"] * c["group_in"]
-    x = cut(Places(filters, 2), group=c["lines"])
+    x = cut_by(Places(filters, 2), group=c["lines"])
     inside = Places(_frequencies(c), filters * 2), Places(2)
     return [Writes(-1, x, inside=inside, items=_fourier_items(c))]
 
@@ -206,7 +208,7 @@ def _fourier_target(c: Values, block: int) -> list[Writes]:
 @writes("conv_fft_gradient")
 def _fourier_gradient(c: Values, block: int) -> list[Writes]:
     taps = c["kernel_h"] * c["kernel_w"]
-    x = cut(Places(c["filters"] * c["group_channels"], taps), group=c["lines"])
+    x = cut_by(Places(c["filters"] * c["group_channels"], taps), group=c["lines"])
     return [Writes(-1, x, inside=(Places(taps),), items=_fourier_items(c))]
 
 
@@ -226,27 +228,27 @@ def _turned(c: Values, block: int) -> list[Writes]:
 def _turned_filters(c: Values, prefix: str, block: int) -> Writes:
     filters, taps, held = (c[f"{prefix}{name}"] for name in ("batch", "pixels", "held"))
     pieces = Places(filters, held), Places(held, 1, 8), Places(taps, filters * held)
-    return Writes(-1, cut(*pieces, group=block))
+    return Writes(-1, cut_by(*pieces, group=block))
 
 
 def _turned_images(c: Values, prefix: str, block: int) -> Writes:
     batch, pixels, held = (c[f"{prefix}{name}"] for name in ("batch", "pixels", "held"))
     part = c[f"{prefix}part"]
     across = Places(pixels, held, 4096 // part)
-    return Writes(-1, cut(Places(batch, pixels * held), Places(held, 1, part), across))
+    return Writes(-1, cut_by(Places(batch, pixels * held), Places(held, 1, part), across))
 
 
 @writes("conv_last")
 def _last(c: Values, block: int) -> list[Writes]:
     target = _Target({**c, "groups": 1})
     samples, *pixels = target.pixels(1)
-    x = cut(samples, *pixels, group=c["tile_n"])
+    x = cut_by(samples, *pixels, group=c["tile_n"])
     if c["planes"]:
         tiles = Places(c["rows_count"] * c["columns_count"], 1, c["tile_n"])
-        x = cut(samples, tiles)
-    y = cut(Places(c["group_out"], target.plane, c["tile_m"]))
+        x = cut_by(samples, tiles)
+    y = cut_by(Places(c["group_out"], target.plane, c["tile_m"]))
     depth = c["rows_taps"] * c["columns_taps"] * c["of_tap"]
-    z = cut(partial_sums(depth, c["chunk"], target.size))
+    z = cut_by(partial_sums(depth, c["chunk"], target.size))
     across = Places(2 if c["twins"] else c["columns_fill"])
     inside = Places(c["rows_fill"], c["columns_extent"]), across
     return [Writes(-1, x, y, z, inside=inside, offset=target.offset, items=items_of(c))]
@@ -260,9 +262,9 @@ def _last_filters(c: Values, block: int) -> list[Writes]:
         of_sample = ceil(c["result_h"] * c["result_w"] / c["tile_k"]) * c["tile_k"]
         depth = c["batch"] * of_sample
     columns = Places(channels, 1, empty=c["of_tap"] - channels)
-    x = cut(Places(taps, channels), columns, group=c["tile_n"])
-    y = cut(Places(c["group_filters"], one, c["tile_m"]))
-    z = cut(partial_sums(depth, c["chunk"], c["group_filters"] * one))
+    x = cut_by(Places(taps, channels), columns, group=c["tile_n"])
+    y = cut_by(Places(c["group_filters"], one, c["tile_m"]))
+    z = cut_by(partial_sums(depth, c["chunk"], c["group_filters"] * one))
     return [Writes(-1, x, y, z, items=items_of(c))]
 
 

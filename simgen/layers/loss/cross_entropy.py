@@ -36,7 +36,7 @@ from simgen.layers.loss import mean
 from simgen.layers.loss.mean import ONE, Loss
 from simgen.layers.reduction import BLOCK, FINALS
 from simgen.layers.softmax import Softmax, SoftmaxAlgo
-from simgen.layers.written import Places, Writes, cut, dense, writes
+from simgen.layers.written import Places, Writes, cut_by, dense, writes
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 else:
     from simgen.ground import arrays as np
 
-KEPT = ("peak", "log_sum")  # of each row, for the backward pass
+KEPT = ("peak", "log_sum")  # values per row that the backward pass needs
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,7 @@ class CrossEntropy(Loss):
         """(outer, classes, inner) of an (N, C, ...) shape."""
         if len(shape) < 2:
             raise ValueError(f"[{self.section}] takes scores (N, C, ...); give x two axes or more")
-        axes.behind_batch("axis", self.axis, shape)  # whose key has another name in a softmax
+        axes.behind_batch("axis", self.axis, shape)  # the key has another name in a softmax
         return self.rows.view(shape)
 
     def labels(self, shape: tuple[int, ...]) -> tuple[int, ...]:
@@ -257,7 +257,8 @@ class CrossEntropy(Loss):
 
     def _sums(self, x: Array) -> tuple[Array, Array]:
         """Maximum of each row, and the logarithm of the sum of its exponentials by that."""
-        peak = np.fmax.reduce(x, axis=1, initial=-np.inf)  # of a NaN and a number: the number
+        # fmax of a NaN and a number is the number
+        peak = np.fmax.reduce(x, axis=1, initial=-np.inf)
         return peak, np.log(np.exp(x - peak[:, None]).sum(axis=1))
 
     def _flat(self, tensors: Tensors, direction: Pass) -> dict[str, Array]:
@@ -286,7 +287,7 @@ class CrossEntropy(Loss):
 @writes("cross_entropy")
 def _forward(c: Values, block: int) -> list[Writes]:
     groups = Places(ceil(c["rows"] / block))
-    sums = [Writes(at, cut(groups), items=block) for at in (-1, -2)]
+    sums = [Writes(at, cut_by(groups), items=block) for at in (-1, -2)]
     return [dense(-3, c["rows"], 1, block), *sums]
 
 

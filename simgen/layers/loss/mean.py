@@ -18,7 +18,7 @@ from simgen.ground.ir import Distribution, Fill, Kernel, Launch, OpCount, Pass, 
 from simgen.ground.numerics.rounding import identifier
 from simgen.layers.base import Layer, Lowering, Port
 from simgen.layers.reduction import BLOCK, FINALS
-from simgen.layers.written import Places, Writes, cut, writes
+from simgen.layers.written import Places, Writes, cut_by, writes
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -29,7 +29,7 @@ ONE = TensorSpec((1,))
 GROUP_SUM = ceil(BLOCK / FINALS) + FINALS  # roundings on the longest way through a work-group
 
 
-TOTALS = ("total", "counted")  # of the losses and of what counts, over the GPUs
+TOTALS = ("total", "counted")  # totals over the GPUs: sum of losses, and number of counted terms
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class Loss(Layer):
     def traffic(
         self, inputs: tuple[TensorSpec, ...], direction: Pass, flops: int, transcendentals: int
     ) -> OpCount:
-        """So much work, and each tensor once."""
+        """Operations of the loss; each tensor is moved once."""
         sizes = {True: 0, False: 0}  # bytes that are read, and written
         for port in self.ports(inputs, direction):
             sizes[port.fill is not None] += 0 if port.scratch else port.spec.nbytes
@@ -91,7 +91,7 @@ def launch(
 def share_of(
     kind: str, parts: int, share: float | None, sums: tuple[str, ...]
 ) -> tuple[tuple[Kernel, ...], tuple[Launch, ...]]:
-    """As `launch`, of the share of one of several GPUs: its totals, before all add them up."""
+    """Launches for one GPU's share of the batch: its totals, before all GPUs add them up."""
     made = [
         launch(kind, parts, 1.0, (each, total))
         for each, total in zip(sums, TOTALS if share is None else TOTALS[:1], strict=True)
@@ -109,4 +109,4 @@ def of_totals(kind: str, share: float | None) -> Lowering:
 @writes("loss_mean")
 def _written(c: Values, block: int) -> list[Writes]:
     arguments = (-1, -2) if c["with_counts"] else (-1,)
-    return [Writes(at, cut(Places(1)), items=block) for at in arguments]
+    return [Writes(at, cut_by(Places(1)), items=block) for at in arguments]

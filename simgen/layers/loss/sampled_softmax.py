@@ -221,7 +221,8 @@ class SampledSoftmax(Loss):
             }
         z = np.einsum("re,rje->rj", x, w) + float32(self.zipf * LN2) * np.log2(words + 1.0)
         z[self._hits(words)] = HIT
-        peak = np.fmax.reduce(z, axis=1, initial=-np.inf)  # of a NaN and a number: the number
+        # fmax of a NaN and a number is the number
+        peak = np.fmax.reduce(z, axis=1, initial=-np.inf)
         log_sum = np.log(np.exp(z - peak[:, None]).sum(axis=1))
         losses = log_sum - (z[:, 0] - peak)
         shape = tensors["labels"].shape
@@ -304,7 +305,7 @@ class SampledSoftmax(Loss):
         moved = U * (near + np.abs(t)) + rounding.exp(t)
         error = factor * (p * moved + U * (p + 1) + TINY) + 3 * U * g + TINY
         dx = np.einsum("rj,rje->re", error + accumulated(self._columns) * g, np.abs(w))
-        # Of a word that is met n times, n additions.
+        # A word that occurs n times needs n additions.
         ones = np.ones_like(x[:, :1])
         met = self._scattered(np.ones_like(g), ones, words, (len(tensors["w"]), 1))
         size = tensors["w"].shape

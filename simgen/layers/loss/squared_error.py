@@ -27,7 +27,7 @@ from simgen.layers.contract import Contract
 from simgen.layers.loss import mean
 from simgen.layers.loss.mean import ONE, Loss
 from simgen.layers.reduction import BLOCK, FINALS
-from simgen.layers.written import Places, Writes, cut, dense, writes
+from simgen.layers.written import Places, Writes, cut_by, dense, writes
 
 if TYPE_CHECKING:
     import numpy as np
@@ -144,7 +144,7 @@ class SquaredError(Loss):
 
 @writes("squared_error")
 def _forward(c: Values, block: int) -> list[Writes]:
-    return [Writes(-1, cut(Places(c["samples"])), items=block)]
+    return [Writes(-1, cut_by(Places(c["samples"])), items=block)]
 
 
 @writes("squared_error_backward")

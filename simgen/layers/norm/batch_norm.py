@@ -54,12 +54,12 @@ if TYPE_CHECKING:
 else:
     from simgen.ground import arrays as np
 
-# Of the data file's x. Where statistics are of the batch, variances are small: epsilon shows.
+# The data file's x. With statistics from the batch, variances are small, so that epsilon shows.
 X_MEAN, X_STD = 1 / 32, 1 / 8
 # Where they are given, networks depend on their size, so that those of few features are small. The
 # weights of these make up for it and more, for an activation that follows to be saturated.
 GIVEN_MEAN, GIVEN_STD = 0.5, 2.0
-FEW = 32  # one feature in so many
+SMALL_EVERY = 32  # one feature in so many
 SMALL_VAR, SMALL_W = 2.0**-12, 2.0**-3
 AT_ONCE = 2**22  # elements of a tensor that the reference takes at a time
 
@@ -137,11 +137,11 @@ class BatchNorm(Layer):
 
     @property
     def data_parallel(self) -> bool:  # type: ignore[override]  # of the class in other layers
-        """With given statistics, samples do not depend on each other."""
+        """True with given statistics: samples do not depend on each other."""
         return self.frozen
 
     def parameter(self, x: TensorSpec) -> TensorSpec:
-        """Of w, b, and of each statistic."""
+        """Spec of w, of b, and of each statistic."""
         _, c, h, w = x.shape
         shape = (1, c, 1, 1) if self.mode is BatchNormMode.SPATIAL else (1, c, h, w)
         return TensorSpec(shape)
@@ -175,7 +175,7 @@ class BatchNorm(Layer):
             return OpCount(5 * x.size + 3 * one.size, one.size, read, written)
         if direction is Pass.FORWARD:
             saved = 2 if self.save_intermediates else 0
-            # With a factor of one, the old running statistics do not matter.
+            # If the factor is 1, the old running statistics do not matter.
             history = 2 if self.factor < 1 else 0
             flops = 6 * x.size + 11 * one.size
             read = x.nbytes + (2 + history) * one.nbytes
@@ -213,7 +213,7 @@ class BatchNorm(Layer):
             return ()
         view = self.view(inputs[0].shape)
         tiling = view.tiling()
-        held = min(tiling.tile, view.elements)  # of 7 x 7, some work-items have none
+        held = min(tiling.tile, view.elements)  # with images of 7 x 7, some work-items hold none
         what = f"a group has {held} of {view.elements} elements of a feature"
         return (Choice("chunks of a feature", str(tiling.chunks), what),)
 
@@ -338,7 +338,7 @@ class BatchNorm(Layer):
             return found
         if self.save_intermediates:
             found |= {"saved_mean": mean_error, "saved_invstd": r_error}
-        # Where the old statistics do not count, any stand for them.
+        # If the old statistics do not count, any values serve as them.
         keep = 1 - self.factor
         old = [tensors[f"running_{name}"] if keep else new for name, new in
                (("mean", mean), ("var", var))]  # fmt: skip
@@ -354,7 +354,7 @@ def _fills(elements: int, frozen: bool) -> dict[str, Fill]:
     normal = Distribution.NORMAL
     mean, std = (GIVEN_MEAN, GIVEN_STD) if frozen else (X_MEAN, X_STD)
     var, invstd = std**2, 1 / std
-    relative = 1 / sqrt(2 * elements)  # of a standard deviation
+    relative = 1 / sqrt(2 * elements)  # relative error of a standard deviation
     found = {
         "x": Fill(normal, mean, std),
         "dy": Fill(normal, 0.0, 1.0),
@@ -366,6 +366,6 @@ def _fills(elements: int, frozen: bool) -> dict[str, Fill]:
         "saved_invstd": Fill(normal, invstd, invstd * relative, low=invstd / 4),
     }
     if frozen:
-        found["running_var"] = replace(found["running_var"], every=FEW, times=SMALL_VAR)
-        found["w"] = replace(found["w"], every=FEW, times=SMALL_W)
+        found["running_var"] = replace(found["running_var"], every=SMALL_EVERY, times=SMALL_VAR)
+        found["w"] = replace(found["w"], every=SMALL_EVERY, times=SMALL_W)
     return found

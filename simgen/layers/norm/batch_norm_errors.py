@@ -23,7 +23,7 @@ else:
 
 @dataclass(frozen=True)
 class BatchNormErrors:
-    """Of sums over `axes`, which the kernels do tile by tile."""
+    """Error bounds for sums over `axes`, which the kernels compute tile by tile."""
 
     tiling: Tiling
     axes: tuple[int, ...]

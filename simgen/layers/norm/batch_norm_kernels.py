@@ -45,11 +45,11 @@ class Stages:
 
     view: View
     direction: Pass
-    factor: float  # of the running statistics, a float32 value
+    factor: float  # update factor of the running statistics, a float32 value
     epsilon: float  # a float32 value
     frozen: bool  # the running statistics are used, and not those of the batch
     kept: bool  # forward leaves its statistics for backward
-    element: DType  # of x, y and their gradients
+    element: DType  # element type of x, y and their gradients
 
     @property
     def forward(self) -> bool:

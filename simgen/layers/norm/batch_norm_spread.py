@@ -80,7 +80,7 @@ class Spreads(BatchNormErrors):
         return made
 
     def _total(self, terms: Array, more: float = 0.0) -> Array:
-        """Of a sum over each feature, each term of which has `more` roundings of its own."""
+        """Spread of a sum over each feature; each term has `more` roundings before the sum."""
         tiling = self.tiling
         rows = self._rows(terms)
         squares = np.square(rows).sum(axis=1)

@@ -27,7 +27,7 @@ from math import ceil, sqrt
 from typing import TYPE_CHECKING, ClassVar
 
 from simgen.ground.ir import Distribution, Fill, Kernel, Launch, OpCount, Pass, TensorSpec
-from simgen.ground.numerics.powers import power_of_two
+from simgen.ground.numerics.powers import next_power_of_two
 from simgen.ground.numerics.rounding import SECOND_ORDER, TINY, float32, identifier
 from simgen.ground.numerics.spread import Spread
 from simgen.layers import axes, elementwise
@@ -48,23 +48,23 @@ else:
     from simgen.ground import arrays as np
 
 F, BX, BW = Pass.FORWARD, Pass.BACKWARD_DATA, Pass.BACKWARD_WEIGHT
-# Of the data file's x: variances are small, so that epsilon shows.
+# The data file's x has small variances, so that epsilon shows.
 X_MEAN, X_STD = 1 / 32, 1 / 8
 # Elements of 16 bits, of all tensors, that a work-item keeps where registers are plenty.
 MOST_HELD = 64
-# Of sums over rows: rows that a work-item adds up, if enough work-groups are left for each compute
-# unit, and the columns of a work-group, of a vector each or one.
+# For sums over rows: the rows that a work-item adds up, if each compute unit gets enough work-
+# groups, and the columns of a work-group, each a vector or one element.
 DEPTHS = (64, 8)
 GROUPS_OF_SUMS = 4
 COLUMNS = {elementwise.VECTOR: 256, 1: 64}
-# Of the sums of chunks: those that a work-item adds up, and the most work-items of a column.
+# For sums over chunks: the chunks that a work-item adds up, and the most work-items of a column.
 TERMS, MOST_SLICES = 8, 32
 READS = {F: ("x", "gamma", "beta"), BX: ("x", "dy", "gamma", "mean", "invstd"),
          BW: ("x", "dy", "mean", "invstd")}  # fmt: skip
 WRITES = {F: ("y", "mean", "invstd"), BX: ("dx",), BW: ("dgamma", "dbeta")}
 OF_PASS = {F: 1, BX: 2}  # tensors like x that it reads
 OF_ROWS = ("mean", "invstd")  # ports with a value for each row
-OF_COLUMNS = ("gamma", "beta", "dgamma", "dbeta")  # those with one for each element of a row
+OF_COLUMNS = ("gamma", "beta", "dgamma", "dbeta")  # ports with a value for each element of a row
 PARTS = ("part_dgamma", "part_dbeta")  # workspaces: the sums over some rows
 ROW_SUMS = ("shift", "tilt")  # the same: of each row, what becomes a part of dx
 
@@ -73,7 +73,7 @@ ROW_SUMS = ("shift", "tilt")  # the same: of each row, what becomes a part of dx
 class LayerNorm(Layer):
     kind = "layer_norm"
     section = "LayerNorm"
-    # Of three elements, a variance may be next to nothing.
+    # With three elements, a variance may be close to zero.
     contract: ClassVar[Contract] = Contract(rounds=True, slope_shape=(2, 2, 3, 16))
     passes: ClassVar[tuple[Pass, ...]] = (F, BX, BW)
     parameters: ClassVar[tuple[str, ...]] = ("gamma", "beta")
@@ -101,7 +101,7 @@ class LayerNorm(Layer):
         return x
 
     def _specs(self, x: TensorSpec) -> dict[str, TensorSpec]:
-        """Of all ports but the workspaces."""
+        """Specs of all ports except the workspaces."""
         axis = axes.behind_batch("axis", self.axis, x.shape)
         row, column = TensorSpec(x.shape[:axis]), TensorSpec(x.shape[axis:])
         specs = {**dict.fromkeys(OF_ROWS, row), **dict.fromkeys(OF_COLUMNS, column)}
@@ -145,8 +145,8 @@ class LayerNorm(Layer):
         """How rows are spread: as in softmax, neighbouring work-items have neighbouring elements
         of a row, which one work-group has whole. It reads so many `tensors`."""
         _, length = self.view(shape)
-        # Of one tensor, twice as many: each element of gamma and beta serves more rows.
-        twice = tensors == 1 and power_of_two(length) == length
+        # With one tensor, twice as many: each element of gamma and beta serves more rows.
+        twice = tensors == 1 and next_power_of_two(length) == length
         each = (2 * EACH if twice else EACH) if self._by_halves else 0
         return rows_over_items(length, each)
 
@@ -165,7 +165,7 @@ class LayerNorm(Layer):
         """How the sums over rows are spread: a work-group has some columns of some rows."""
         rows, length = self.view(shape)
         vector = elementwise.VECTOR if length % elementwise.VECTOR == 0 else 1
-        lanes = min(COLUMNS[vector] // vector, power_of_two(length // vector))
+        lanes = min(COLUMNS[vector] // vector, next_power_of_two(length // vector))
         slices = BLOCK // lanes
         held, least = DEPTHS
         while held > least:
@@ -258,7 +258,7 @@ class LayerNorm(Layer):
 
     def _ends(self, tiling: Tiling, length: int) -> tuple[Kernel, tuple[int, int, int]]:
         """What adds up the sums of chunks, of both gradients in one launch."""
-        slices = min(MOST_SLICES, power_of_two(ceil(tiling.chunks / TERMS)))
+        slices = min(MOST_SLICES, next_power_of_two(ceil(tiling.chunks / TERMS)))
         lanes = BLOCK // slices
         kernel = Kernel(
             f"layer_norm_{BW}_end_{tiling.chunks}x{length}",

@@ -27,7 +27,7 @@ else:
 class LayerNormErrors:
     """Absolute bounds or, where `proxy`, proxy standard deviations no larger than these."""
 
-    tiling: Tiling  # of the sums, over rows or over columns
+    tiling: Tiling  # tiling of the sums, over rows or over columns
     proxy: bool
 
     def forward(self, x: Array, gamma: Array, beta: Array, epsilon: float) -> Tensors:
@@ -50,7 +50,9 @@ class LayerNormErrors:
         return {"y": y_error, "mean": mean_error, "invstd": r_error}
 
     def by_root_mean_square(self, x: Array, gamma: Array, epsilon: float) -> Array:
-        """Of y of [RMSNorm]. Rounded: each square that is not fused, and the division."""
+        """Error bound of y of [RMSNorm]. Roundings: each square that is not fused, and the
+        division.
+        """
         length = self.tiling.elements
         square = np.square(x).mean(axis=1, keepdims=True)
         error = self._sum(np.square(x), 1) / length + self._inverse * square
@@ -58,7 +60,7 @@ class LayerNormErrors:
         return product(x * r, product(x, 0.0, r, r_error), gamma, 0.0)
 
     def data(self, given: Tensors) -> Tensors:
-        """Of dx. mean and r are given: the difference to the mean is rounded once."""
+        """Error bound of dx. mean and r are inputs; the difference to the mean is rounded once."""
         d, r, g = given["x"] - given["mean"], given["invstd"], given["dy"] * given["gamma"]
         length = self.tiling.elements
         # Rounded beside the sums: g; g, d and, where it is not fused, their product.
@@ -76,8 +78,9 @@ class LayerNormErrors:
         return {"dx": product(r, 0.0, inner, inner_error)}
 
     def parameters(self, given: Tensors) -> Tensors:
-        """Of the sums over rows. Each term: the difference, its product with r and, where it is
-        not fused, that with dy."""
+        """Error bounds of the sums over rows. Each term rounds the difference, its product with r
+        and, where it is not fused, the product with dy.
+        """
         dy = given["dy"]
         terms = dy * (given["x"] - given["mean"]) * given["invstd"]
         return {"dgamma": self._sum(terms.T, 3), "dbeta": self._sum(dy.T, 0)}
@@ -89,7 +92,7 @@ class LayerNormErrors:
         return 0.0 if length & (length - 1) == 0 else 2 * U
 
     def _sum(self, terms: Array, more: int) -> Array:
-        """Of the sum of each row, whose terms have `more` roundings of their own: (rows, 1)."""
+        """Error bound of the sum of each row, whose terms have `more` roundings: (rows, 1)."""
         tiling, chunks = self.tiling, self.tiling.chunks
         depth = tiling.additions + (chunks if chunks > 1 else 0) + more
         hard: Array = depth * U * np.abs(terms).sum(axis=1)

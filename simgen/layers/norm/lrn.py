@@ -138,7 +138,7 @@ class LRN(Layer):
         """
         (x,) = inputs
         energy = self.window + 2
-        power = 1  # and two transcendentals
+        power = 1  # operations, besides two transcendentals
         if direction is Pass.FORWARD:
             return OpCount((energy + power + 1) * x.size, 2 * x.size, x.nbytes, x.nbytes)
         flops = energy + power + 3 + (self.window - 1) + 3

@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import ceil
 from typing import TYPE_CHECKING
 
-from simgen.layers.written import Places, Writes, cut, dense, partial_sums, writes
+from simgen.layers.written import Places, Writes, cut_by, dense, partial_sums, writes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -28,7 +28,7 @@ def _batch_norm_backward(c: Values, block: int) -> list[Writes]:
 @writes("batch_norm_moments", "batch_norm_sums")
 def _chunks(c: Values, block: int) -> list[Writes]:
     tile = c["slices"] * c["held"]  # elements of a chunk
-    chunks = cut(partial_sums(c["elements"], tile, c["features"]))
+    chunks = cut_by(partial_sums(c["elements"], tile, c["features"]))
     return [_features(c, -2, chunks), _features(c, -1, chunks)]
 
 
@@ -49,7 +49,7 @@ def _apply(c: Values, block: int) -> list[Writes]:
 
 def _features(c: Values, argument: int, chunks: Cuts = ()) -> Writes:
     """One place for each feature, or for each chunk of one."""
-    lanes = cut(Places(c["features"], 1, c["lanes"]))
+    lanes = cut_by(Places(c["features"], 1, c["lanes"]))
     return Writes(argument, lanes + chunks, items=c["lanes"] * c["slices"])
 
 
@@ -57,7 +57,7 @@ def _elements(c: Values, argument: int) -> Writes:
     """All elements of the features."""
     features, inner, elements = c["features"], c["inner"], c["elements"]
     own = Places(elements // inner, features * inner), Places(inner)
-    x = cut(Places(features, inner, c["lanes"])) + cut(*own, group=c["slices"] * c["held"])
+    x = cut_by(Places(features, inner, c["lanes"])) + cut_by(*own, group=c["slices"] * c["held"])
     return Writes(argument, x, items=c["lanes"] * c["slices"])
 
 
@@ -78,8 +78,8 @@ def _gradient(c: Values, block: int) -> list[Writes]:
 
 def _lines(c: Values, block: int, argument: int, *, again: bool = False) -> Writes:
     axis, inner = c["axis"], c["inner"]
-    x = cut(Places(c["outer"], axis * inner), Places(inner, 1, c["vector"]), group=block)
-    return Writes(argument, x, cut(Places(axis, inner, c["length"])), again=again)
+    x = cut_by(Places(c["outer"], axis * inner), Places(inner, 1, c["vector"]), group=block)
+    return Writes(argument, x, cut_by(Places(axis, inner, c["length"])), again=again)
 
 
 @writes("layer_norm_forward", "layer_norm_backward")
@@ -88,16 +88,16 @@ def _rows(c: Values, block: int) -> Iterator[Writes]:
     items = group * c["slices"]
     forward, whole = c["epsilon"] > 0, c["with_result"]
     if whole:
-        x = cut(Places(rows, axis), group=group)
+        x = cut_by(Places(rows, axis), group=group)
         yield Writes(-3 if forward else -1, x, inside=(Places(axis),), items=items)
     for at in (-2, -1) if forward or not whole else ():
-        yield Writes(at, cut(Places(rows), group=group), items=items)
+        yield Writes(at, cut_by(Places(rows), group=group), items=items)
 
 
 @writes("rms_norm")
 def _own_rows(c: Values, block: int) -> list[Writes]:
     group = c["group_rows"]
-    x = cut(Places(c["rows"], c["axis"]), group=group)
+    x = cut_by(Places(c["rows"], c["axis"]), group=group)
     return [Writes(-1, x, inside=(Places(c["axis"]),), items=group * c["slices"])]
 
 
@@ -108,9 +108,9 @@ def _rest_of_rows(c: Values, block: int) -> list[Writes]:
 
 @writes("layer_norm_sums")
 def _columns(c: Values, block: int) -> Iterator[Writes]:
-    chunks = cut(partial_sums(c["rows"], c["slices"] * c["held"], c["axis"]))
+    chunks = cut_by(partial_sums(c["rows"], c["slices"] * c["held"], c["axis"]))
     for at in (-2, -1):
-        x = cut(Places(c["axis"], 1, c["lanes"] * c["vector"])) + chunks
+        x = cut_by(Places(c["axis"], 1, c["lanes"] * c["vector"])) + chunks
         yield Writes(at, x, items=c["lanes"] * c["slices"])
 
 
@@ -119,5 +119,5 @@ def _columns_end(c: Values, block: int) -> list[Writes]:
     each = c["lanes"] * c["vector"]
     groups = ceil(c["axis"] / each)
     items = c["lanes"] * c["slices"]
-    x = cut(Places(c["axis"], 1, each))
+    x = cut_by(Places(c["axis"], 1, each))
     return [Writes(-2, x, items=items), Writes(-1, x, first=groups, items=items)]

@@ -16,7 +16,7 @@ class OwnTensor:
 
     name: str
     spec: TensorSpec
-    fill: Fill | None = None  # of an input; of an output, what it holds before
+    fill: Fill | None = None  # an input's values; for an output, what it holds before
     output: bool = False
 
     @property

@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 
 LONGEST = 4000  # characters
 DEEPEST = 60  # levels
-MOST_ROUNDS = 10_000  # of loops in it
-MOST_BITS = 256  # of a whole number
+MOST_ROUNDS = 10_000  # maximum iterations of loops in an expression
+MOST_BITS = 256  # maximum bits of a whole number
 
 _EXACT: dict[type, Callable[[Any, Any], Any]] = {
     ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Mod: operator.mod,
@@ -210,7 +210,7 @@ class _Evaluator:
         if isinstance(node.op, ast.Invert) and isinstance(found, Decision):
             return Decision(~found.value, found.unsure)
         if isinstance(found, Decision):
-            found = inexact.of(found, self.u)
+            found = inexact.inexact_of(found, self.u)
         if isinstance(node.op, ast.USub):
             if isinstance(found, Inexact):
                 return replace(found, value=-found.value)
@@ -227,7 +227,7 @@ class _Evaluator:
         if not any(isinstance(each, (Inexact, Decision)) for each in (a, b)):
             self._check_size(kind, a, b)
             return self._whole(kind, a, b, _EXACT[kind](a, b))
-        x, y = inexact.of(a, self.u), inexact.of(b, self.u)
+        x, y = inexact.inexact_of(a, self.u), inexact.inexact_of(b, self.u)
         if kind is ast.MatMult:
             return FUNCTIONS["matmul"](x, y)
         if kind is ast.Sub and x.u.likely and _is_maximum(node.right, node.left):
@@ -269,14 +269,16 @@ class _Evaluator:
         a, b = self.value(node.left), self.value(node.comparators[0])
         function = _COMPARED[type(node.ops[0])]
         if isinstance(a, Inexact) or isinstance(b, Inexact):
-            return inexact.compare(inexact.of(a, self.u), inexact.of(b, self.u), function)
+            return inexact.compare(
+                inexact.inexact_of(a, self.u), inexact.inexact_of(b, self.u), function
+            )
         return function(a, b)
 
     def _ifexp(self, node: ast.IfExp) -> Any:
         return self.value(node.body if self._truth(node.test) else node.orelse)
 
     def _truth(self, node: ast.expr) -> bool:
-        """Of one condition; what is true of each element chooses nothing."""
+        """Truth of one condition. A condition that is an array cannot choose a branch."""
         found = self.value(node)
         if isinstance(found, (Inexact, Decision)) or np.size(found) != 1:
             raise ExpressionError(

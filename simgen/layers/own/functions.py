@@ -15,7 +15,7 @@ from simgen.layers.own.inexact import FLOAT32, Decision, Inexact
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-MOST = 2**28  # elements of an array
+MAX_ELEMENTS = 2**28  # elements of an array
 LONGEST_RANGE = 2**16
 CONSTANTS = {
     "pi": math.pi,
@@ -30,7 +30,7 @@ CONSTANTS = {
 def limited(found: Any) -> Any:
     """Raise MemoryError for what nobody can compare with a tensor."""
     array = found.value if isinstance(found, (Inexact, Decision)) else found
-    if isinstance(array, np.ndarray) and array.size > MOST:
+    if isinstance(array, np.ndarray) and array.size > MAX_ELEMENTS:
         raise MemoryError
     return found
 
@@ -40,12 +40,12 @@ def _plain(value: Any) -> Any:
 
 
 def _unary(rule: Callable[[Inexact], Inexact], exact: Callable[[Any], Any] | None = None) -> Any:
-    """Of one argument; of whole numbers `exact`, where these stay what they are."""
+    """A function of one argument; `exact` computes it for whole numbers whose results are whole."""
 
     def call(x: Any) -> Any:
         if exact and not isinstance(x, (Inexact, Decision)):
             return exact(x)
-        return rule(inexact.of(x, getattr(x, "u", FLOAT32)))
+        return rule(inexact.inexact_of(x, getattr(x, "u", FLOAT32)))
 
     return call
 
@@ -55,7 +55,7 @@ def _binary(rule: Callable[[Inexact, Inexact], Inexact], exact: Callable[[Any, A
         u = next((each.u for each in (a, b) if isinstance(each, Inexact)), None)
         if u is None:
             return exact(_plain(a), _plain(b))
-        return rule(inexact.of(a, u), inexact.of(b, u))
+        return rule(inexact.inexact_of(a, u), inexact.inexact_of(b, u))
 
     return call
 
@@ -80,7 +80,7 @@ def _joining(function: Callable[..., Any]) -> Any:
         u = next((each.u for each in parts if isinstance(each, Inexact)), None)
         if u is None:
             return function([_plain(each) for each in parts], *more, **said)
-        given = [inexact.of(each, u) for each in parts]
+        given = [inexact.inexact_of(each, u) for each in parts]
         values = function([each.value for each in given], *more, **said)
         return Inexact(values, function([each.bound for each in given], *more, **said), u, 1.0)
 
@@ -91,12 +91,15 @@ def _check_extent(x: Any, more: Any, said: Any) -> None:
     """What repeats elements could take all memory before anybody sees its size."""
     numbers = np.concatenate([np.ravel(_plain(each)) for each in (*more, *said.values(), 1)
                               if isinstance(each, (int, tuple))] or [np.ones(1)])  # fmt: skip
-    if np.size(_plain(x)) * float(np.max(np.abs(numbers.astype(float)), initial=1)) > 64.0 * MOST:
+    if (
+        np.size(_plain(x)) * float(np.max(np.abs(numbers.astype(float)), initial=1))
+        > 64.0 * MAX_ELEMENTS
+    ):
         raise MemoryError
 
 
 def _added(values: tuple[Any, ...]) -> Any:
-    """Of values in a list, which have one shape."""
+    """The sum of values in a list, which have one shape."""
     total = values[0]
     for each in values[1:]:
         total = FUNCTIONS["add"](total, each)
@@ -109,7 +112,7 @@ def _summing(function: Callable[..., Any]) -> Any:
             return _added(x)
         if not isinstance(x, (Inexact, Decision)):
             return function(x, axis=axis, **said)
-        x = inexact.of(x, getattr(x, "u", FLOAT32))
+        x = inexact.inexact_of(x, getattr(x, "u", FLOAT32))
         axes = range(x.value.ndim) if axis is None else np.atleast_1d(axis)
         terms = math.prod(x.value.shape[each] for each in axes)
         return inexact.summed(x, partial(function, axis=axis, **said), terms)
@@ -118,9 +121,9 @@ def _summing(function: Callable[..., Any]) -> Any:
 
 
 def _mean(x: Any, axis: Any = None, **said: Any) -> Any:
-    total = FUNCTIONS["sum"](inexact.of(x, getattr(x, "u", FLOAT32)), axis=axis, **said)
+    total = FUNCTIONS["sum"](inexact.inexact_of(x, getattr(x, "u", FLOAT32)), axis=axis, **said)
     terms = np.size(_plain(x)) / max(np.size(total.value), 1)
-    return inexact.divide(total, inexact.of(terms, total.u))
+    return inexact.divide(total, inexact.inexact_of(terms, total.u))
 
 
 def _extreme(function: Callable[..., Any]) -> Any:
@@ -141,7 +144,7 @@ def _product(function: Callable[..., Any], terms: Callable[[Any, Any], int]) -> 
         u = next((each.u for each in (a, b) if isinstance(each, Inexact)), None)
         if u is None:
             return function(a, b, *more, **said)
-        x, y = inexact.of(a, u), inexact.of(b, u)
+        x, y = inexact.inexact_of(a, u), inexact.inexact_of(b, u)
         return inexact.bilinear(
             x, y, lambda p, q: function(p, q, *more, **said), terms(x.value, y.value)
         )
@@ -154,11 +157,11 @@ def _where(condition: Any, a: Any, b: Any) -> Any:
     if u is None and not isinstance(condition, Decision):
         return np.where(condition, _plain(a), _plain(b))
     u = u or FLOAT32
-    return inexact.choose(condition, inexact.of(a, u), inexact.of(b, u))
+    return inexact.choose(condition, inexact.inexact_of(a, u), inexact.inexact_of(b, u))
 
 
 def _exact_only(function: Callable[..., Any]) -> Any:
-    """Of whole numbers, or of inputs as they are."""
+    """Apply a function to exact values only: whole numbers, or inputs as they are."""
 
     def call(x: Any, *more: Any, **said: Any) -> Any:
         if isinstance(x, Inexact) and np.any(x.bound):
@@ -168,12 +171,12 @@ def _exact_only(function: Callable[..., Any]) -> Any:
     return call
 
 
-def _made(function: Callable[..., Any]) -> Any:
+def _array_maker(function: Callable[..., Any]) -> Any:
     """A new array of numbers."""
 
     def call(*args: Any) -> Any:
         sizes = [abs(float(n)) for n in np.ravel(args[0])]
-        if math.prod(max(each, 1.0) for each in sizes) > MOST:
+        if math.prod(max(each, 1.0) for each in sizes) > MAX_ELEMENTS:
             raise MemoryError
         return function(*args)
 
@@ -181,13 +184,13 @@ def _made(function: Callable[..., Any]) -> Any:
 
 
 def _arange(*args: Any) -> Any:
-    if any(abs(float(each)) > MOST for each in args):
+    if any(abs(float(each)) > MAX_ELEMENTS for each in args):
         raise MemoryError
     return np.arange(*args)
 
 
 def _eye(n: int) -> Any:
-    return np.eye(n) if n <= math.isqrt(MOST) else limited(np.broadcast_to(0.0, (n, n)))
+    return np.eye(n) if n <= math.isqrt(MAX_ELEMENTS) else limited(np.broadcast_to(0.0, (n, n)))
 
 
 def _range(*args: int) -> range:
@@ -203,7 +206,7 @@ def _astype(x: Any, kind: Any) -> Any:
             made = inexact.stepped(x, np.trunc)
             return made if np.any(made.bound) else made.value.astype(np.int64)
         return np.asarray(_plain(x)).astype(np.int64)
-    return inexact.of(x, getattr(x, "u", FLOAT32))
+    return inexact.inexact_of(x, getattr(x, "u", FLOAT32))
 
 
 def _inner(a: Any, b: Any) -> int:
@@ -261,9 +264,9 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "argmin": _exact_only(np.argmin),
     "bincount": _exact_only(np.bincount),
     "arange": _arange,
-    "zeros": _made(np.zeros),
-    "ones": _made(np.ones),
-    "full": _made(np.full),
+    "zeros": _array_maker(np.zeros),
+    "ones": _array_maker(np.ones),
+    "full": _array_maker(np.full),
     "eye": _eye,
     "range": _range,
     "len": lambda x: len(_plain(x)),

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 DIVISION = 5.0  # in units of u: 2.5 units in the last place
 FUNCTION = 16.0
-PERIODIC = 64.0  # of sin and cos, whose argument is reduced with one product
+PERIODIC = 64.0  # error factor of sin and cos, whose argument is reduced with one product
 NARROW = 4.0  # units of a narrow type at most: its functions are right to 2 in the last place
 TINY = 2.0**-126  # what is smaller may be flushed to zero
 NEARLY_ZERO = 2.0**-100  # what many flushed numbers add up to
@@ -132,7 +132,7 @@ class Decision:
     unsure: Array
 
 
-def of(value: Any, u: Arithmetic = FLOAT32) -> Inexact:
+def inexact_of(value: Any, u: Arithmetic = FLOAT32) -> Inexact:
     """A number or an array as values without errors; decisions count as 0 and 1."""
     if isinstance(value, Inexact):
         return value
@@ -263,7 +263,7 @@ def _summed(
 
 
 def _share(part: Array, whole: Array) -> Array:
-    """At most 1, and 1 of what is infinite."""
+    """Share of a part in a whole: at most 1; 1 if the whole is infinite."""
     made: Array = np.where(whole > 0, np.nan_to_num(part / whole, nan=1.0), 0.0)
     return made
 
@@ -337,7 +337,7 @@ def compare(a: Inexact, b: Inexact, function: Callable[[Array, Array], Array]) -
 
 
 def choose(condition: Any, a: Inexact, b: Inexact) -> Inexact:
-    """where(condition, a, b): either of them, where the condition is not sure."""
+    """where(condition, a, b); bounds cover both if the condition is uncertain."""
     if not isinstance(condition, Decision):
         wanted = np.asarray(condition, bool)
         condition = Decision(wanted, np.zeros_like(wanted))

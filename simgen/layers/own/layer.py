@@ -53,7 +53,7 @@ class OwnKernel(Layer, in_configs=False):
     def from_config(
         cls, entries: Iterable[tuple[str, str, object]], machine: Machine | None = None
     ) -> Self:
-        """From its only entry, which is JSON.
+        """The layer of a section, whose only entry is JSON.
 
         Raises:
             ConfigError: it is another one.
@@ -175,7 +175,9 @@ class OwnKernel(Layer, in_configs=False):
             if each.fill:
                 values = tensors[each.initial]
                 exact = not each.spec.dtype.is_float
-                known[each.name] = _whole(values) if exact else inexact.of(values, kind)
+                known[each.name] = (
+                    _whole_numbers(values) if exact else inexact.inexact_of(values, kind)
+                )
         return known
 
     def _evaluated(
@@ -195,7 +197,7 @@ class OwnKernel(Layer, in_configs=False):
                 raise ConfigError(f"reference of {name}", str(error)) from None
 
 
-def _whole(values: NDArray[Any]) -> NDArray[Any]:
+def _whole_numbers(values: NDArray[Any]) -> NDArray[Any]:
     """Whole numbers with signs, unless there are some that have no room for it."""
     if values.dtype.kind == "u" and values.max(initial=0) > np.iinfo(np.int64).max:
         return values
@@ -210,14 +212,14 @@ def _values(found: Any, spec: TensorSpec, u: Arithmetic) -> Inexact:
         ExpressionError: it has no values.
     """
     if isinstance(found, (Inexact, Decision)):
-        return inexact.of(found, u)
+        return inexact.inexact_of(found, u)
     try:
         array = np.asarray(found)
         if array.dtype.kind in "iu" and not spec.dtype.is_float:
             array = array.astype(spec.dtype.array)
             if spec.dtype.is_long:
                 return Inexact(array, np.zeros(array.shape), u)
-        return inexact.of(np.asarray(array, np.float64), u)
+        return inexact.inexact_of(np.asarray(array, np.float64), u)
     except (TypeError, ValueError):
         raise expression.ExpressionError("is no number or array; correct it") from None
 

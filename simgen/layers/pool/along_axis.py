@@ -35,7 +35,7 @@ class PooledAxis:
 
     @property
     def starts(self) -> Ints:
-        """Where windows begin, from the first element of the image on."""
+        """First element of each window, counted from the start of the image."""
         found: Ints = np.arange(self.windows) * self.stride - self.pad
         return found
 

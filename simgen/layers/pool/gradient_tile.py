@@ -22,7 +22,7 @@ PLANES = 64  # whole planes of a tile at most
 HELD = 2048  # windows of a tile at most; each needs 8 bytes of LDS
 SEARCH = 2  # time of a round of searches, beside a round of sums
 ROUNDS = 1.25  # the time is so much longer where there is more than one round of searches
-NARROW = 1.4  # and where a tile is narrower than the image
+NARROW = 1.4  # time factor where a tile is narrower than the image
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class GradientTile:
     w: int
     windows_p: int
     windows_q: int
-    before_p: int  # of those, windows that begin above the one that begins with the tile
+    before_p: int  # windows among those that begin above the tile's first window
     before_q: int
 
     @property

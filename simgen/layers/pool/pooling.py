@@ -39,7 +39,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from simgen.ground.ir import Distribution, DType, Fill, Kernel, Launch, OpCount, Pass, TensorSpec
 from simgen.ground.numerics import exactness, ranged
-from simgen.ground.numerics.powers import power_of_two
+from simgen.ground.numerics.powers import next_power_of_two
 from simgen.ground.numerics.rounding import RCP, SECOND_ORDER, TINY, U, float32
 from simgen.ground.numerics.spread import Spread, repeats, stages
 from simgen.layers import elementwise
@@ -62,11 +62,12 @@ else:
     from simgen.ground import arrays as np
 
 BLOCK = 256  # work-items
-LEVELS = 32  # of x on either side of 0, so that many windows have more than one maximum
+LEVELS = 32  # values of x on either side of 0: few, so that many windows have more than one maximum
 UNROLLED = 64  # elements of a window up to which one work-item reads it, without a loop
-ROW = 24  # and of a row of it: the tests of more need too many scalar registers
-FEW = 16  # elements up to which a row, or a window that is the whole image, counts as small
-MOST = 8  # elements of a row that a work-item makes
+ROW = 24  # elements of a row, at most: the tests of more need too many scalar registers
+# elements up to which a row, or a window that is the whole image, counts as small
+SMALL_WINDOW = 16
+MAX_ROW_ELEMENTS = 8  # elements of a row that a work-item makes
 MOST_WHOLE = 2**24 // 255  # 8-bit integers whose sum float32 has
 EACH = 8  # elements of a shared window for each work-item, while a work-group has enough of them
 
@@ -135,7 +136,7 @@ class Pooling(Layer):
     zero_point: int = zero_key("")
 
     def axes(self, shape: tuple[int, ...]) -> tuple[PooledAxis, PooledAxis]:
-        """Where windows lie along the height and the width of an (N, C, H, W) shape.
+        """Windows along the height and the width of an (N, C, H, W) shape.
 
         Raises:
             ValueError: there is no window, or one without any element.
@@ -191,7 +192,8 @@ class Pooling(Layer):
         leaves where the maximum of each window is, as r S + s."""
         (x,) = inputs
         y, normal = self.output(inputs), Fill.usual(x.dtype)
-        levels = float(min(LEVELS, 2 ** (x.dtype.mantissa + 1)))  # that the type has
+        # levels that the type can represent
+        levels = float(min(LEVELS, 2 ** (x.dtype.mantissa + 1)))
         leveled = self.mode is PoolingMode.MAX and x.dtype.is_float
         source = Fill(Distribution.WHOLE, levels, 1.0) if leveled else normal
         if direction is Pass.FORWARD:
@@ -274,7 +276,7 @@ class Pooling(Layer):
 
     @property
     def _small(self) -> bool:
-        return self.kernel_h * self.kernel_w <= FEW
+        return self.kernel_h * self.kernel_w <= SMALL_WINDOW
 
     def _searched(self, shape: tuple[int, ...]) -> tuple[int, int]:
         """Elements of dx that a work-item makes at a time, and windows that it searches."""
@@ -283,7 +285,7 @@ class Pooling(Layer):
         results = 4 // gcd(self.stride_w, 4) if load == 4 else 1
         # Neighbours share windows. Where rows begin anywhere, they are stored one by one.
         vector = 4 if 4 % self.stride_w == 0 else self.stride_w
-        if self.kernel_w > FEW or vector > MOST:
+        if self.kernel_w > SMALL_WINDOW or vector > MAX_ROW_ELEMENTS:
             vector = 1
         return vector, results
 
@@ -307,7 +309,7 @@ class Pooling(Layer):
     def _vector(self, w: int) -> int:
         """Elements of a row of dx that a work-item makes."""
         # Four neighbours are in the same place of their windows in each work-item.
-        return 4 if w % 4 == 0 and 4 % self.stride_w == 0 and self.kernel_w <= FEW else 1
+        return 4 if w % 4 == 0 and 4 % self.stride_w == 0 and self.kernel_w <= SMALL_WINDOW else 1
 
     def _gathering(self, x: TensorSpec) -> tuple[Kernel, int]:
         """The kernel from dy to dx, of "max" with the places of the maxima; its grid."""
@@ -358,13 +360,15 @@ class Pooling(Layer):
         averaged, whose elements lie side by side."""
         window = self.kernel_h * self.kernel_w
         whole = shape[2:] == (self.kernel_h, self.kernel_w) and self.pad_h == self.pad_w == 0
-        if window <= (FEW if whole else UNROLLED) and self.kernel_w <= ROW:
+        if window <= (SMALL_WINDOW if whole else UNROLLED) and self.kernel_w <= ROW:
             return 1
-        most = BLOCK // elementwise.VECTOR if self._whole else BLOCK  # integers are stored by fours
-        return int(min(most, power_of_two(ceil(window / EACH))))
+        most = (
+            BLOCK // elementwise.VECTOR if self._is_integer else BLOCK
+        )  # integers are stored by fours
+        return int(min(most, next_power_of_two(ceil(window / EACH))))
 
     @property
-    def _whole(self) -> bool:
+    def _is_integer(self) -> bool:
         """Whether all are integers."""
         return bool(self.types) and not self.types[0].is_float
 
@@ -373,7 +377,7 @@ class Pooling(Layer):
             x = tensors["x"]
             if self.mode is PoolingMode.MAX:
                 return {"y": self._largest(x)[0]}
-            if self._whole:
+            if self._is_integer:
                 return {"y": np.rint(self._mean(x - self.zero_point)) + self.zero_point}
             return {"y": self._mean(x)}
         return {"dx": self._gradient(tensors, tensors["dy"])}
@@ -381,7 +385,7 @@ class Pooling(Layer):
     def as_computed(self, tensors: Tensors, direction: Pass) -> Tensors:
         """A mean whose sum may overflow is anything."""
         made = self.reference(tensors, direction)
-        if self.mode is PoolingMode.MAX or self._whole:
+        if self.mode is PoolingMode.MAX or self._is_integer:
             return made
         if direction is Pass.FORWARD:
             sums = {"y": self._windows(np.abs(tensors["x"]))}
@@ -402,7 +406,7 @@ class Pooling(Layer):
         # Each element of the sum is rounded by the additions after it, by the product with the
         # reciprocal of the number of elements, and by that: 1 / float(n), or fast_rcp(float(n)).
         shape = tensors["x" if direction is Pass.FORWARD else "dx"].shape
-        if self._whole:
+        if self._is_integer:
             return {"y": np.zeros_like(self._mean(tensors["x"]))}
         reciprocal = 2 * U if self._even(shape) else U + RCP
         if direction is Pass.FORWARD:
@@ -413,7 +417,7 @@ class Pooling(Layer):
         return {"dx": bound * SECOND_ORDER + TINY}
 
     def spread(self, tensors: Tensors, direction: Pass, tolerance: Tensors) -> Mapping[str, Spread]:
-        if self._whole or self.mode is PoolingMode.MAX or direction is Pass.BACKWARD:
+        if self._is_integer or self.mode is PoolingMode.MAX or direction is Pass.BACKWARD:
             # Few roundings, or none.
             return super().spread(tensors, direction, tolerance)
         x = tensors["x"]
@@ -430,14 +434,16 @@ class Pooling(Layer):
         window = self.kernel_h * self.kernel_w
         if self.mode is PoolingMode.MAX and direction is Pass.FORWARD:
             return Sums()
-        halves = window == power_of_two(window) and self._even(inputs[0].shape)
+        halves = window == next_power_of_two(window) and self._even(inputs[0].shape)
         return Sums(window, whole=self.mode is PoolingMode.MAX or halves)
 
     def exact(self, tensors: Tensors, direction: Pass) -> Tensors:
-        """Of a mean, its sum; then one product with 1 / float(R S), if all windows have that."""
+        """Exact results. A mean is a sum, then one product with 1 / float(R S), if all windows are
+        full.
+        """
         forward, largest = direction is Pass.FORWARD, self.mode is PoolingMode.MAX
         source, shape = tensors["x" if forward else "dy"], tensors["x" if forward else "dx"].shape
-        if self._whole or (forward and largest) or not (largest or self._even(shape)):
+        if self._is_integer or (forward and largest) or not (largest or self._even(shape)):
             return {}
         grain = exactness.grain(source)
         if not grain:

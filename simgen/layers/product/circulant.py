@@ -33,7 +33,7 @@ from simgen.layers.base import Choice, Layer, Lowering, Port, key
 from simgen.layers.contract import Contract
 from simgen.layers.product.matrix_product import FACTORS, Product
 from simgen.layers.product.tile import SPLITS
-from simgen.layers.written import Places, Writes, cut, writes
+from simgen.layers.written import Places, Writes, cut_by, writes
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -47,7 +47,7 @@ else:
     from simgen.ground import arrays as np
 
 BLOCK = 64  # work-items, each with a block in its registers
-SIZES = (2, 4, 8, 16, 32, 64)  # of blocks
+SIZES = (2, 4, 8, 16, 32, 64)  # sizes of blocks
 STEP_ERROR = 5  # times U of the 2-norm, that one of log2(k) steps of a transform loses
 
 
@@ -212,7 +212,7 @@ class BlockCirculant(Layer):
         return self.product(x.shape, direction).choices
 
     def reference(self, tensors: Tensors, direction: Pass) -> Tensors:
-        """By the whole matrix, and no transform."""
+        """The product with the whole matrix, without a transform."""
         if direction is Pass.BACKWARD_WEIGHT:
             dy, x = self._rows(tensors["dy"]), self._rows(tensors["x"])
             whole = (dy.T @ x).reshape(-1, self.block_size, x.shape[1] // self.block_size,
@@ -237,7 +237,8 @@ class BlockCirculant(Layer):
         return found
 
     def tolerance(self, tensors: Tensors, direction: Pass) -> Tensors:
-        """By norms of blocks, of which a product of spectra has those of its factors.
+        """Error bounds by norms of blocks: a product of spectra has the product of its factors'
+        norms.
 
         A step of a transform multiplies one of two numbers by a root of one (its parts are rounded,
         and so are those of the product: 2 sqrt(2) + 1 roundings of its magnitude at most) and adds:
@@ -267,7 +268,7 @@ class BlockCirculant(Layer):
 
     @property
     def _steps(self) -> int:
-        """Of a transform."""
+        """Steps of a transform."""
         return self.block_size.bit_length() - 1
 
     def _terms(self, tensors: Tensors, direction: Pass) -> int:
@@ -301,8 +302,10 @@ class BlockCirculant(Layer):
 def _written(c: Values, block: int) -> list[Writes]:
     down, across, size = c["down"], c["across"], c["size"]
     if c["step"] in ("results", "gradient"):
-        return [Writes(-1, cut(Places(down * across, size), group=block), inside=(Places(size),))]
-    blocks = cut(Places(down, 2 * across), Places(across), group=block)
+        return [
+            Writes(-1, cut_by(Places(down * across, size), group=block), inside=(Places(size),))
+        ]
+    blocks = cut_by(Places(down, 2 * across), Places(across), group=block)
     halves = 2 if c["step"] == "filters" else 1
     matrix = 2 * halves * down * across
     lower = (Places(2, 2 * down * across),) if halves == 2 else ()

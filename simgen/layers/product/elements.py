@@ -18,18 +18,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Elements:
-    """Of both factors, of what is added to the product, and of the result."""
+    """Element types of both factors, of what is added to the product, and of the result."""
 
     left: DType = DType.F32
     right: DType = DType.F32
     added: DType = DType.F32
     result: DType = DType.F32
-    zero_points: tuple[int, int] = (0, 0)  # of both factors, where they are integers
-    bits: int = 8  # of the second factor, where floats are multiplied by integers
+    zero_points: tuple[int, int] = (0, 0)  # zero points of both factors, for integers
+    bits: int = 8  # bits of the second factor, when floats are multiplied by integers
     # Elements of it along k that share a scale (simgen/layers/product/packed.py); 0: there are no
     # such scales. Of 4 bits, two lie in one of `right`.
     group: int = 0
-    scale: DType = DType.F32  # of these scales
+    scale: DType = DType.F32  # type of these scales
 
     @classmethod
     def all(cls, dtype: DType) -> Elements:
@@ -43,12 +43,12 @@ class Elements:
 
     @property
     def total(self) -> DType:
-        """Of what is multiplied and added up."""
+        """Type in which products are added up."""
         return self.left.accumulation
 
     @property
     def nbytes(self) -> tuple[int, int, int]:
-        """Of an element of each factor, and of the result."""
+        """Size in bytes of an element of each factor and of the result."""
         return self.left.nbytes, self.right.nbytes, self.result.nbytes
 
     @property

@@ -64,8 +64,8 @@ if TYPE_CHECKING:
 else:
     from simgen.ground import arrays as np
 
-LANES = 64  # of an AMD wavefront
-RUN_NBYTES = 16  # of a factor, that a lane reads at once
+LANES = 64  # lanes of an AMD wavefront
+RUN_NBYTES = 16  # bytes of a factor that a lane reads at once
 LDS_RATE = 128  # bytes that a unit reads from LDS in a cycle
 L1_RATE = 64  # the same of its L1 cache
 CUT_OFF = 20  # times at most that something is cut off for a sum of 8 or 16 products, on CDNA3
@@ -91,20 +91,20 @@ MMA_ALONG_K = frozenset(
     (("i8", 16, 8, 32), ("tf32", 16, 8, 8), ("f8e4m3fn", 16, 8, 32), ("f8e5m2", 16, 8, 32))
 )
 F8 = frozenset(("f8e4m3fn", "f8e5m2"))
-# Of a step of wgmma, four instructions one after the other, relative to the sum of absolute values:
-# each cuts off 32 products, the sum so far and the result, at 2^-13 at most. Of mma.sync, one with
-# 16 products twice loses less.
+# Error of a wgmma step (four instructions in sequence), relative to the sum of absolute values.
+# Each instruction truncates 32 products, the running sum and the result, at 2^-13 at most. Two
+# mma.sync instructions with 16 products each lose less.
 F8_LOST = (1 + 34 * 2.0**-13) ** 4 - 1
-F8_COLUMNS = 128  # that an instruction of wgmma multiplies at most: a step's sums have registers of
-F8_REGISTERS = 50  # their own, beside those of a tile's sums and so many others
-TF32_PLACE = 2.0**-10  # of a factor, of which lower bits are cut off, as instructions for tf32 do
+F8_COLUMNS = 128  # columns of an instruction of wgmma, at most
+F8_REGISTERS = 50  # registers besides those of a step's sums and of a tile's sums
+TF32_PLACE = 2.0**-10  # lowest bit of a TF32 factor; instructions truncate the lower bits
 # The same of RDNA's, from gfx11 on.
 WMMA = frozenset((name, 16, 16, 16) for name in ("f16", "bf16", "i8"))
 RDNA = ("gfx11", "gfx12")
 # Multiply-adds of a unit in a cycle, for one of float32 without dual issue, of gfx11 and of gfx12:
 # V_WMMA in AMD's RDNA3 and RDNA4 Instruction Set Architecture.
 WMMA_SPEEDUP = {True: 4.0, False: 8.0}
-MOST_RESULTS = 64  # of a lane: it has 256 registers, which hold both factors too
+MOST_RESULTS = 64  # results of a lane: its 256 registers also hold both factors
 # Multiply-adds of a unit in a cycle, for one of its vector units for float32, by bits of a factor:
 # AMD CDNA 2 white paper, 2021, table 1.
 SPEEDUP = {32: 2.0, 16: 8.0, 8: 8.0}
@@ -116,8 +116,8 @@ TILES = (
     (16, 64, 16, 16), (64, 16, 16, 16), (16, 16, 16, 16),
 )  # fmt: skip
 
-# Of mma.sync: rows and columns of a tile, instructions in a step, rows and columns of each warp's
-# part, and the rate, for the float32 multiply-adds of a unit; measured on an H200.
+# mma.sync tiles: rows, columns, instructions per step, rows and columns of a warp's part, and the
+# rate relative to a unit's float32 multiply-adds, measured on an H200.
 MMA_TILES = (
     (128, 128, 2, 64, 64, 3.5), (64, 128, 2, 32, 64, 1.9), (128, 64, 2, 64, 32, 1.9),
     (64, 64, 4, 32, 32, 2.0), (64, 32, 4, 32, 16, 1.5), (32, 64, 4, 16, 32, 1.5),
@@ -144,16 +144,16 @@ WARPGROUP = 128  # work-items
 # rates change then, which no longer depend on how many work-items a unit has (tile.py).
 MOVERS_GAIN = {(128, 128): 0.95, (64, 128): 1.25, (128, 64): 1.09, (64, 64): 1.2}
 F8_MOVERS_GAIN = {(128, 256): 1.1, (128, 128): 1.3, (64, 128): 1.1, (128, 64): 1.45}
-MOVERS_REGISTERS = 32  # of each work-item at a launch, beside its results
-RATED_NBYTES = 2  # of the factors that they were measured with
+MOVERS_REGISTERS = 32  # registers of each work-item at a launch, besides its results
+RATED_NBYTES = 2  # bytes of the factors that the rates were measured with
 RATED_FMAS = 128  # float32 multiply-adds of a unit of the machine that they were measured on
 STAGES = 8  # steps in LDS at most: they hide what memory takes
-STAGED_NBYTES = 128  # of a row of a factor, in a step
-GROUP_NBYTES = 1024  # of LDS that CUDA keeps of each work-group
+STAGED_NBYTES = 128  # bytes of a factor's row in a step
+GROUP_NBYTES = 1024  # LDS bytes that CUDA reserves for each work-group
 
 
 def instructions(machine: Machine, factors: str = "f32") -> tuple[Matrix, ...]:
-    """Those of the machine that kernels have, for factors of an element type."""
+    """Matrix instructions of the machine that kernels use, for factors of an element type."""
     of_type = [each for each in machine.matrix if each.factors == factors]
     if machine.arch.startswith("sm_"):
         return tuple(each for each in of_type if (factors, each.m, each.n, each.k) in MMA)
@@ -183,7 +183,7 @@ def tiles(machine: Machine, factors: str = "f32") -> tuple[Tile, ...]:
     if machine.use_matrix == NO or (machine.use_matrix != YES and factors == "f32"):
         return ()
     found = instructions(machine, factors)
-    if _asked(machine) and not found:
+    if _is_requested(machine) and not found:
         if factors in F8 and machine.arch.startswith("sm_") and _has(machine, factors):
             return ()  # there are some of what lies along k: other passes have scalars
         if _along_k(machine, factors):
@@ -229,7 +229,7 @@ def _tiles(found: tuple[Matrix, ...]) -> tuple[Tile, ...]:
                 each,
                 nbytes,
             )
-            # Of a large work-group whose LDS leaves no room for a second one, work-items get more
+            # If the LDS of a large work-group leaves no room for a second one, work-items get more
             # than the 256 registers that gem5's GPUs have for each.
             if tile.block < 256 or tile.groups > 1:
                 made.append(tile)
@@ -238,7 +238,7 @@ def _tiles(found: tuple[Matrix, ...]) -> tuple[Tile, ...]:
 
 @lru_cache(maxsize=64)
 def _wmma_tiles(found: tuple[Matrix, ...], arch: str) -> tuple[Tile, ...]:
-    """Those of which wavefronts have parts as of MFMA; each lane has twice the results."""
+    """WMMA tiles. Wavefronts have parts as with MFMA; each lane has twice the results."""
     made, older = [], arch.startswith("gfx11")
     for each in found:
         nbytes = DType.table[each.factors].nbytes
@@ -257,7 +257,7 @@ def _wmma_tiles(found: tuple[Matrix, ...], arch: str) -> tuple[Tile, ...]:
 def staged(
     machine: Machine, factors: str, left: tuple[int, bool], right: tuple[int, bool]
 ) -> tuple[Tile, ...]:
-    """Those of `tiles` whose steps wait in LDS, as far as the machine has room.
+    """Members of `tiles` whose steps are staged in LDS, as far as the machine has room.
 
     They move runs of 16 bytes. `left` and `right` are of each factor the extent along which its
     elements lie side by side, and whether that is k.
@@ -268,7 +268,7 @@ def staged(
     run = RUN_NBYTES // DType.table[factors].nbytes if " " not in factors else 1
     if factors == DType.F32.name and machine.use_matrix == TF32:
         factors = TF32
-    if factors in F8 and not _asked(machine):  # they lose bits
+    if factors in F8 and not _is_requested(machine):  # they lose bits
         return ()
     if left[1] and right[1]:
         found += _along_k(machine, factors)
@@ -323,7 +323,7 @@ def _warpgroup_tiles(factors: str, machine: Machine) -> tuple[Tile, ...]:
 
 
 def multiplied_at_once(columns: int, factors: str) -> int:
-    """Of a tile's columns, those that an instruction of a warpgroup multiplies."""
+    """Columns of a tile that one wgmma instruction multiplies."""
     return min(columns, F8_COLUMNS) if factors in F8 else columns
 
 
@@ -343,18 +343,18 @@ def with_movers(found: Tile, machine: Machine) -> Tile:
 
 
 def _f8_registers(columns: int) -> int:
-    """Of a work-item, which holds every 128th result of 64 rows of so many columns."""
+    """Registers of a work-item, which holds every 128th result of 64 rows of so many columns."""
     return (columns + min(columns, F8_COLUMNS)) // 2 + F8_REGISTERS
 
 
 def _registers(machine: Machine, items: int) -> int:
-    """Of each of so many work-items of a unit, at most."""
+    """Maximum registers of each work-item, with so many work-items in a unit."""
     all_of_unit = machine.simds * machine.wavefront * machine.registers
     return min(machine.item_registers, all_of_unit // items)
 
 
 def _nbytes(factors: str) -> int:
-    """Of an element in LDS."""
+    """Size of an element in LDS, in bytes."""
     return DType.table[DType.F32.name if factors == TF32 else factors].nbytes
 
 
@@ -364,7 +364,7 @@ def _of_warpgroups(each: Matrix, factors: str) -> bool:
 
 @lru_cache(maxsize=64)
 def _mma_tiles(found: tuple[Matrix, ...]) -> tuple[Tile, ...]:
-    """Of 16 x 16 results, two instructions, a lane holds 2 x 4."""
+    """mma.sync tiles: 16 x 16 results take two instructions, and a lane holds 2 x 4."""
     made = []
     for each in found:
         nbytes = DType.table[each.factors].nbytes
@@ -375,7 +375,7 @@ def _mma_tiles(found: tuple[Matrix, ...]) -> tuple[Tile, ...]:
     return tuple(made)
 
 
-def whole(machine: Machine, *factors: Array, dtype: DType = DType.F32) -> bool:
+def keeps_factors(machine: Machine, *factors: Array, dtype: DType = DType.F32) -> bool:
     """Whether matrix instructions multiply factors as they are: tf32 has all bits of float32 ones.
     Of 8-bit floats they lose bits of sums."""
     if _loses_bits(dtype, machine):
@@ -386,7 +386,9 @@ def whole(machine: Machine, *factors: Array, dtype: DType = DType.F32) -> bool:
     return all(bool((each == np.rint(each)).all()) for each in cut)
 
 
-def told(machine: Machine, factors: str = "f32", tile: Tile | None = None) -> tuple[Choice, ...]:
+def explain_matrix(
+    machine: Machine, factors: str = "f32", tile: Tile | None = None
+) -> tuple[Choice, ...]:
     """Whether matrix instructions multiply, and why; nothing where the machine has none. `tile` is
     what is chosen, where tiles may be `staged`."""
     flag = BuildChoices.matrix.flag
@@ -401,7 +403,7 @@ def told(machine: Machine, factors: str = "f32", tile: Tile | None = None) -> tu
         return ()
     if tiles(machine, factors):
         has = f"{machine.name} has them for {factors}"
-        return (Choice("matrix cores", "yes", f"{flag} yes" if _asked(machine) else has),)
+        return (Choice("matrix cores", "yes", f"{flag} yes" if _is_requested(machine) else has),)
     auto = f"{factors} is multiplied and added up as on machines without, unless {flag} yes"
     return (Choice("matrix cores", "no", auto if machine.use_matrix == AUTO else f"{flag} no"),)
 
@@ -506,11 +508,11 @@ def biased(dtype: DType, machine: Machine) -> bool:
 
 def _loses_bits(dtype: DType, machine: Machine) -> bool:
     """Whether the machine's matrix instructions have fewer bits for sums than float32 has."""
-    return dtype.name in F8 and machine.arch.startswith("sm_") and _asked(machine)
+    return dtype.name in F8 and machine.arch.startswith("sm_") and _is_requested(machine)
 
 
 def _along_k(machine: Machine, factors: str) -> tuple[Matrix, ...]:
-    """Those of an NVIDIA GPU that multiply only what lies along k."""
+    """Matrix instructions of an NVIDIA GPU that need factors contiguous along k."""
     of_type = (each for each in machine.matrix if each.factors == factors)
     return tuple(each for each in of_type if (factors, each.m, each.n, each.k) in MMA_ALONG_K)
 
@@ -519,5 +521,5 @@ def _has(machine: Machine, factors: str) -> bool:
     return any(each.factors == factors for each in machine.matrix)
 
 
-def _asked(machine: Machine) -> bool:
+def _is_requested(machine: Machine) -> bool:
     return machine.use_matrix == YES

@@ -68,7 +68,7 @@ LAYOUT = {  # whether the left and the right side of a pass's product lie transp
 
 
 class WeightType(StrEnum):
-    """Of the elements of w."""
+    """Type of the elements of w."""
 
     OF_X = "of_x"
     I8 = "i8"
@@ -302,7 +302,7 @@ class FullyConnected(Layer):
             y = (rows["x"] - self.x_zero_point) @ self._numbers(tensors, direction).T
             y = self._columns(tensors) * self._alpha(self._dtype, direction) * y
             made = y + tensors["b"] if self.bias else y
-            if self._whole:
+            if self._is_integer:
                 factors = tensors.get(SCALES, np.ones(1))
                 made = self.epilogue.requantisation.of(wrapped(made), factors)
             return {"y": made.reshape(self._results(tensors["x"].shape))}
@@ -366,7 +366,7 @@ class FullyConnected(Layer):
         return tensors[SCALES] if stored and stored.by_column else 1.0
 
     @property
-    def _whole(self) -> bool:
+    def _is_integer(self) -> bool:
         return not self._dtype.is_float
 
     def _sides(self, tensors: Tensors, direction: Pass) -> tuple[Product, Array, Array]:
@@ -390,7 +390,7 @@ class FullyConnected(Layer):
         return Sums(self.product(x, direction).k + added, growth)
 
     def exact(self, tensors: Tensors, direction: Pass) -> Tensors:
-        if self._whole:
+        if self._is_integer:
             return self.reference(tensors, direction)
         port, *factors = FACTORS[direction]
         given = dict(tensors)
@@ -404,7 +404,7 @@ class FullyConnected(Layer):
         if not any(grains.values()):
             return {}
         multiplied = (given[factor] for factor in factors)
-        if not fragment.whole(self.machine, *multiplied, dtype=self._dtype):
+        if not fragment.keeps_factors(self.machine, *multiplied, dtype=self._dtype):
             return {}
         scales = self._alpha(self._dtype, direction) * self._columns(tensors)
         if np.ndim(scales) or scales != 1:  # the product with it is rounded

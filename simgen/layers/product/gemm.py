@@ -73,7 +73,7 @@ B_SCALES = "b_scales"
 
 
 class FactorType(StrEnum):
-    """Of the elements of b, where they are not those of its tensor."""
+    """Type of the elements of b, if it differs from that of its tensor."""
 
     OF_A = "of_a"
     I8 = "i8"
@@ -196,7 +196,7 @@ class Gemm(Layer):
         return bool(inputs) and len(inputs[0].shape) > 2
 
     def _specs(self, inputs: tuple[TensorSpec, ...]) -> dict[str, TensorSpec]:
-        """Of a, b, c and y.
+        """Specs of a, b, c and y.
 
         Raises:
             ValueError: the inputs do not fit together.
@@ -237,7 +237,7 @@ class Gemm(Layer):
         return a[-2 if self.transa else -1]
 
     def _dtype(self, name: str, types: tuple[DType, ...]) -> DType:
-        """Of a, b, c or y, for those of the inputs; y has that of products of a."""
+        """Type of a, b, c or y for given input types; y has the type of products of a."""
         given = dict(zip(self._reads, types))
         if name == "b" and self._stored and not given:
             return DType.I8
@@ -265,7 +265,7 @@ class Gemm(Layer):
             fact = f"alpha is {alpha:g} and beta {beta:g}"
             raise ValueError(f"{fact}, but sums of i8 are integers; let alpha be 1, beta 0 or 1")
 
-    def _whole(self) -> bool:
+    def _is_integer(self) -> bool:
         """Whether all are integers."""
         return not self._dtype("a", self.types).is_float
 
@@ -281,7 +281,7 @@ class Gemm(Layer):
         )
 
     def _shapes(self, inputs: tuple[TensorSpec, ...]) -> dict[str, Shape]:
-        """Of a, b and y (c is like y).
+        """Shapes of a, b and y (c is like y).
 
         Raises:
             ValueError: the inputs do not fit together.
@@ -335,7 +335,7 @@ class Gemm(Layer):
         if direction is Pass.FORWARD:
             sides = (m, n, k, ta, tb)
             return (self._part("y", "a", "b", sides, specs, batch, self._added),)
-        # Where a side lies transposed, so does its gradient: it is the transposed product.
+        # If a side is stored transposed, so is its gradient: it is the transposed product.
         da, db = (m, k, n, False, not tb), (k, n, m, not ta, False)
         from_dy, from_a = ("dy", "b"), ("a", "dy")
         if ta:
@@ -505,7 +505,7 @@ class Gemm(Layer):
         return found
 
     def _shape_of(self, port: str, tensors: Tensors) -> Shape:
-        """Of what a pass writes, from what it reads."""
+        """Shape of an output port, from the tensors that the pass reads."""
         read = {name: tensors[name].shape for name in ("a", "b")}
         return self._result(read) if port == "y" else read[port.removeprefix("d")]
 
@@ -524,7 +524,7 @@ class Gemm(Layer):
         columns = self._columns(tensors)
 
         def product(part: PassProduct, a: Array, b: Array) -> Array:
-            if self._whole():
+            if self._is_integer():
                 a, b = a - self.a_zero_point, b - self.b_zero_point
             y: Array = part.product.alpha * columns * (a @ b)
             return y
@@ -535,7 +535,7 @@ class Gemm(Layer):
             made["y"] = made["y"] + beta * tensors["c"]
         elif beta != 0:
             made["dc"] = beta * tensors["dy"]
-        if self._whole():
+        if self._is_integer():
             requantisation = self._requantisation(self._dtype("a", self.types))
             made = {port: requantisation.of(wrapped(each)) for port, each in made.items()}
         return made
@@ -574,7 +574,7 @@ class Gemm(Layer):
         return Sums(max(part.product.k + (part.product.beta != 0) for part in parts), growth)
 
     def exact(self, tensors: Tensors, direction: Pass) -> Tensors:
-        if self._whole():
+        if self._is_integer():
             return self.reference(tensors, direction)
         found = {}
         for part in self._parts_of(tensors, direction):
@@ -603,7 +603,7 @@ def _exact(
 ) -> Array | None:
     """The results that are not rounded, or once, by a factor; NaN elsewhere. None where all are."""
     grain = exactness.grain(a, b)
-    if not grain or not fragment.whole(product.machine, a, b, dtype=product.elements.left):
+    if not grain or not fragment.keeps_factors(product.machine, a, b, dtype=product.elements.left):
         return None
     alpha, beta = product.alpha, product.beta
     magnitudes = np.abs(a) @ np.abs(b)

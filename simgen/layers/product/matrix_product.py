@@ -47,17 +47,19 @@ FACTORS = {  # what a pass writes, and the tensors that it multiplies
 }
 BLOCK = 256  # work-items, where there are no tiles
 SHORT = 8  # the longest short side
-LONG = 2**16  # of k: of fewer chunks, each would be long
+LONG = 2**16  # k from which more chunks are used; with fewer, each would be long
 LONG_SPLITS = 256  # chunks of it, at most, where one side is short
-LEAST_DEPTH = 64  # of k, for a kernel of short sides: below, there is nothing to share
-RESULTS = 16  # of a work-item, at most, where rows lie along k: each needs BLOCK floats of LDS
+LEAST_DEPTH = 64  # minimum k for a kernel of short sides: below, there is nothing to share
+# maximum results of a work-item where rows lie along k: each needs BLOCK floats of LDS
+RESULTS = 16
 GROUPS_OF_UNIT = 2  # work-groups for each compute unit, that fill a GPU
 STRIDE = 64  # products between the sums that a bound is made of
 PANEL = 2**20  # results that a bound is computed for at a time: they stay in the CPU's cache
 UNALIGNED = tuple(each for each in tile.TILES if each.rows * each.columns < 128 * 128)
 PAIRED_STEPS = 48  # steps from which on work-groups in pairs are faster: to meet takes time
 LARGEST = 2**30  # elements of a matrix: offsets in a tile are bytes in 32 bits
-MOST_PRODUCTS = 0xFFFF // tile.SPLITS  # of a batch: they and their chunks are the z of a launch
+# maximum products in a batch: they times their chunks are the z of a launch
+MOST_PRODUCTS = 0xFFFF // tile.SPLITS
 
 Call = tuple[tuple[Kernel, ...], tuple[Launch, ...]]
 
@@ -77,7 +79,8 @@ class Product:
     epilogue: Epilogue = NOTHING  # what is done to the results; their columns are its channels
     batch: int = 1  # products
     elements: Elements = Elements()
-    machine: Machine = field(default_factory=fitted, repr=False)  # that they are planned for
+    # machine that they are planned for
+    machine: Machine = field(default_factory=fitted, repr=False)
 
     def check(self) -> None:
         """Raises:
@@ -118,7 +121,7 @@ class Product:
             found = self._cut
             return found.chunk, found.splits
         groups = ceil(max(self.m, self.n) / self._results_of_a_group)
-        least = 1024 if self._along_k else 128  # of k: what is worth a work-group
+        least = 1024 if self._along_k else 128  # minimum k worth a work-group
         of_unit = GROUPS_OF_UNIT if self._along_k else 3 * GROUPS_OF_UNIT  # columns: fewer loads
         fill = of_unit * self.machine.units
         most = LONG_SPLITS if self.k >= LONG else tile.SPLITS
@@ -159,10 +162,10 @@ class Product:
         """What is planned."""
         if not self.short:
             sides = self.m, self.n, self.k, self.batch
-            told = tile.told(
+            told = tile.explain_cut(
                 *sides, machine=self.machine, tiles=self._tiles, nbytes=self.elements.nbytes
             )
-            return (*fragment.told(self.machine, self._factors, self._cut.tile), *told)
+            return (*fragment.explain_matrix(self.machine, self._factors, self._cut.tile), *told)
         side = "row" if self._few_rows else "column"
         kernel = Choice(
             "kernel", f"few {side}s", "reading the other matrix once is all of the work"
@@ -266,7 +269,7 @@ class Product:
         chunk, _ = self.chunks
         counts = np.empty(self.k)  # how many sums of its block a product takes part in
         total: Array = np.zeros((len(a), self.n))
-        result = np.zeros_like(total)  # of the second kernel
+        result = np.zeros_like(total)  # result of the second kernel
         for first in range(0, self.k, chunk):
             last = min(first + chunk, self.k)
             partial = np.zeros_like(total)
@@ -346,12 +349,12 @@ class Product:
 
     @property
     def _roundings(self) -> int:
-        """Of a result's sum, at most: matrix instructions may round the products too."""
+        """Maximum roundings of a result's sum; matrix instructions may round the products too."""
         return self.k if self.short else self._cut.tile.roundings(self.k)
 
     @property
     def _inside(self) -> float:
-        """Of a block, in the terms of simgen/ground/numerics/spread.py."""
+        """Roundings inside a block, in the terms of simgen/ground/numerics/spread.py."""
         chunk, _ = self.chunks
         if not (self.short and self._along_k):
             return order(min(self._block, chunk))
@@ -394,7 +397,7 @@ class Product:
 
     @property
     def _lying(self) -> tuple[tuple[int, bool], tuple[int, bool]]:
-        """Of each factor, the extent along which elements lie side by side; and whether it is k."""
+        """For each factor: the extent along which elements are adjacent, and whether it is k."""
         left = (self.m, False) if self.a_transposed else (self.k, True)
         return left, ((self.k, True) if self.b_transposed else (self.n, False))
 
@@ -402,7 +405,7 @@ class Product:
     def _cut(self) -> tile.Cut:
         """Loads of one element need more registers for their places than the largest tile has."""
         sides = self.m, self.n, self.k, self.batch
-        return tile.cut(
+        return tile.best_cut(
             *sides, machine=self.machine, tiles=self._tiles, nbytes=self.elements.nbytes
         )
 
@@ -505,8 +508,9 @@ class Product:
         return bool(narrow and alone and ceil(self.k / found.tile.depth) >= PAIRED_STEPS)
 
     def _maps(self, tiles: tile.Tile) -> tuple[TensorMap, ...]:
-        """Of both factors: a step of what lies along k is one box, and of others one for each run
-        of as many elements as a step has of k."""
+        """Tensor maps of both factors. A step is one box if the factor is contiguous along k, and
+        otherwise one box for each run of elements that a step has of k.
+        """
         made = []
         sides = (self._lying[0], self.m, tiles.rows), (self._lying[1], self.n, tiles.columns)
         for argument, ((extent, along_k), other, rows) in enumerate(sides):
@@ -599,7 +603,8 @@ class Channels:
 
     @property
     def constants(self) -> Constants:
-        """With the epilogue's own; without an epilogue, kernels for other channels are equal."""
+        """Constants including the epilogue's; without an epilogue, kernels for other channels are
+        equal."""
         count, inner = (1, 1) if self.epilogue == NOTHING else (self.count, self.inner)
         return (*self.epilogue.constants, ("channels", count), ("inner", inner))
 

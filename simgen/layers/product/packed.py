@@ -48,7 +48,7 @@ class Weights:
 
     name: str
     bits: int
-    scale: float  # of all; or what the scales are about
+    scale: float  # one scale for all, or the centre of the scales' range
     zero_point: int = 0
     asked_group: int = 0  # elements along k that share a scale; 0: the usual number
     per_channel: bool = False
@@ -94,7 +94,9 @@ class Weights:
             self._check_scale(scale_of(beside))
 
     def _check_scale(self, dtype: DType) -> None:
-        """Of scales of groups, which lie between half of it and one and a half."""
+        """Check a centre for groups' scales, which lie between half of it and one and a half times
+        it.
+        """
         with np.errstate(over="ignore", under="ignore"):
             ends = np.array([self.fill.a, self.fill.b]).astype(dtype.array).astype(np.float64)
         if not (ends > 0).all() or not np.isfinite(ends).all():
@@ -140,7 +142,7 @@ class Weights:
 
     @property
     def fill(self) -> Fill:
-        """Of the scales."""
+        """Values of the scales."""
         return Fill(Distribution.UNIFORM, self.scale / 2, self.scale * 3 / 2)
 
     def numbers(self, stored: Array, scales: Array | None, taken: DType | None = None) -> Array:
@@ -165,7 +167,7 @@ class Weights:
 
 
 def check_unused(tensor: str, group_size: int, *, per_channel: bool = False) -> None:
-    """Where nothing lies so.
+    """Refuse keys of scales for a tensor that is not stored in groups.
 
     Raises:
         ValueError: what says how it would lie is given.

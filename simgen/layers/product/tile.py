@@ -23,11 +23,11 @@ if TYPE_CHECKING:
     from simgen.ground.machine import Machine, Matrix
 
 SPLITS = 32  # chunks of k at most
-MANY = 4  # rounds of work-groups from which on their number need not be a whole one
+MANY_ROUNDS = 4  # rounds of work-groups from which on their number need not be a whole one
 CUT = 1.05  # times longer than estimated, where k is cut: only what gains more is worth it
 UNIT_LDS = 65536  # bytes of LDS of a compute unit with matrix instructions
 PADDING = 4  # floats after a row of a tile in LDS
-WARPGROUP_ROWS = 64  # of C, in an instruction of a warpgroup
+WARPGROUP_ROWS = 64  # rows of C in an instruction of a warpgroup
 WORDS = (4, 4, 4)  # bytes of an element of A, of B and of C
 
 
@@ -41,10 +41,10 @@ class Tile:
     item_rows: int  # multiple of 4, where there is no matrix instruction
     item_columns: int  # multiple of 4, but of complex products (complex.h)
     ahead: bool  # whether an item reads the elements of the next k while it multiplies one
-    rate: float  # of the machine's multiply-adds, with full tiles and enough of them; measured
+    rate: float  # measured fraction of the machine's multiply-add rate, with enough full tiles
     matrix: Matrix | None = None  # the instruction that multiplies (fragment.py), if one does
-    nbytes: int = 4  # of a factor's element in LDS
-    wavefront: int = 0  # of the machines that it is for, if not for all
+    nbytes: int = 4  # bytes of a factor's element in LDS
+    wavefront: int = 0  # wavefront size of the machines that it is for; 0: any
     twice: bool = False  # whether both halves of a wavefront give an instruction the same factors
     stages: int = 0  # steps that wait in LDS, which a launch asks for (staged.h); 0: two, as below
     at_once: int = 0  # work-groups that a unit shall hold, if not as many as `groups` says
@@ -69,7 +69,7 @@ class Tile:
 
     @cached_property
     def lds_nbytes(self) -> int:
-        """Of a work-group, at most: the tiles of both factors, two steps of each or all stages."""
+        """LDS of a work-group in bytes, at most: tiles of both factors for 2 or all stages."""
         if self.stages:
             barriers = 16 * self.stages if self.by_warpgroups else 0
             return self.stages * (self.rows + self.columns) * self.nbytes * self.depth + barriers
@@ -89,14 +89,15 @@ class Tile:
         """Work-groups that a unit holds, by their registers, wavefronts and LDS; 0: none fits."""
         if self.wavefront not in (0, machine.wavefront):
             return 0
-        registers = self.item_rows * self.item_columns + 96  # of a work-item, about
+        registers = self.item_rows * self.item_columns + 96  # estimated registers of a work-item
         # Each SIMD unit has its own registers.
         wavefronts = machine.simds * min(machine.wavefronts, machine.registers // registers)
         held = max(self.groups, wavefronts * machine.wavefront // self.block)
         return min(held, self._most(machine))
 
     def _most(self, machine: Machine) -> int:
-        """By LDS and by places for wavefronts, whatever the compiler makes of registers."""
+        """Work-groups of a unit, by LDS and by places for wavefronts; registers are unknown before
+        compiling."""
         if self.lds_nbytes > (
             machine.asked_lds_nbytes if self.stages else machine.group_lds_nbytes
         ):
@@ -143,7 +144,7 @@ class Tile:
         return square if self.matrix.m == self.matrix.n else "mma"
 
     def roundings(self, products: int) -> int:
-        """Of a sum of so many products, at most, beside those of chunks (fragment.py)."""
+        """Maximum roundings in a sum of so many products, besides those of chunks (fragment.py)."""
         return 2 * products if self.matrix else products
 
     @property
@@ -160,7 +161,7 @@ class Tile:
             how = "_wg"
         if self.multiply == "wmma":  # which is not MFMA, and differs between machines
             how += f"w{self.each}"
-        if self.multiply == "mma":  # of which warps have parts of several sizes
+        if self.multiply == "mma":  # parts of warps come in several sizes
             how += f"w{self.block // 32}"
         if self.stages:
             how += f"s{self.stages}"
@@ -198,12 +199,12 @@ class Cut:
     """A tile, and the chunks of k."""
 
     tile: Tile
-    chunk: int  # of k, for a work-group; a multiple of tile.depth where there are several
+    chunk: int  # k of a work-group; a multiple of tile.depth if there are several
     splits: int  # number of chunks, none of them empty
 
 
 @lru_cache(maxsize=1024)  # a layer's shapes, parameters and every step ask for the same ones
-def cut(
+def best_cut(
     m: int,
     n: int,
     k: int,
@@ -239,7 +240,7 @@ def cut(
     ]
 
     def time(option: Cut) -> tuple[float, int]:
-        """Of those that wait for memory alike, the one with the least to compute."""
+        """Sort key: time waiting for memory; ties go to the least computation."""
         across, down = option.tile.grid(m, n)
         computed = across * option.tile.columns * down * option.tile.rows
         return cycles(option, m, n, k, batch, machine, nbytes), computed
@@ -247,7 +248,7 @@ def cut(
     return min(options, key=time)
 
 
-def told(
+def explain_cut(
     m: int,
     n: int,
     k: int,
@@ -258,10 +259,10 @@ def told(
     splits: int = SPLITS,
     nbytes: tuple[int, int, int] = WORDS,
 ) -> tuple[Choice, ...]:
-    """What `cut` chooses, and why."""
+    """What `best_cut` chooses, and why."""
     sides = m, n, k, batch
-    found = cut(*sides, machine=machine, tiles=tiles, splits=splits, nbytes=nbytes)
-    whole = cut(*sides, machine=machine, tiles=tiles, splits=1, nbytes=nbytes)
+    found = best_cut(*sides, machine=machine, tiles=tiles, splits=splits, nbytes=nbytes)
+    whole = best_cut(*sides, machine=machine, tiles=tiles, splits=1, nbytes=nbytes)
     across, down = found.tile.grid(m, n)
     groups = across * down * batch * found.splits
     least = cycles(found, *sides, machine, nbytes)
@@ -334,7 +335,7 @@ def _busy(option: Cut, m: int, n: int, k: int, batch: int, machine: Machine, sto
     steps = ceil(min(option.chunk, k) / tile.depth) * tile.depth
     resident = tile.resident(machine)
     full, rest = float(groups // resident), groups % resident
-    if full >= MANY:  # they do not end together: others take their places one by one
+    if full >= MANY_ROUNDS:  # they do not end together: others take their places one by one
         full, rest = groups / resident, 0
     total = 0.0
     for together, rounds in ((resident, full), (rest, bool(rest))):

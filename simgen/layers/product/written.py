@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from simgen.layers.written import Pieces, Places, Writes, cut, dense, partial_sums, writes
+from simgen.layers.written import Pieces, Places, Writes, cut_by, dense, partial_sums, writes
 
 if TYPE_CHECKING:
     from simgen.layers.written import Values
@@ -19,12 +19,12 @@ def items_of(c: Values) -> int:
 @writes("gemm")
 def _tiled(c: Values, block: int) -> list[Writes]:
     m, n = c["m"], c["n"]
-    x, y = cut(Places(n, 1, c["tile_n"])), cut(Places(m, n, c["tile_m"]))
+    x, y = cut_by(Places(n, 1, c["tile_n"])), cut_by(Places(m, n, c["tile_m"]))
     batch = c["batch"]
     if c["groups"]:
         tiles = Places(batch, m * n), Places(m, n, c["tile_m"]), Places(n, 1, c["tile_n"])
         return [Writes(-1, (Pieces(tiles, turns=c["groups"]),), items=items_of(c))]
-    z = cut(partial_sums(c["k"], c["chunk"], batch * m * n), Places(batch, m * n))
+    z = cut_by(partial_sums(c["k"], c["chunk"], batch * m * n), Places(batch, m * n))
     return [Writes(-1, x, y, z, items=items_of(c))]
 
 
@@ -32,8 +32,8 @@ def _tiled(c: Values, block: int) -> list[Writes]:
 def _short(c: Values, block: int) -> list[Writes]:
     few, many = c["few"], c["many"]
     lanes = block // c["slices"]
-    x = cut(Places(many, c["y_many"], lanes * (c["rows"] if c["along_k"] else c["w_width"])))
-    z = cut(partial_sums(c["k"], c["chunk"], few * many))
+    x = cut_by(Places(many, c["y_many"], lanes * (c["rows"] if c["along_k"] else c["w_width"])))
+    z = cut_by(partial_sums(c["k"], c["chunk"], few * many))
     return [Writes(-1, x, z=z, inside=(Places(few, c["y_few"]),))]
 
 

@@ -26,7 +26,7 @@ else:
     from simgen.ground import arrays as np
 
 SIGMOID, TANH, RELU = ActivationMode.SIGMOID, ActivationMode.TANH, ActivationMode.RELU
-# Of each function: the largest slope, and the largest slope of the slope.
+# For each function: its largest slope, and the largest slope of the slope.
 CURVES = {SIGMOID: (0.25, 0.0963), TANH: (1.0, 0.7699), RELU: (1.0, 0.0)}
 
 
@@ -108,7 +108,7 @@ def backward(
     of c there times f. `kept` are gates, cell, candidate and h of the forward pass, and, as
     `cell_before` and `h_before`, those of the step before; they are exact.
     """
-    known = {name: _given(values, dh) for name, values in kept.items()}
+    known = {name: _exact_operand(values, dh) for name, values in kept.items()}
     if cell is RecurrentCell.LSTM:
         assert carry is not None
         i, f, g, o = (_gate(known["gates"], at) for at in range(4))
@@ -149,7 +149,7 @@ def _gates(*each: Bounded) -> Bounded:
     return Bounded(value, np.stack(errors, axis=-2) if errors else None)
 
 
-def _given(values: Array, like: Bounded) -> Bounded:
+def _exact_operand(values: Array, like: Bounded) -> Bounded:
     """An exact operand of a formula whose errors are followed, or not, as those of `like` are."""
     return Bounded(values, None if like.error is None else np.zeros_like(values))
 

@@ -181,11 +181,11 @@ def weights(u: Unrolled) -> Lowering:
 
 
 def _launch(kernel: Kernel, grid: tuple[int, int, int], places: list[tuple[str, int]]) -> Launch:
-    """With arguments at (port, bytes from its start)."""
+    """A launch with arguments at (port, bytes from its start)."""
     names, offsets = zip(*places, strict=True)
     return Launch(kernel.name, grid, names, offsets)
 
 
 def _placed(launch: Launch, starts: Mapping[str, int]) -> Launch:
-    """With some arguments so many bytes behind their start."""
+    """The launch with some arguments moved by so many bytes."""
     return replace(launch, offsets=tuple(starts.get(name, 0) for name in launch.args))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from simgen.ground.numerics.powers import power_of_two
+from simgen.ground.numerics.powers import next_power_of_two
 from simgen.layers.recurrent.step import (
     BLOCK,
     LANES,
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from simgen.ground.dtypes import DType
     from simgen.ground.machine import Machine
 
-UNITS = (64, 32, 16, 8, 4)  # of a work-group, where scalars multiply
+UNITS = (64, 32, 16, 8, 4)  # units of a work-group, where scalars multiply
 MOST_COLUMNS = 12  # instructions that a warp has side by side
 LONG = 2048  # terms of a sum that twice as many warps share
 FAR = 4  # times as much is a read of L2 as one of local memory
@@ -74,7 +74,7 @@ def _by_matrix(batch: int, sums: int, terms: int) -> Iterator[MatrixTile]:
 
 def _by_scalars(machine: Machine, batch: int, sums: int, terms: int) -> Iterator[StepTile]:
     block = BLOCK * 2 if machine.wavefront == WARP else BLOCK
-    most = min(SAMPLES, power_of_two(batch))
+    most = min(SAMPLES, next_power_of_two(batch))
     for samples in (1 << at for at in range(most.bit_length())):
         lanes = min(LANES, samples)
         for units in UNITS:

@@ -229,7 +229,7 @@ class Recurrent(Layer):
             RecurrentCell.LSTM: ("gates", "cell"),
             RecurrentCell.GRU: ("gates", "candidate", state),
         }.get(self.cell, (state,))
-        # Of the states to begin with, what a cell's gradients are made of.
+        # Initial states that a cell's gradients need.
         before = {RecurrentCell.LSTM: self.states[1:], RecurrentCell.GRU: self.states}
         gradients = ("dy", *(f"d{port}" for port in self.ends))
         return (*w, *before.get(self.cell, ()), "r", *gradients, *kept)

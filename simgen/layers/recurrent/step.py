@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING
 
 from simgen.ground.ir import Kernel
 from simgen.ground.machine import NO
-from simgen.ground.numerics.powers import power_of_two
+from simgen.ground.numerics.powers import next_power_of_two
 from simgen.ground.numerics.rounding import TINY, U, accumulated
 from simgen.ground.numerics.running import Bounded
 from simgen.ground.numerics.spread import correlated, repeats, stages
@@ -33,7 +33,7 @@ from simgen.layers.product import fragment
 from simgen.layers.product.elements import constant, name_of
 from simgen.layers.product.tile import width
 from simgen.layers.recurrent.cells import RecurrentCell
-from simgen.layers.written import Places, Writes, cut, writes
+from simgen.layers.written import Places, Writes, cut_by, writes
 
 if TYPE_CHECKING:
     import numpy as np
@@ -47,25 +47,25 @@ else:
     from simgen.ground import arrays as np
 
 BLOCK = 256  # work-items
-DEPTH = 64  # of k, in local memory
+DEPTH = 64  # elements of k in local memory
 # Where what is read next is on its way, in registers, while work-items multiply:
-DEPTHS = (256, 128)  # of k, if local memory has room
+DEPTHS = (256, 128)  # elements of k in local memory, if it has room
 SAMPLES_AHEAD = (1, 2, 4, 8, 16, 32)
 OWN = (1, 2, 4, 8)  # units of a work-item
-MOST_SUMS = 32  # of a work-item
-L2_NBYTES = 32  # that a compute unit gets in a cycle
-SAMPLES = 16  # of a work-group, at most
+MOST_SUMS = 32  # sums of a work-item
+L2_NBYTES = 32  # bytes of L2 that a compute unit gets per cycle
+SAMPLES = 16  # maximum samples of a work-group
 LANES = 4  # work-items along the samples, at most: each has some of them
-UNITS = (16, 8, 4)  # of a work-group: the most that leave no compute unit idle
+UNITS = (16, 8, 4)  # units of a work-group: the most that leave no compute unit idle
 VECTOR = 4  # elements of an access of local memory
 FLOAT = 4  # bytes
 # Where matrix instructions multiply:
 WARP = 32  # work-items
 RUN = 8  # elements that a work-item reads of a row at once
-MATRIX_PIECE = 32  # of k, that four work-items read of a row at once
+MATRIX_PIECE = 32  # elements of k that four work-items read from a row at once
 MATRIX_ROWS = 32  # samples of a warp, at most
 MATRIX_COLUMNS = 8  # units, or gates of them, of an instruction
-MATRIX_SAMPLES, MATRIX_UNITS = (16, 32, 64), (8, 16, 32)  # of a work-group
+MATRIX_SAMPLES, MATRIX_UNITS = (16, 32, 64), (8, 16, 32)  # samples and units of a work-group
 GROUPS_AT_ONCE = 2  # work-groups of a compute unit that shall fit, where it has as many
 LDS_OF_GROUP = 1024  # bytes that each work-group takes besides
 MOST_STAGES = 8  # pieces of k in local memory
@@ -80,8 +80,8 @@ class StepTile:
     samples: int
     block: int = BLOCK  # work-items
     kept: int = 0  # terms of a sum whose weights stay in local memory; 0: they pass through it
-    sums: int = 1  # of each unit and sample; only what is kept takes room by them
-    piece: int = DEPTH  # of k, in local memory at a time, where nothing is kept
+    sums: int = 1  # sums of each unit and sample; only kept sums take room
+    piece: int = DEPTH  # elements of k in local memory at a time, if no weights are kept there
     own: int = 1  # units of a work-item
 
     @property
@@ -96,7 +96,7 @@ class StepTile:
 
     @property
     def depth(self) -> int:
-        """Of k, in local memory at a time."""
+        """Elements of k in local memory at a time."""
         run = VECTOR * self.slices
         return ceil(self.kept / run) * run if self.kept else self.piece
 
@@ -106,7 +106,9 @@ class StepTile:
         return tuple((name, getattr(self, name)) for name in names)
 
     def lds_nbytes(self, staged: int) -> int:
-        """Of what is kept, and of all samples or the partial sums, whichever is more."""
+        """Local memory in bytes: the kept weights, plus all samples or the partial sums, whichever
+        is more.
+        """
         pitch = self.depth + VECTOR
         partial = self.slices * (self.sums * self.samples * self.units + 1)
         return FLOAT * (self.sums * self.units * pitch + max(self.samples * pitch, partial))
@@ -156,7 +158,7 @@ class MatrixTile:
 
     @property
     def depth(self) -> int:
-        """Of k, in local memory at a time."""
+        """Elements of k in local memory at a time."""
         return self.stages * MATRIX_PIECE * self.slices or DEPTH
 
     @property
@@ -166,8 +168,9 @@ class MatrixTile:
 
     @property
     def stage_nbytes(self) -> int:
-        """Of local memory: what a piece of k of all warps takes."""
-        rows = min(self.samples, MATRIX_ROWS) + self.sums * self.units  # of a warp, 4 lanes each
+        """Local memory in bytes for one stage: a piece of k for all warps."""
+        # rows of a warp, 4 lanes each
+        rows = min(self.samples, MATRIX_ROWS) + self.sums * self.units
         return self.block // WARP * rows * MATRIX_PIECE * 2
 
     def grid(self, batch: int, hidden: int) -> tuple[int, int, int]:
@@ -211,7 +214,7 @@ def tile_of(
         return _matrix_tile(machine, batch, hidden, sums)
     if waits(machine):
         return _waiting_tile(machine, batch, hidden, sums)
-    samples = min(SAMPLES, power_of_two(batch))
+    samples = min(SAMPLES, next_power_of_two(batch))
     fitting = [
         StepTile(units, samples)
         for units in UNITS
@@ -227,12 +230,12 @@ def waits(machine: Machine) -> bool:
 
 
 def _waiting_tile(machine: Machine, batch: int, hidden: int, sums: int) -> StepTile:
-    """That which needs the fewest cycles for each of k, on a compute unit with as many work-groups
-    as any: 128 bytes of a warp's loads and stores of local memory take one, 32 of L2 another."""
+    """The tile with the fewest cycles per element of k, on a compute unit with as many work-groups
+    as any. In a cycle a unit moves 128 bytes of local memory, or 32 of L2."""
 
     def cycles(tile: StepTile) -> tuple[float, int]:
         rows = tile.samples + sums * tile.units
-        share = 1 / tile.held + 1 / (tile.own * sums)  # of a load of local memory, for each product
+        share = 1 / tile.held + 1 / (tile.own * sums)  # loads of local memory for each product
         inside = (tile.units * tile.samples * sums * share + rows) / WARP
         groups = ceil(prod(tile.grid(batch, hidden)) / machine.units)
         return groups * (inside + rows * FLOAT / L2_NBYTES), -tile.piece
@@ -254,9 +257,9 @@ def _waiting_tile(machine: Machine, batch: int, hidden: int, sums: int) -> StepT
 
 
 def _matrix_tile(machine: Machine, batch: int, hidden: int, sums: int) -> MatrixTile:
-    """That of which a compute unit reads the least: of each k a row of samples and one of weights,
-    for each of the work-groups that it has. Of equal ones, that of which fewer read the same
-    weights: there are more of these."""
+    """The tile of which a compute unit reads the least: for each k a row of samples and one of
+    weights, for each of its work-groups. If equal, the one whose weights fewer work-groups share.
+    """
     staged = sums + 1 if sums > 1 else MOST_STAGED
     room = max(machine.asked_lds_nbytes, machine.group_lds_nbytes)
     fitting = [
@@ -268,7 +271,7 @@ def _matrix_tile(machine: Machine, batch: int, hidden: int, sums: int) -> Matrix
     ]
 
     def groups(tile: MatrixTile) -> int:
-        """Of a compute unit."""
+        """Work-groups of a compute unit."""
         return ceil(prod(tile.grid(batch, hidden)) / machine.units)
 
     def read(tile: MatrixTile) -> tuple[int, int, int]:
@@ -302,7 +305,7 @@ class StepKernels:
         return by_matrix(self.machine, self.weights, self.hidden)
 
     def forward(self, *, first: bool) -> Kernel:
-        """Of the first step, before which all is zero, or of the others."""
+        """Forward kernel of the first step, before which all states are zero, or of later steps."""
         cell = self.cell
         constants: Constants = (
             *self._common(first),
@@ -346,7 +349,7 @@ class StepKernels:
         return self.by_matrix and self.cell is RecurrentCell.GRU and not self.skips
 
     def _kernel(self, name: str, template: str, constants: Constants, staged: int) -> Kernel:
-        """With the local memory that a launch asks for."""
+        """A kernel, with the local memory that its launches request."""
         tile = self.tile
         asks = tile.kept > 0 or isinstance(tile, MatrixTile)
         lds = tile.lds_nbytes(staged) if asks else 0
@@ -379,11 +382,11 @@ class StepKernels:
 
 
 def _tiles(c: Values, argument: int, gates: int = 1) -> Writes:
-    """Of (batch, gates, hidden): the work-group's units and samples, with all gates."""
-    x = cut(Places(c["hidden"], 1, c["units"]))
-    y = cut(Places(c["batch"], gates * c["hidden"], c["samples"]))
+    """Writes of (batch, gates, hidden): the work-group's units and samples, with all gates."""
+    x = cut_by(Places(c["hidden"], 1, c["units"]))
+    y = cut_by(Places(c["batch"], gates * c["hidden"], c["samples"]))
     inside = (Places(gates, c["hidden"]),) if gates > 1 else ()
-    return Writes(argument, x, y, cut(Places(1)), inside)
+    return Writes(argument, x, y, cut_by(Places(1)), inside)
 
 
 @writes("recurrent_step")

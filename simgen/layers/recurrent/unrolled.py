@@ -47,7 +47,7 @@ class Unrolled:
 
     @property
     def dtype(self) -> DType:
-        """Of x, y and the weights."""
+        """Type of x, y and the weights."""
         return self.x.dtype
 
     @property
@@ -73,7 +73,7 @@ class Unrolled:
 
     @property
     def sums(self) -> int:
-        """Of a sample at a step."""
+        """Sums of a sample at a step."""
         return self.gates * self.hidden
 
     @property
@@ -96,7 +96,7 @@ class Unrolled:
 
     @property
     def specs(self) -> dict[str, TensorSpec]:
-        """Of all ports but workspaces, whether the layer has them or not."""
+        """Specs of all ports except workspaces, whether the layer has them or not."""
         y, dtype = (self.steps, self.batch, self.hidden), self.dtype
         specs = dict.fromkeys(("state", "cell", "candidate", "carry"), TensorSpec(y))
         gates = TensorSpec((self.steps, self.batch, self.gates, self.hidden))
@@ -134,7 +134,7 @@ class Unrolled:
         return storing.nearest(values, self.dtype) if self.by_matrix else values
 
     def kernels(self, direction: Pass, *, product: bool = True) -> StepKernels:
-        """Of the steps, or of one that has no product."""
+        """Kernels of the steps, or of a step without a product."""
         narrow = self.skips and (direction is not F or self.begins_on_words)
         x = self.dtype if narrow else DType.F32
         return StepKernels(
@@ -143,7 +143,7 @@ class Unrolled:
         )  # fmt: skip
 
     def tile(self, direction: Pass) -> StepTile | MatrixTile:
-        """Of the steps.
+        """Tile of the steps.
 
         Raises:
             NoRoomError: the weights shall stay in local memory, and do not fit.
@@ -176,7 +176,7 @@ class Unrolled:
         return persistent.tile_of(*size, sums, terms, staged, self.dtype)
 
     def _passing(self, direction: Pass) -> StepTile | MatrixTile:
-        """That of steps whose weights pass through it."""
+        """Tile of steps whose weights pass through it."""
         sums = self._sums_of_a_unit(direction)
         return tile_of(self.machine, self.batch, self.hidden, sums, self.dtype)
 
@@ -184,7 +184,7 @@ class Unrolled:
         return self.gates if direction is F else 1
 
     def products(self, direction: Pass) -> dict[str, Product]:
-        """Those over all steps, by what they write."""
+        """Products over all steps, by what they write."""
         made: dict[str, Product] = {}
         narrow, wide = self.dtype, DType.F32
         of_gradients = narrow if self.by_matrix else wide
@@ -206,7 +206,8 @@ class Unrolled:
                 extents = (self.sums, self.features, self.rows)
                 made["dw"] = self._product(extents, (True, False), types)
             types = Elements(of_gradients, of_gradients, wide, narrow)
-            if self.states and rows:  # of the first step alone, to which those of later ones come
+            # the first step alone, to which later steps' gradients are added
+            if self.states and rows:
                 later, extents = replace(types, result=wide), (self.sums, self.hidden, rows)
                 made["dr_later"] = self._product(extents, (True, False), later)
             extents = (self.sums, self.hidden, self.batch if self.states else rows)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, ClassVar
 from simgen.ground.dtypes import TOGETHER, DType
 from simgen.ground.ir import OpCount, TensorSpec
 from simgen.ground.numerics import exactness
-from simgen.ground.numerics.powers import power_of_two
+from simgen.ground.numerics.powers import next_power_of_two
 from simgen.ground.numerics.rounding import SECOND_ORDER, TINY, U
 from simgen.ground.numerics.spread import Spread, correlated, order, repeats
 from simgen.layers.base import Choice, Layer
@@ -35,7 +35,7 @@ else:
     from simgen.ground import arrays as np
 
 BLOCK_OF_SHARED, BLOCK = 256, 64  # work-items; else a wavefront, so that a row is uniform
-TERMS = 4  # of a work-item that shares a sum, on average: so many loads wait for each other
+TERMS = 4  # average terms of a work-item that shares a sum: so many loads depend on each other
 LARGEST = 2**30  # elements of a matrix: offsets are bytes in 32 bits
 PANEL = 2**22  # elements of a that a reference is computed from at a time
 
@@ -71,16 +71,16 @@ class RowPlan:
     def lanes(self) -> int:
         """Work-items of a row of blocks."""
         wanted = self.nonzeros / (TERMS * self.m) if self.shared else self.n / self.width
-        return min(BLOCK, power_of_two(max(1, ceil(wanted))))
+        return min(BLOCK, next_power_of_two(max(1, ceil(wanted))))
 
     @property
     def rows(self) -> int:
-        """Of a work-group."""
+        """Rows of a work-group."""
         return self.block // self.lanes * self.side
 
     @property
     def columns(self) -> int:
-        """Of a work-group."""
+        """Columns of a work-group."""
         return self.n if self.shared else self.lanes * self.width
 
     @property
@@ -131,7 +131,7 @@ class Compressed:
 
     @cached_property
     def places(self) -> Indices:
-        """Of each element in its row, from 0 on."""
+        """Position of each element in its row, from 0."""
         return np.arange(len(self.values)) - np.repeat(self.rows[:-1], self.lengths)
 
     def dense(self, rows: slice, values: Array) -> Array:
@@ -253,9 +253,8 @@ def product(a: Compressed, values: Array, b: Array) -> Array:
 def sums_on_the_way(
     a: Compressed, b: Array, plan: RowPlan, part: slice
 ) -> tuple[Array, Array, Array]:
-    """Of some rows, in the terms of simgen/ground/numerics/spread.py: the root of the sum of the
-    squares of all sums on the way, the products' among them; the sums of squares and of absolute
-    values.
+    """For some rows, in the terms of simgen/ground/numerics/spread.py: the root of the sum of
+    squares of all partial sums and products; the sums of squares; the sums of absolute values.
 
     In order, sums are known where blocks of columns begin. Shared, those of a work-item's terms are
     in order, and those of pairs are each of twice as many terms: the root of that is their norm.

@@ -32,7 +32,7 @@ from simgen.ground.ir import Distribution, Fill, Kernel, Launch, Pass, TensorSpe
 from simgen.layers.base import Lowering, Port, Sums, key
 from simgen.layers.product.elements import constant, name_of
 from simgen.layers.sparse.rows import LARGEST, Compressed, RowPlan, SparseProduct
-from simgen.layers.written import Places, Writes, cut, writes
+from simgen.layers.written import Places, Writes, cut_by, writes
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -48,13 +48,15 @@ if TYPE_CHECKING:
 else:
     from simgen.ground import arrays as np
 
-FEW = 8  # columns of b, at most, for work-items that share sums: each needs a float of LDS for each
-MOST_SIDE = 16  # of a block: a work-item has a sum for each of its rows, times 4 columns
+# columns of b, at most, for work-items that share sums: each needs a float of LDS for each
+MAX_SHARED_COLUMNS = 8
+# maximum side of a block: a work-item has a sum for each of its rows, times 4 columns
+MOST_SIDE = 16
 A = ("values", "columns", "rows")  # ports
 
 
 def _planned(m: int, n: int, k: int, nonzeros: int, side: int) -> RowPlan:
-    return RowPlan(m, n, k, nonzeros, side, shared=n <= FEW and side == 1)
+    return RowPlan(m, n, k, nonzeros, side, shared=n <= MAX_SHARED_COLUMNS and side == 1)
 
 
 @dataclass(frozen=True)
@@ -165,7 +167,7 @@ class SparseGemm(SparseProduct):
         a = (
             Compressed(values, columns, rows, len(b))
             if side == 1
-            else _whole(values, columns, rows, len(b))
+            else _as_elements(values, columns, rows, len(b))
         )
         return a, b, _planned(a.m, b.shape[1], len(b), a.values.size, side)
 
@@ -200,7 +202,7 @@ def _fault(rows: Indices, columns: Indices, plan: RowPlan) -> str:
     return ""
 
 
-def _whole(values: Array, columns: Indices, rows: Indices, k: int) -> Compressed:
+def _as_elements(values: Array, columns: Indices, rows: Indices, k: int) -> Compressed:
     """Blocks as elements: those of a row are in the order of the blocks, in each by columns."""
     side = values.shape[1]
     lengths = np.repeat(np.diff(rows), side) * side
@@ -219,6 +221,6 @@ def _whole(values: Array, columns: Indices, rows: Indices, k: int) -> Compressed
 def _written(c: Values, block: int) -> list[Writes]:
     rows = block // c["lanes"] * c["side"]
     if c["shared"]:
-        return [Writes(-1, cut(Places(c["m"] * c["n"], 1, rows * c["n"])))]
+        return [Writes(-1, cut_by(Places(c["m"] * c["n"], 1, rows * c["n"])))]
     columns = Places(c["n"], 1, c["lanes"] * c["width"])
-    return [Writes(-1, cut(Places(c["m"], c["n"], rows)), cut(columns))]
+    return [Writes(-1, cut_by(Places(c["m"], c["n"], rows)), cut_by(columns))]

@@ -28,7 +28,7 @@ from simgen.layers.base import Choice, Lowering, Port, Sums, key
 from simgen.layers.product.elements import constant, name_of
 from simgen.layers.sparse import structured_matrix
 from simgen.layers.sparse.rows import LARGEST, Compressed, RowPlan, SparseProduct
-from simgen.layers.written import Places, Writes, cut, writes
+from simgen.layers.written import Places, Writes, cut_by, writes
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -85,7 +85,7 @@ class StructuredGemm(SparseProduct):
         return self.types[0] if self.types else self.type
 
     def _tile(self, m: int, n: int, k: int) -> StructuredTile | None:
-        """Of matrix instructions; None: scalars multiply."""
+        """Tile for matrix instructions; None: scalars multiply."""
         return structured_matrix.tile_of(self.machine, self._dtype, m, n, k)
 
     def ports(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> tuple[Port, ...]:
@@ -168,7 +168,7 @@ class StructuredGemm(SparseProduct):
 
 
 def _places(words: Indices, k: int) -> Indices:
-    """Where in its group each stored element is, (m, k / 4, 2)."""
+    """Position of each stored element in its group, (m, k / 4, 2)."""
     shifts = np.arange(0, 32, 2)
     found: Indices = words[:, :, np.newaxis] >> shifts & 3
     return found.reshape(len(words), -1)[:, : k // 2].reshape(len(words), k // GROUP, 2)
@@ -177,4 +177,4 @@ def _places(words: Indices, k: int) -> Indices:
 @writes("structured_gemm")
 def _written(c: Values, block: int) -> list[Writes]:
     columns = Places(c["n"], 1, c["lanes"] * c["width"])
-    return [Writes(-1, cut(Places(c["m"], c["n"], block // c["lanes"])), cut(columns))]
+    return [Writes(-1, cut_by(Places(c["m"], c["n"], block // c["lanes"])), cut_by(columns))]

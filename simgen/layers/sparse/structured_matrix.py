@@ -21,7 +21,7 @@ from simgen.ground.ir import Kernel
 from simgen.ground.machine import NO
 from simgen.layers.product import fragment
 from simgen.layers.product.elements import constant, name_of
-from simgen.layers.written import Places, Writes, cut, writes
+from simgen.layers.written import Places, Writes, cut_by, writes
 
 if TYPE_CHECKING:
     from simgen.ground.dtypes import DType
@@ -33,7 +33,7 @@ RUN = 8  # elements that are moved at once
 STEP_STORED, STEP = 64, 128  # stored elements of a row in a step, and the columns that they are of
 STAGES = 4  # steps in local memory, at most
 TOGETHER = 16  # stored elements of a row that an instruction takes
-LEAST_ROWS = 16  # of an instruction
+LEAST_ROWS = 16  # rows of a matrix instruction
 UNUSED = ("gfx940", "gfx941", "gfx942", "gfx950")  # have V_SMFMAC
 WARP = 32  # work-items
 
@@ -57,7 +57,7 @@ class StructuredTile:
 
     @property
     def stage_nbytes(self) -> int:
-        """Of local memory."""
+        """Local memory of a stage in bytes."""
         return 2 * (self.rows * STEP_STORED + self.columns * STEP)
 
     def stages(self, machine: Machine) -> int:
@@ -106,7 +106,7 @@ def why_scalars(machine: Machine, dtype: DType) -> str:
 def kernel(
     machine: Machine, dtype: DType, extents: tuple[int, int, int], tile: StructuredTile
 ) -> Kernel:
-    """Of factors and results of the type."""
+    """Kernel for factors and results of the given type."""
     m, n, k = extents
     stages = tile.stages(machine)
     constants = (
@@ -130,5 +130,5 @@ def kernel(
 
 @writes("structured_matrix")
 def _written(c: Values, block: int) -> list[Writes]:
-    x, y = cut(Places(c["n"], 1, c["tile_n"])), cut(Places(c["m"], c["n"], c["tile_m"]))
+    x, y = cut_by(Places(c["n"], 1, c["tile_n"])), cut_by(Places(c["m"], c["n"], c["tile_m"]))
     return [Writes(-1, x, y)]

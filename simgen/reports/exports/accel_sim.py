@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 FILE = "define-simgen.yml"
 SUITE = "simgen"
-MEMORY = "4G"  # of a job; what its parser takes where nothing is said
+MEMORY = "4G"  # memory of a job; the default of its parser
 ONCE = {"SIMGEN_WARMUP": 0, "SIMGEN_REPEATS": 1}  # each launch is in the trace once
 
 

@@ -28,7 +28,7 @@ SHOWN = 3  # names in a message
 class Exported:
     """What is exported: a bundle, and what ran of it, as far as the format has use for that."""
 
-    name: str  # of the bundle's folder
+    name: str  # name of the bundle's folder
     bundle: Bundle
     results: tuple[Result, ...]
 
@@ -50,7 +50,7 @@ class Export(ABC):
     all_results: ClassVar[bool] = False  # without --result all that ran; if not, the only one
     several: ClassVar[bool] = False  # bundles at once
     model_keys: ClassVar[tuple[str, ...]] = ()  # facts of a model that it takes
-    model: Mapping[str, int] = MappingProxyType({})  # those that were given
+    model: Mapping[str, int] = MappingProxyType({})  # given values of the model
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()

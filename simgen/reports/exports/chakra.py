@@ -37,9 +37,9 @@ if TYPE_CHECKING:
     from simgen.reports.exports.base import Exported
     from simgen.workload.sharding import Reduction, Sharding
 
-SCHEMA = "1.0.0"  # of Chakra
-COMPUTE, COLLECTIVE = 4, 7  # of the enumeration NodeType
-ALL_REDUCE = 0  # of CollectiveCommType
+SCHEMA = "1.0.0"  # version of Chakra's schema
+COMPUTE, COLLECTIVE = 4, 7  # values of the enumeration NodeType
+ALL_REDUCE = 0  # value of the enumeration CollectiveCommType
 MICROSECONDS = 1e6
 # Numbers of the fields of GlobalMetadata, Node, IOInfo and AttributeProto.
 VERSION, METADATA = 1, 2
@@ -56,7 +56,7 @@ def _attribute(name: str, kind: int, value: float | str | bool) -> bytes:
     elif kind == STRING:
         content = protobuf.held(kind, str(value))
     else:
-        content = protobuf.whole(kind, int(value))
+        content = protobuf.unsigned_field(kind, int(value))
     return protobuf.held(ATTRIBUTE_NAME, name) + content
 
 
@@ -108,8 +108,8 @@ class _Trace:
     """The nodes of one GPU, all of which do the same."""
 
     sharding: Sharding
-    seconds: Mapping[int, float]  # of steps
-    summing: Mapping[int, float]  # of their collectives
+    seconds: Mapping[int, float]  # step -> its time in seconds
+    summing: Mapping[int, float]  # step -> its collective's time in seconds
     count: int = 0
     short: int = 0  # nodes of less than a microsecond
     nodes: list[bytes] = field(default_factory=list)
@@ -201,12 +201,12 @@ class _Trace:
         key, self.count = self.count, self.count + 1
         common = (("is_cpu_op", BOOL, False), ("seconds", DOUBLE, seconds))
         self.nodes.append(
-            protobuf.whole(ID, key)
+            protobuf.unsigned_field(ID, key)
             + protobuf.held(NAME, name)
-            + protobuf.whole(TYPE, kind)
+            + protobuf.unsigned_field(TYPE, kind)
             + protobuf.packed(CTRL_DEPS, control)
             + protobuf.packed(DATA_DEPS, data)
-            + protobuf.whole(DURATION, max(1, micros) if seconds else 0)
+            + protobuf.unsigned_field(DURATION, max(1, micros) if seconds else 0)
             + b"".join(tensors)
             + b"".join(
                 protobuf.held(ATTRIBUTE, _attribute(*each)) for each in (*common, *attributes)

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from simgen.reports.exports.operators import MatrixProduct
 
 MILLISECONDS, MICROSECONDS = 1e3, 1e6
-# Of AIConfigurator's GEMMQuantMode, by the type of the factors: it has one for all 16-bit floats.
+# AIConfigurator's GEMMQuantMode by the type of the factors; all 16-bit floats share one mode.
 QUANT_MODES = {"bf16": "bfloat16", "f16": "bfloat16"}
 GEMM = (
     "framework", "version", "device", "op_name", "kernel_source", "gemm_dtype", "m", "n", "k",
@@ -96,7 +96,7 @@ class TimedStep:
         return prod(shape[:-1]) if len(shape) > 1 else None
 
     def shapes(self, ports: Iterable[tuple[str, str]]) -> str:
-        """Of tensors, as "x=8x16x4 w=32x16"."""
+        """Shapes of tensors, as "x=8x16x4 w=32x16"."""
         specs = ((port, self.workload.buffer(name).spec) for port, name in ports)
         return " ".join(f"{port}={'x'.join(map(str, each.shape))}" for port, each in specs)
 

@@ -32,7 +32,7 @@ class MatrixProduct:
     n: int
     k: int
     count: int
-    type: str  # of the factors
+    type: str  # type of the factors
 
 
 def operation(workload: Workload, step: Step) -> LibraryOperation | None:

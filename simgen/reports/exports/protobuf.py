@@ -24,7 +24,7 @@ def _key(number: int, kind: int) -> bytes:
     return varint(number << 3 | kind)
 
 
-def whole(number: int, value: int) -> bytes:
+def unsigned_field(number: int, value: int) -> bytes:
     """A field of an unsigned or enumeration type, or of int64 that is not negative; or a bool."""
     return _key(number, VARINT) + varint(value)
 

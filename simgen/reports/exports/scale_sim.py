@@ -107,5 +107,5 @@ def _convolution(step: Step, of: ConvOperation) -> tuple[object, ...] | None:
 
 
 def _csv(heads: Sequence[str], lines: Sequence[Sequence[object]]) -> str:
-    """With a comma behind each line, whose last field its reader drops."""
+    """CSV text with a comma behind each line, whose last field its reader drops."""
     return "".join(f"{', '.join(str(each) for each in line)},\n" for line in (heads, *lines))

@@ -39,7 +39,7 @@ class LaunchTable:
     lines: tuple[Mapping[str, Any], ...]
 
 
-def of(sources: Sequence[Exported]) -> LaunchTable:
+def launch_table(sources: Sequence[Exported]) -> LaunchTable:
     """The table of bundles and their results, in order; of runs of a part, what ran."""
     lines = [line for each in sources for found in each.results for line in _lines(each, found)]
     counted = dict.fromkeys(name for line in lines for name in line if name not in LAUNCH)
@@ -75,7 +75,7 @@ class CommaSeparated(base.Export):
     several: ClassVar[bool] = True
 
     def write(self, sources: Sequence[Exported], path: Path) -> list[str]:
-        table = of(sources)
+        table = launch_table(sources)
         write_atomic(
             path,
             csv_text(
@@ -95,7 +95,7 @@ class Parquet(base.Export):
     several: ClassVar[bool] = True
 
     def write(self, sources: Sequence[Exported], path: Path) -> list[str]:
-        table = of(sources)
+        table = launch_table(sources)
         columns = {head: [line.get(head) for line in table.lines] for head in table.heads}
         units = {head: metrics.unit(head) for head in table.heads}
         arrow.write(path, columns, units, {"producer": f"simgen {__version__}"})

@@ -37,8 +37,8 @@ if TYPE_CHECKING:
 
     Points = Mapping[tuple[str, str], Mapping[str, float]]  # (bundle, layer and pass) -> metrics
 
-FAR, NORMAL, MEAN = 3.5, 0.6745, 1.2533  # of outliers, as above
-LEAST = 3  # layers: r of two is always 1 or -1
+FAR, NORMAL, MEAN = 3.5, 0.6745, 1.2533  # factors for outliers, defined above
+MIN_LAYERS = 3  # layers: r of two is always 1 or -1
 RATES = f"simgen rates {RunChoices.target.flag}"
 HOST = "host"  # the CPU of this computer
 HARDWARE = ("cuda", "hip")  # a simulator's error is that against a GPU, where both ran
@@ -56,7 +56,7 @@ class Correlation:
     quantity: str
     reference: str
     target: str
-    layers: int  # that both measured
+    layers: int  # layers that both measured
     pearson: float | None = None
     error: float | None = None  # per cent; of shares, percentage points
     scale: float | None = None
@@ -66,7 +66,7 @@ class Correlation:
 
     @property
     def cells(self) -> tuple[str, ...]:
-        """As text, by COLUMNS."""
+        """Cells as text, in the order of COLUMNS."""
         numbers = (self.pearson, self.error, self.scale, self.scaled_error)
         shown = ["" if n is None else f"{n:.9g}" for n in numbers]
         head = (self.quantity, self.reference, self.target, str(self.layers))
@@ -94,7 +94,8 @@ def pairs(targets: Sequence[str]) -> list[tuple[str, str]]:
 
 
 def tells_nothing(quantity: str, reference: str, target: str) -> bool:
-    """Of this computer's CPU, times say nothing about a GPU's."""
+    """Whether a quantity's times come from this computer's CPU, so that they say nothing
+    of a GPU."""
     either = {target_of(reference), target_of(target)}
     return HOST in either and metrics.METRICS[quantity].kind is metrics.Kind.TIME
 
@@ -104,7 +105,7 @@ def is_of_gpu(each: Correlation) -> bool:
     return target_of(each.reference) in HARDWARE and target_of(each.target) not in HARDWARE
 
 
-def of(
+def correlations_of(
     measured: Mapping[str, Points], shortfalls: Mapping[str, str | None] | None = None
 ) -> list[Correlation]:
     """Every quantity that two targets both have, and `seconds` even if they have not.
@@ -125,7 +126,7 @@ def of(
         shared = {quantity: common(a, b, quantity) for quantity in quantities}
         if HOST in (target_of(reference), target_of(target)) and not any(shared.values()):
             continue
-        if max(map(len, shared.values())) < LEAST:
+        if max(map(len, shared.values())) < MIN_LAYERS:
             found.append(_too_few(reference, target, a, b, max(map(len, shared.values()))))
             continue
         for quantity, values in shared.items():
@@ -160,7 +161,7 @@ def outliers(
         for place, (a, b) in values.items()
         if share or min(a, b) > 0
     }
-    if len(apart) < LEAST:
+    if len(apart) < MIN_LAYERS:
         return ()
     middle = statistics.median(apart.values())
     off = {place: abs(value - middle) for place, value in apart.items()}
@@ -174,9 +175,9 @@ def outliers(
 def _too_few(reference: str, target: str, a: Points, b: Points, most: int) -> Correlation:
     """The line of two targets of which no quantity has enough layers."""
     both = sum(place in b for place in a)
-    note = f"{_layers(both)}, {LEAST} are needed"
-    if both >= LEAST:
-        note = f"{_layers(both)}, no quantity that both count in {LEAST} of them"
+    note = f"{_layers(both)}, {MIN_LAYERS} are needed"
+    if both >= MIN_LAYERS:
+        note = f"{_layers(both)}, no quantity that both count in {MIN_LAYERS} of them"
     return Correlation(ANY, reference, target, most, note=note)
 
 
@@ -199,8 +200,8 @@ def correlate(
     """The measures of (reference, target) values. Layers in which the reference is 0 have no
     relative error and are left out of both errors."""
     count = len(values)
-    if count < LEAST:
-        note = f"{_layers(count)} with it, {LEAST} are needed"
+    if count < MIN_LAYERS:
+        note = f"{_layers(count)} with it, {MIN_LAYERS} are needed"
         return Correlation(quantity, reference, target, count, note=note)
     a, b = ([float(pair[side]) for pair in values] for side in (0, 1))
     same = reference if len(set(a)) == 1 else target if len(set(b)) == 1 else None

@@ -35,7 +35,7 @@ class ReportSection:
 
 
 def sections(found: Sequence[Measured]) -> list[ReportSection]:
-    """Those that have something to show."""
+    """Sections that have something to show."""
     rows = [row for row, _ in found]
     labels = _labels(rows)
     series = dict.fromkeys(label for _, label in labels)
@@ -63,7 +63,7 @@ def sections(found: Sequence[Measured]) -> list[ReportSection]:
 
 
 def _swept_names(names: Iterable[str]) -> set[str]:
-    """Those that are one of several points of a sweep."""
+    """Names that are one of several points of a sweep."""
     axes = {name: _axes(name) for name in names}
     points = Counter(axes.values())
     return {name for name, own in axes.items() if sweep.options_of(name) and points[own] > 1}
@@ -85,7 +85,7 @@ def agreement(points: Points) -> list[tuple[str, str]]:
             for place, at in points[a].items()
             if at.get(TIME, 0) > 0 and points[b].get(place, {}).get(TIME, 0) > 0
         }
-        if len(both) >= correlation.LEAST:
+        if len(both) >= correlation.MIN_LAYERS:
             several = len({bundle for bundle, _ in both}) > 1
             named = {" ".join(place) if several else place[1]: v for place, v in both.items()}
             scale = correlation.correlate(TIME, a, b, list(both.values())).scale
@@ -106,7 +106,7 @@ def _times(
         (f"Time by type of operation: {series}", lambda row: row.kind),
     ):
         table: dict[str, dict[str, float]] = {}  # pass -> place -> seconds
-        halves: dict[str, dict[str, float]] = {}  # of their intervals
+        halves: dict[str, dict[str, float]] = {}  # half-widths of their confidence intervals
         for _, row, values in of:
             at, half = table.setdefault(row.direction, {}), halves.setdefault(row.direction, {})
             at[place(row)] = at.get(place(row), 0.0) + values.get(TIME, 0.0)

@@ -52,7 +52,7 @@ def write(path: Path, output: Path, baseline: str | None = None) -> Explored:
             folder is something else.
         DamagedError: it is not what was written.
     """
-    found = store.read(path)
+    found = store.read_points(path)
     store.check(path, found)
     points = exploring.compared(found.points, baseline)
     of_settings = exploring.sensitivity(found.points)
@@ -183,7 +183,7 @@ def _csv(head: Sequence[str], lines: Sequence[Sequence[str]]) -> bytes:
 
 
 def _groups(points: Sequence[ComparedPoint]) -> dict[str, list[ComparedPoint]]:
-    """Those that are beside each other, by what they are."""
+    """Points in groups of comparable ones, by group."""
     made: dict[int, list[ComparedPoint]] = {}
     for each in points:
         made.setdefault(id(each.base), []).append(each)

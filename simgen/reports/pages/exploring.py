@@ -58,7 +58,7 @@ class Sensitivity:
     setting: str
     value: str
     against: str
-    pairs: int  # of points that differ in nothing else
+    pairs: int  # pairs of points that differ in nothing else
     mean: float  # rates divided, geometric mean
     least: float
     most: float
@@ -170,7 +170,7 @@ def _named(found: Sequence[StoredPoint], word: str) -> StoredPoint:
 
 
 def sensitivity(found: Sequence[StoredPoint]) -> list[Sensitivity]:
-    """Of every setting with several values, by workload and target."""
+    """Sensitivity to every setting with several values, by workload and target."""
     groups: dict[tuple[object, ...], list[StoredPoint]] = {}
     for point in found:
         if point.rate > 0:

@@ -6,7 +6,7 @@ import io
 import warnings
 from typing import TYPE_CHECKING
 
-from simgen.reports.pages.series import is_doubled, is_wide
+from simgen.reports.pages.series import is_wide, needs_log_axis
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -20,9 +20,9 @@ DOTS_PER_INCH = 96
 HEIGHT = 3.6  # inches
 SLANTED = 4  # more places than this have slanted names
 PLAIN = (0.01, 1e4)  # ends of axes with plain numbers; others have 20 k, 3 G, 5 µ
-COLUMNS = 3  # of a legend
-COLOURS = 10  # that come by themselves
-GROUP = 0.8  # of the distance of two places is covered by bars
+COLUMNS = 3  # columns of a legend
+COLOURS = 10  # colours of the default cycle
+GROUP = 0.8  # part of the distance between two places that bars cover
 
 
 def grouped(
@@ -61,7 +61,7 @@ def lines(
     for label, found in series.items():
         shown = [(x, y) for x, y in zip(at, found, strict=True) if y is not None]
         axes.plot([x for x, _ in shown], [y for _, y in shown], marker="o", label=_plain(label))
-    if sizes and is_doubled(sizes):
+    if sizes and needs_log_axis(sizes):
         axes.set_xscale("log", base=2)
         axes.minorticks_off()
     _scale(axes, series)

@@ -9,7 +9,7 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from simgen.ground.metrics import quantity
-from simgen.reports.pages.series import is_doubled, is_wide
+from simgen.reports.pages.series import is_wide, needs_log_axis
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -77,7 +77,7 @@ def lines(
     figure.update_xaxes(type="linear" if sizes else "category")
     if sizes:
         figure.update_xaxes(tickvals=at, ticktext=[_plain(value) for value in values])
-        if is_doubled(sizes):
+        if needs_log_axis(sizes):
             figure.update_xaxes(type="log")
     if is_wide(series):
         figure.update_yaxes(type="log")

@@ -77,7 +77,7 @@ def rows(
                     operations,
                     nbytes,
                     _total(launches),
-                    peaks.of(result),
+                    peaks.peaks_of(result),
                     bundle.workload.node(step.layer).kind,
                     verdict_file.INFERRED
                     if at in like
@@ -150,9 +150,11 @@ def to_csv(found: Sequence[Row]) -> str:
 
 def correlations(found: Sequence[Row]) -> list[Correlation]:
     """Every two targets, over the layers and passes that both measured in the same bundle."""
-    # Of several machines of a target the last one decides: a slow one, or one nobody measured.
+    # The last machine of a target decides: a slow one, or an unmeasured one.
     doubtful = sorted(found, key=lambda row: (bool(row.shortfall), row.shortfall is None))
-    return correlation.of(_points(found), {row.target: row.shortfall for row in doubtful})
+    return correlation.correlations_of(
+        _points(found), {row.target: row.shortfall for row in doubtful}
+    )
 
 
 def write(
@@ -181,7 +183,7 @@ def write(
         head=metrics[0],
         rows=metrics[1:],
         doubts=doubts(found),
-        summary=summary.of(found, told),
+        summary=summary.run_summaries(found, told),
         against=against,
         sections=drawing.sections([(row, {**row.metrics, **derived(row)}) for row in found]),
         agreement=drawing.agreement(_points(found)),

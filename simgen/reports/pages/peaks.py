@@ -27,7 +27,7 @@ NVIDIA_L1_RATE = 128.0
 NOT_SIMULATED = (HOST, *HARDWARE)
 
 
-def of(result: Result) -> Mapping[str, float]:
+def peaks_of(result: Result) -> Mapping[str, float]:
     """The peaks by name; empty where it is not known what machine it was."""
     found = ran_on(result)
     if found is None:

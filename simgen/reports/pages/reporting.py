@@ -92,7 +92,7 @@ def write(
         found = _rows(names, loaded, ran)
         places = [(name, run.result.name) for name, runs in zip(names, ran) for run in runs]
         told = [
-            summary.told(
+            summary.run_facts(
                 name,
                 run.result,
                 f"{run.finished:%Y-%m-%d %H:%M:%S} UTC",
@@ -118,7 +118,7 @@ def _again(bundle: Bundle, run: TracedRun) -> list[str]:
     """The commands that build the bundle and run it again."""
     name = run.result.name
     target = finding.target_of(bundle, result_names.target_of(name))
-    record = run_record.read(bundle.path / bundles.RESULTS / name, bundle.workload)
+    record = run_record.read_run(bundle.path / bundles.RESULTS / name, bundle.workload)
     words = commands.run(bundle.path, target, name, record)
     try:
         built = [shlex.join(each) for each in commands.build(bundle)]
@@ -169,7 +169,7 @@ def _names(paths: Sequence[Path]) -> list[str]:
     Raises:
         UsageError: a bundle is given twice.
     """
-    homes = [Path(os.path.realpath(path)) for path in paths]  # of links in a circle, too
+    homes = [Path(os.path.realpath(path)) for path in paths]  # resolves circular links, too
     for at, home in enumerate(homes):
         if home in homes[:at]:
             raise UsageError(f"{paths[at]}: given twice; name each bundle once")
@@ -182,4 +182,4 @@ def ran(bundle: Bundle, name: str) -> TracedRun:
     result = find_result(bundle, name)
     folder = bundle.path / bundles.RESULTS / name
     ended = datetime.fromtimestamp((folder / bundles.COMPLETE).stat().st_mtime, UTC)
-    return TracedRun(result, ended, verdict_file.read(folder))
+    return TracedRun(result, ended, verdict_file.read_outcomes(folder))

@@ -20,19 +20,20 @@ class Row:
     planned_for: str  # a machine
     layer: str
     direction: str
-    types: str  # of the elements of its tensors
+    types: str  # element types of its tensors
     target: str
-    operations: int  # that the algorithm needs: flops and transcendentals
-    nbytes: int  # that it must move
+    operations: int  # operations that the algorithm needs: flops and transcendentals
+    nbytes: int  # bytes that it must move
     metrics: Mapping[str, float]
-    peaks: Mapping[str, float] = field(default_factory=dict)  # of the machine that ran it
-    kind: str = ""  # of the layer
-    verdict: str = verdict_file.UNCHECKED  # of `simgen diff`, against the reference
+    # peak rates of the machine that ran it
+    peaks: Mapping[str, float] = field(default_factory=dict)
+    kind: str = ""  # kind of the layer
+    verdict: str = verdict_file.UNCHECKED  # verdict of `simgen diff` against the reference
     inferred_from: str = ""  # the layers and passes that ran in its place; empty: it ran
     # float32 operations and bytes of DRAM in a second, of the machine that ran it, at most
     roof: tuple[float, float] | None = None
-    steps: int = 0  # of the workload, layers and passes; of a part of it there are fewer rows
-    # Of metrics that samples of work-groups tell, half of the interval that holds 95 of 100.
+    steps: int = 0  # steps of the workload, layers and passes; a part of it has fewer rows
+    # For metrics from samples of work-groups: half of the 95% confidence interval.
     errors: Mapping[str, float] = field(default_factory=dict)
     # What `simgen rates` found of the simulated machine to be far below what it is configured for;
     # None where that was never measured, empty where nothing is, or no simulator ran it.

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Score:
-    """Of one result."""
+    """Score of one result."""
 
     bundle: str
     target: str
@@ -43,7 +43,7 @@ class Score:
 
 
 def scores(rows: Iterable[Row]) -> list[Score]:
-    """Those of the results that have times for all of their steps, in the order of the rows."""
+    """Scores of results that have times for all of their steps, in the order of the rows."""
     results: dict[tuple[str, str], list[Row]] = {}
     for row in rows:
         results.setdefault((row.bundle, row.target), []).append(row)

@@ -28,6 +28,6 @@ def is_wide(series: Series) -> bool:
     return bool(shown) and min(shown) > 0 and max(shown) > WIDE * min(shown)
 
 
-def is_doubled(sizes: Sequence[float]) -> bool:
+def needs_log_axis(sizes: Sequence[float]) -> bool:
     """Whether a linear axis would crowd the small sizes, such as 4, 8, 16."""
     return min(sizes) > 0 and max(sizes) >= DOUBLED * min(sizes)

@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 FILE = "store.sqlite3"
 BUNDLES = "bundles"  # beside it, in the folder of a sweep
 MAGIC = b"SQLite format 3\0"
-MOST_ROWS = 2_000_000  # of a table that is read whole
+MOST_ROWS = 2_000_000  # maximum rows of a table that is read whole
 # Steps of SQLite, at least and for each byte of the file: a view of somebody's may never end.
-LOOK, LEAST_STEPS, MOST_STEPS = 10**6, 10**7, 50
+LOOK, MIN_STEPS, STEPS_PER_BYTE = 10**6, 10**7, 50
 LONGEST = 2**20  # characters of a text
 
 
@@ -40,11 +40,11 @@ class StoredPoint:
     workload: str
     planned_for: str
     result: str
-    settings: Mapping[str, str]  # of the build and of the run, as its names say
+    settings: Mapping[str, str]  # settings of the build and of the run, by name
     metrics: Mapping[str, float]
-    operations: int  # that the algorithm needs, of the layers that the result is about
-    nbytes: int  # that it must move
-    verdict: str  # of `simgen diff`
+    operations: int  # operations that the algorithm needs for the result's layers
+    nbytes: int  # bytes that it must move
+    verdict: str  # verdict of `simgen diff`
     simgen: str  # version
 
     @property
@@ -76,7 +76,7 @@ class PointStore:
     digests: Mapping[str, str] = field(default_factory=dict)  # bundle -> what it is built of
 
 
-def read(path: Path) -> PointStore:
+def read_points(path: Path) -> PointStore:
     """The store.
 
     Raises:
@@ -88,7 +88,7 @@ def read(path: Path) -> PointStore:
         with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as database:
             database.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, 2**26)
             looks = itertools.count()
-            most = (LEAST_STEPS + MOST_STEPS * path.stat().st_size) // LOOK
+            most = (MIN_STEPS + STEPS_PER_BYTE * path.stat().st_size) // LOOK
             database.set_progress_handler(lambda: next(looks) > most, LOOK)
             version = database.execute("PRAGMA user_version").fetchone()[0]
             name = database.execute("PRAGMA application_id").fetchone()[0]
@@ -149,7 +149,7 @@ def _store(database: sqlite3.Connection) -> PointStore:
     )
 
 
-# Of the layers and passes that have metrics.
+# Work of the layers and passes that have metrics.
 _WORK = """
 SELECT run, sum(operations), sum(bytes) FROM (
     SELECT DISTINCT metric.run AS run, step.id, step.operations AS operations, step.bytes AS bytes

@@ -75,7 +75,7 @@ class SpeedUp:
 
     @property
     def cells(self) -> tuple[object, ...]:
-        """By SPEED_UP_COLUMNS."""
+        """Cells in the order of SPEED_UP_COLUMNS."""
         place = (self.bundle, self.target, self.layer, self.direction)
         return (*place, f"{self.before:.9g}", f"{self.now:.9g}", f"{self.before / self.now:.9g}")
 
@@ -103,7 +103,7 @@ class Against:
     figure: str
 
 
-def told(
+def run_facts(
     bundle: str, result: Result, ended: str, commands: Sequence[str], contract: str = ""
 ) -> RunFacts:
     """The facts of a result's provenance, in an order in which they are read; `contract` is that of
@@ -125,7 +125,7 @@ def told(
     return RunFacts(bundle, result.name, kept, tuple(commands))
 
 
-def of(found: Sequence[Row], told: Sequence[RunFacts]) -> list[RunSummary]:
+def run_summaries(found: Sequence[Row], told: Sequence[RunFacts]) -> list[RunSummary]:
     """A summary of each run, in the order of the rows."""
     said = {(each.bundle, each.target): each for each in told}
     runs: dict[tuple[str, str], list[Row]] = {}
@@ -200,7 +200,7 @@ def against(found: Sequence[Row], told: Sequence[RunFacts], bundle: str, target:
         before, now = sum(each.before for each in speeds), sum(each.now for each in speeds)
         name = place[1] if place[0] == bundle else f"{place[0]}, {place[1]}"
         series[name] = [each.before / each.now for each in speeds]
-        changes = _changes(said.get((bundle, target)), said.get(place))
+        changes = _changed_facts(said.get((bundle, target)), said.get(place))
         compared.append(ComparedRun(*place, f"{before / now:.3g}", seconds(now), changes))
     if not compared:
         raise UsageError(
@@ -233,7 +233,7 @@ def _speed_up(row: Row, base: Row) -> SpeedUp:
     return SpeedUp(row.bundle, row.target, row.layer, row.direction, *times)
 
 
-def _changes(base: RunFacts | None, now: RunFacts | None) -> tuple[tuple[str, str, str], ...]:
+def _changed_facts(base: RunFacts | None, now: RunFacts | None) -> tuple[tuple[str, str, str], ...]:
     """The facts that differ, but when it ended."""
     if base is None or now is None:
         return ()
@@ -247,7 +247,7 @@ def _changes(base: RunFacts | None, now: RunFacts | None) -> tuple[tuple[str, st
 
 
 def _different(old: str, new: str) -> tuple[str, str]:
-    """Of settings in a row, "a=1, b=2", those that the other has not."""
+    """Settings in a row "a=1, b=2" that the other row does not have."""
     sides = [text.split(", ") if text else [] for text in (old, new)]
     if not all("=" in part for side in sides for part in side):
         return old, new

@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     Measured = Mapping[str, Mapping[str, Mapping[str, float]]]
     Given = Mapping[str, Mapping[str, str]]
 
-MOST = 8  # lines of a figure; of more layers the slowest have their own, the others one together
+# lines of a figure; of more layers the slowest have their own, the others one together
+MAX_LINES = 8
 REST = "the others"
 
 
@@ -84,11 +85,11 @@ def _by_layer(
     """The times of each layer and pass; of many, of the slowest ones."""
     steps = list(dict.fromkeys(step for value in values for step in only[value]))
     table = {s: [only[v].get(s, {}).get("seconds") for v in values] for s in steps}
-    if len(table) <= MOST:
+    if len(table) <= MAX_LINES:
         return table
     ordered = sorted(table, key=lambda step: -sum(time or 0.0 for time in table[step]))
-    shown = {step: table[step] for step in steps if step in ordered[: MOST - 1]}
-    rest = [table[step] for step in ordered[MOST - 1 :]]
+    shown = {step: table[step] for step in steps if step in ordered[: MAX_LINES - 1]}
+    rest = [table[step] for step in ordered[MAX_LINES - 1 :]]
     return {**shown, REST: [sum(time or 0.0 for time in column) for column in zip(*rest)]}
 
 

@@ -55,7 +55,7 @@ def _events(process: int, bundle: Bundle, result: Result) -> Iterator[dict[str, 
     inferred = result.inferred
     for place, ((at, kernel), metrics) in enumerate(zip(kernels, result.launches, strict=True)):
         if at != step and step is not None:
-            yield _step(process, bundle, step, begun, now)
+            yield _step_event(process, bundle, step, begun, now)
         if at != step:
             begun, step = now, at
         length = metrics.get("seconds", 0.0) * NANOSECONDS
@@ -65,10 +65,10 @@ def _events(process: int, bundle: Bundle, result: Result) -> Iterator[dict[str, 
             yield _event(process, LAUNCHES, kernel, "launch", now, now + length, told)
         now += length
     if step is not None:
-        yield _step(process, bundle, step, begun, now)
+        yield _step_event(process, bundle, step, begun, now)
 
 
-def _step(process: int, bundle: Bundle, at: int, begun: float, now: float) -> dict[str, Any]:
+def _step_event(process: int, bundle: Bundle, at: int, begun: float, now: float) -> dict[str, Any]:
     of = bundle.workload.steps[at]
     told = {
         "layer": of.layer,

@@ -54,13 +54,13 @@ if TYPE_CHECKING:
 
 FILE = "trace.sqlite3"
 APPLICATION, VERSION = 0x73676E31, 3  # as the schema has them
-PROPERTIES = ("settings", "options", "config", "machine")  # of a result's provenance
+PROPERTIES = ("settings", "options", "config", "machine")  # properties in a result's provenance
 STEP = (  # columns of the views
     "run", "bundle", "workload", "planned_for", "target", "step", "layer", "kind", "pass", "type",
 )  # fmt: skip
 COUNTS, RATES = (Kind.TIME, Kind.COUNTER), (Kind.SHARE, Kind.RATE)
 VERDICT = "verdict"  # a part beside these, by layer and pass
-INFERRED = "inferred"  # and another: a launch, by position -> the launch that ran in its place
+INFERRED = "inferred"  # another property: a launch, by position -> the launch that ran in its place
 
 
 @dataclass(frozen=True)

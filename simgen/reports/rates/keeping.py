@@ -25,10 +25,10 @@ if TYPE_CHECKING:
 FOLDER = "rates"
 MAX_NBYTES = 2**16
 VERSION = "_version"  # ends the names of what a simulator says its version is
-# Of these, a GPU reaches most of what it is configured for. A machine that gets less than half of
-# one takes its time for another reason than a GPU.
+# A GPU reaches most of its configured value for these rates. A machine that reaches less than half
+# of one is limited by something that a GPU does not have.
 TELLING = ("DRAM, bandwidth", "L2, bandwidth", "multiply-adds, f32")
-LEAST = 0.5
+MIN_SHARE = 0.5
 
 Share = Annotated[float, Within(0, 1e6)]
 
@@ -51,7 +51,7 @@ class Kept:
         """The rate that is furthest below what is configured, or that could not be measured; empty,
         where all are near it."""
         known = ((share, name) for name, share in self.shares.items() if share is not None)
-        found = sorted((share, name) for share, name in known if share < LEAST)
+        found = sorted((share, name) for share, name in known if share < MIN_SHARE)
         if found:
             return f"{found[0][1]} reaches {found[0][0]:.0%} of what is configured"
         lacking = next((name for name, share in self.shares.items() if share is None), "")
@@ -65,14 +65,14 @@ def keep(
 
     `facts` are what a result has of its simulator.
     """
-    told = _told(target, facts, machine)
+    told = _machine_text(target, facts, machine)
     shares = {each.name: each.share for each in rates if each.name in TELLING and each.configured}
     write_atomic(_path(told), (json.dumps(asdict(Kept(told, shares))) + "\n").encode())
 
 
 def find(target: str, facts: Mapping[str, object], machine: Machine) -> Kept | None:
     """What was kept; None where these rates were never measured."""
-    told = _told(target, facts, machine)
+    told = _machine_text(target, facts, machine)
     try:
         found = from_json(Kept, parse(read_regular(_path(told), MAX_NBYTES)))
     except (OSError, SchemaError):
@@ -80,7 +80,7 @@ def find(target: str, facts: Mapping[str, object], machine: Machine) -> Kept | N
     return found if found.of == told else None
 
 
-def _told(target: str, facts: Mapping[str, object], machine: Machine) -> str:
+def _machine_text(target: str, facts: Mapping[str, object], machine: Machine) -> str:
     """The machine's numbers and not its name, which says the same hardware in several ways. What
     its matrix instructions do is in none of the probes."""
     versions = {name: str(fact) for name, fact in facts.items() if name.endswith(VERSION)}

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from simgen.running.runs import Listener
     from simgen.targets import Target
 
-TIMING = "timing"  # of MGPUSim's modes
+TIMING = "timing"  # MGPUSim's mode for timing
 SOURCE = "data/rates/rates.toml"
 FILLING = "initial_values"  # begins the names of kernels that write what outputs hold before
 

@@ -86,7 +86,7 @@ def _bytes(rounds: int) -> Callable[[Sizes], float]:
     return lambda sizes: float(rounds * PART * sizes.units)
 
 
-# Of a chase, what grows is the number of loads: the unit is time for each.
+# A chase grows in its number of loads: the unit is the time of each.
 PAIRS = (
     Pair("DRAM, latency", "s", 5, 6, lambda _: 64.0),
     Pair("L2, latency", "s", 9, 10, lambda _: 128.0),
@@ -102,11 +102,11 @@ PAIRS = (
          lambda m: 2 * m.rate),
 )  # fmt: skip
 LEVELS = ("L1", "L2", "DRAM")  # what is farther from a unit is slower
-LAUNCH = 30  # of a kernel that does nothing, once its code is in a cache
+LAUNCH = 30  # index of the launch of an empty kernel whose code is in a cache
 
 
 def rates(seconds: Sequence[float], sizes: Sizes, machine: Machine) -> list[MeasuredRate]:
-    """From the seconds of all launches of rates.toml.
+    """Rates from the seconds of all launches of rates.toml.
 
     A rate whose longer launch took no longer is not measured; one of a level of memory that is
     faster than the level before it is doubtful. The note says so.

@@ -52,7 +52,7 @@ class Case:
     batch: Settings
     passes: str | None = None  # with commas between them; None: the workload's own
     reduced: Settings = ()  # for a study of minutes
-    figures: frozenset[Draws] = frozenset()  # that it is in; empty: all
+    figures: frozenset[Draws] = frozenset()  # figures that it is in; empty: all
 
 
 @dataclass(frozen=True)
@@ -68,13 +68,13 @@ class Printed:
 class Figure:
     """One figure, or table, of a study."""
 
-    name: str  # of its files
+    name: str  # name of its files
     number: str  # as the publication counts, or as the study does
     title: str
     says: str  # how it is to be read, in one line
     draws: Draws
     metrics: tuple[str, ...] = ()
-    part: str = ""  # of metrics.PARTS
+    part: str = ""  # one of metrics.PARTS
     machine: str = "A"
     printed: tuple[Printed, ...] = ()
 

@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from simgen.reports.studies.measuring import Measured, PlannedCase, Scope
 
 HEAD = ("target", "machine", "case", "batch", "place", "quantity", "unit", "value")
-MOST_PLACES, MANY_PLACES = 128, 24  # of a picture; from where on it is split by pass
+# maximum places of a figure; places from which it is split by pass
+MOST_PLACES, MANY_PLACES = 128, 24
 
 
 @dataclass
@@ -35,7 +36,7 @@ class Drawn:
     lines: list[tuple[object, ...]] = field(default_factory=list)  # by HEAD
     notes: list[str] = field(default_factory=list)
     cells: list[tuple[str, ...]] = field(default_factory=list)  # a table for people, its head first
-    targets: list[str] = field(default_factory=list)  # that gave it
+    targets: list[str] = field(default_factory=list)  # targets that gave it
 
     @property
     def csv(self) -> str:

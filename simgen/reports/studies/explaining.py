@@ -27,7 +27,7 @@ class Explained:
     on: Mapping[str, str]
 
 
-def of(study: Study, targets: Sequence[str]) -> list[Explained]:
+def explanations(study: Study, targets: Sequence[str]) -> list[Explained]:
     """Every metric that the study's figures show, as a formula of what each target counts."""
     counted = _counted(targets)
     return [_explained(name, targets, counted) for name in shown(study)]
@@ -36,7 +36,7 @@ def of(study: Study, targets: Sequence[str]) -> list[Explained]:
 def counts(study: Study, targets: Sequence[str]) -> list[Explained]:
     """What these formulas are made of, in each target's own words."""
     counted = _counted(targets)
-    formulas = [text for each in of(study, targets) for text in each.on.values()]
+    formulas = [text for each in explanations(study, targets) for text in each.on.values()]
     names = [n for text in formulas if text != NOT_THERE for n in metrics.terms(text)]
     return [
         Explained(

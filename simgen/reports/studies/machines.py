@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from simgen.targets import Target
 
-DEFAULT = ("gem5-se", "mgpusim", "cuda", "hip", "host")  # those that are here, in this order
+DEFAULT = ("gem5-se", "mgpusim", "cuda", "hip", "host")  # order of the usable targets
 
 
 @dataclass(frozen=True)
@@ -28,8 +28,8 @@ class StudyPlace:
     target: str
     machine: str  # A or B
     title: str
-    settings: Mapping[str, Any] = field(default_factory=dict)  # of the target
-    options: Mapping[str, str | int] = field(default_factory=dict)  # of its runs
+    settings: Mapping[str, Any] = field(default_factory=dict)  # settings of the target
+    options: Mapping[str, str | int] = field(default_factory=dict)  # options of its runs
 
     def made(self, **more: Any) -> Target:
         """The target, with its settings and more of them."""

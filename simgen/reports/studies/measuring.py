@@ -53,13 +53,13 @@ class Scope:
     timeout: float | None = None  # seconds, of each run
     check: bool = True  # compare results with the reference
     counters: bool = False  # on GPUs, with their profiler
-    clocks: tuple[str, ...] = ()  # that a machine is run at, too, where its target takes them
+    clocks: tuple[str, ...] = ()  # other clocks of the machine, if its target takes them
     units: tuple[str, ...] = ()  # numbers of compute units, likewise
     set_machine: str = "A"  # the one that is run at these clocks and numbers of units
     elsewhere: tuple[str, ...] = ()  # targets that run on another machine, by hand
 
     def options(self, point: StudyPoint) -> Mapping[str, str | int]:
-        """Of its run."""
+        """Options of a point's run."""
         place = point.place
         counts = self.counters and "counters" in TARGETS[place.target].run_options
         return {**place.options, **({"counters": "yes"} if counts else {}), **dict(point.options)}
@@ -73,7 +73,7 @@ class StudyPoint:
     batch: int
     place: StudyPlace
     variant: str = BASE
-    options: tuple[tuple[str, str | int], ...] = ()  # of its run, which make the variant
+    options: tuple[tuple[str, str | int], ...] = ()  # options of its run, which make the variant
 
     @property
     def bundle(self) -> str:
@@ -111,7 +111,7 @@ class PlannedCase:
 
 
 class StudyListener(SweepListener):
-    """Is told of points. This one keeps why the last run failed."""
+    """Receives a study's points; this one keeps why the last run failed."""
 
     def __init__(self) -> None:
         self.error: SimgenError | None = None
@@ -149,7 +149,7 @@ def _needs_second(study: Study) -> bool:
 
 
 def _variants(study: Study, scope: Scope, point: StudyPoint) -> list[StudyPoint]:
-    """At the largest batch, on machine A: without L1, and with fused kernels."""
+    """Variants at the largest batch, on machine A: without L1, and with fused kernels."""
     if point.place.machine != "A" or point.batch != max(scope.batches):
         return []
     found = []
@@ -277,7 +277,9 @@ def _rows(
     if point.place.target in scope.elsewhere:
         with bundles.opened(path) as made:
             name = result_of(point, scope)
-            return _read(made, finding.find_result(made, name), scope) if made.has(name) else None
+            return (
+                _rows_of(made, finding.find_result(made, name), scope) if made.has(name) else None
+            )
     listener.error = None
     with bundles.opened(path) as made:
         options = scope.options(point)
@@ -287,15 +289,15 @@ def _rows(
         raise listener.error
     (ran,) = swept.points
     with bundles.opened(path) as made:
-        return _read(made, ran.result, scope)
+        return _rows_of(made, ran.result, scope)
 
 
 def is_study(output: Path) -> bool:
     """One that an earlier version made."""
-    return any(manifest.is_ours(home / manifest.FILE) for home in (output / RUNS).glob("*"))
+    return any(manifest.has_our_format(home / manifest.FILE) for home in (output / RUNS).glob("*"))
 
 
-def _read(made: Bundle, result: Result, scope: Scope) -> tuple[Row, ...]:
+def _rows_of(made: Bundle, result: Result, scope: Scope) -> tuple[Row, ...]:
     verdicts = _verdicts(made, result.name, check=scope.check)
     return tuple(page.rows(made, [result], made.path.name, verdicts))
 
@@ -303,8 +305,8 @@ def _read(made: Bundle, result: Result, scope: Scope) -> tuple[Row, ...]:
 def _verdicts(bundle: Bundle, result: str, *, check: bool) -> Mapping[str, Mapping[str, str]]:
     """What `simgen diff` says of a result; it is asked if it has said nothing yet."""
     folder = bundle.path / bundles.RESULTS / result
-    said = verdict_file.read(folder)
+    said = verdict_file.read_outcomes(folder)
     if not said and check:
         judging.judge(bundle, result, "reference")
-        said = verdict_file.read(folder)
+        said = verdict_file.read_outcomes(folder)
     return {result: said}

@@ -74,7 +74,7 @@ def value(word: str) -> float:
     return float(word)
 
 
-def read(axis: Axis, words: Sequence[str], targets: Sequence[str]) -> tuple[str, ...]:
+def parse_settings(axis: Axis, words: Sequence[str], targets: Sequence[str]) -> tuple[str, ...]:
     """Settings from what a user wrote, the smallest first.
 
     Raises:

@@ -51,7 +51,7 @@ def work_table(of: DrawnFrom, made: Drawn) -> None:
         ("layer", "kind", "pass", "result", "parameters", "operations", "bytes", "operations/byte")
     )
     for each in of.planned:
-        for work in costs.of(each.workload) if each.batch == largest else ():
+        for work in costs.costs_of(each.workload) if each.batch == largest else ():
             count = work.count
             operations = count.flops + count.transcendentals
             moved = count.read_bytes + count.written_bytes

@@ -107,7 +107,7 @@ def make(
         scope=scope,
         figures=drawn,
         folder=FIGURES,
-        metrics=explaining.of(study, scope.targets),
+        metrics=explaining.explanations(study, scope.targets),
         counts=explaining.counts(study, scope.targets),
         targets=scope.targets,
         places=measuring.places(measured),
@@ -145,6 +145,6 @@ def _write(folder: Path, drawn: Drawn) -> None:
         path = folder / f"{drawn.figure.name}-{nth}.svg"
         write_atomic(path, svg.encode())
         old.discard(path)
-    for path in old:  # of an earlier time that had more targets
+    for path in old:  # files of an earlier study with more targets
         with contextlib.suppress(OSError):
             path.unlink()

@@ -33,7 +33,7 @@ def bypass(of: DrawnFrom, made: Drawn, target: str) -> None:
 
 
 def fusion(of: DrawnFrom, made: Drawn, target: str) -> None:
-    """Of the whole pass: fused layers have the name of the last of them, so that layers do not
+    """Compare whole passes: a fused layer is named after its last member, so that layers do not
     correspond."""
     base, other = (of.at(target, variant=each) for each in (measuring.FORWARD, measuring.FUSED))
     for a, b in zip(base, other, strict=False):

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from simgen.ask.run import JobChoices
 from simgen.bundle import writing as bundles
-from simgen.errors import MissingError, RefusedError, RunError, UsageError, cut, one_line
+from simgen.errors import MissingError, RefusedError, RunError, UsageError, one_line, shortened
 from simgen.ground.storage import locks, seal
 from simgen.running.workflow import writing
 
@@ -57,7 +57,7 @@ def run(folder: Path, workflow: Workflow, executor: Executor, tell: Callable[[st
         raise _locked(folder) from None
 
 
-LOCKS = ".snakemake/locks"  # of Snakemake, which does not look whether their holder lives
+LOCKS = ".snakemake/locks"  # Snakemake's locks; it does not check whether their holder lives
 
 
 def _is_worked_in(folder: Path) -> bool:
@@ -238,7 +238,7 @@ def _failure(
     if not told and (found := SUBMITTED.search(text)):
         said = one_line(found[1].strip().splitlines()[-1])
         return RunError(
-            f"{folder}: SLURM does not take the jobs ({cut(said, 200)}); give them "
+            f"{folder}: SLURM does not take the jobs ({shortened(said, 200)}); give them "
             f"another partition, or less memory or time, with {JobChoices.profile}"
         )
     if silent and not told:
@@ -255,7 +255,7 @@ def _failure(
         return RunError(f"{folder}: {count}: {shown}; {again}")
     last = next((line.strip() for line in reversed(seen.lines) if line.strip()), "it said nothing")
     return RunError(
-        f"{folder}: snakemake failed: {cut(one_line(last), 300)}; see {folder / PRINTED}"
+        f"{folder}: snakemake failed: {shortened(one_line(last), 300)}; see {folder / PRINTED}"
     )
 
 
@@ -286,5 +286,5 @@ def _fact(path: Path) -> str | None:
         return None
     errors = [line.removeprefix(ERROR) for line in lines if line.startswith(ERROR)]
     if errors:
-        return cut(one_line(errors[-1]), 300)
-    return f"it was killed after: {cut(one_line(lines[-1]), 200)}"
+        return shortened(one_line(errors[-1]), 300)
+    return f"it was killed after: {shortened(one_line(lines[-1]), 200)}"

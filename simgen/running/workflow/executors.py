@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 OPTION = JobChoices.executor
 KNOWN = LOCAL, SLURM, KUBERNETES = "local", "slurm", "kubernetes"
 EXTRA = "pip install 'gpu-simgen[cluster]'"
-SECONDS = 30.0  # that a look at a cluster may take
+SECONDS = 30.0  # time limit of a query to a cluster
 # Without accounting there is no sacct, and squeue forgets a job after MinJobAge.
 BY_QUEUE: Mapping[str, Any] = {"slurm-status-command": "squeue", "slurm-no-account": True}
 # What pods have in common with this machine: the folder, and not its Python.
@@ -33,7 +33,7 @@ class Executor:
     """One of Snakemake's, which it calls `name`."""
 
     name: str
-    profile: str = ""  # of the user's, for snakemake
+    profile: str = ""  # the user's profile for snakemake
     settings: Mapping[str, Any] = field(default_factory=dict)  # options of snakemake
 
     @property

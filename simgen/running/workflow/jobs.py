@@ -22,12 +22,12 @@ if TYPE_CHECKING:
 
 FILE = "workflow.json"
 MIB = 1 << 20
-SIMGEN_MIB = 1024  # of simgen itself beside a simulator: the reference, results
-SLACK = 1.5  # of memory that is asked for, over what is foretold
-# Machine times are foretold within this factor at worst (benchmarks/costs/RESULTS.md).
+SIMGEN_MIB = 1024  # memory of simgen itself besides a simulator: the reference, results
+SLACK = 1.5  # requested memory relative to the predicted one
+# Machine times are predicted within this factor at worst (benchmarks/costs/RESULTS.md).
 LATE = 5.2
 LEAST_MINUTES = 10  # start of Python, input data, the reference
-UNKNOWN_MINUTES = 240  # of targets that nothing was fitted for
+UNKNOWN_MINUTES = 240  # minutes for targets without fitted costs
 UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")
 
 Name = Annotated[str, Sized(1, 500)]
@@ -41,8 +41,8 @@ class JobBundle:
     """A bundle that points run in."""
 
     path: Name
-    digest: str  # of its workload.json
-    build: Words  # of `simgen build`, quoted for a shell; empty: it is there
+    digest: str  # digest of its workload.json
+    build: Words  # words of `simgen build`, quoted for a shell; empty: the bundle exists
     memory_mb: Megabytes
 
 
@@ -52,10 +52,10 @@ class JobPoint:
 
     bundle: Name  # its key
     result: Name
-    run: Words  # of `simgen run BUNDLE`, quoted for a shell
+    run: Words  # words of `simgen run BUNDLE`, quoted for a shell
     memory_mb: Megabytes
     minutes: Minutes
-    pieces: tuple[Minutes, ...] = ()  # of each piece; none: it runs whole
+    pieces: tuple[Minutes, ...] = ()  # minutes of each piece; none: it runs whole
 
 
 @dataclass(frozen=True)
@@ -90,7 +90,7 @@ def key(name: str, taken: Mapping[str, object]) -> str:
 
 
 def requested(point: JobPoint, workload: Workload, target: Target, asked: RunChoices) -> JobPoint:
-    """The point with its pieces, memory and time, by what is foretold of the workload.
+    """The point with its pieces, memory and time, as predicted for the workload.
 
     Raises:
         UsageError: it cannot be cut so.
@@ -113,7 +113,7 @@ def _estimate(workload: Workload, target: Target) -> estimates.Estimate | None:
     """None where nothing was fitted for the target."""
     if target.name not in estimates.table():
         return None
-    found = probe.kept(target)
+    found = probe.kept_probe(target)
     try:
         return estimates.estimate(workload, target, found.factor if found else 1.0)
     except SimgenError:

@@ -40,8 +40,8 @@ class _Home:
 
     plan: planning.Plan
     targets: Sequence[Target]
-    words: tuple[str, ...]  # of `simgen build`
-    name: str  # of its folder
+    words: tuple[str, ...]  # words of `simgen build`
+    name: str  # name of its folder
 
 
 def of_spec(spec: SweepSpec, container: str = "") -> Workflow:

@@ -7,7 +7,7 @@ from collections.abc import Mapping  # noqa: TC003 - a schema's types are read w
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Annotated, Any
 
-from simgen.errors import ConfigError, UsageError, cut, did_you_mean, one_line
+from simgen.errors import ConfigError, UsageError, did_you_mean, one_line, shortened
 from simgen.ground.storage.files import read_regular
 from simgen.ground.storage.schema import SchemaError, Sized, Within, from_json
 from simgen.workload.pieces import Warm
@@ -31,14 +31,14 @@ class SweepSpec:
     pieces: Annotated[str, Sized(0, 40)] = ""  # representatives or all; empty: runs are whole
     layers: Annotated[tuple[Word, ...], Sized(0, 1000)] = ()  # parts of networks, by pieces
     warm: Warm = Warm.PREVIOUS
-    jobs: Annotated[int, Within(1, 100_000)] = 8  # that are under way at a time
+    jobs: Annotated[int, Within(1, 100_000)] = 8  # jobs at a time
     diff: bool = True  # judge each result
 
 
 PIECES = ("representatives", "all")
 
 
-def read(path: Path) -> SweepSpec:
+def read_spec(path: Path) -> SweepSpec:
     """The file.
 
     Raises:
@@ -54,7 +54,9 @@ def read(path: Path) -> SweepSpec:
         ValueError,
         RecursionError,
     ) as error:  # no text, no TOML, a number of thousands of digits
-        raise ConfigError(path, f"not TOML ({cut(one_line(str(error)), 200)}); mend it") from None
+        raise ConfigError(
+            path, f"not TOML ({shortened(one_line(str(error)), 200)}); mend it"
+        ) from None
     known = [each.name for each in fields(SweepSpec)]
     for name in told:
         if name not in known:
@@ -86,5 +88,5 @@ def axis(name: str, value: Any) -> list[Scalar]:
 
 
 def text(value: Scalar) -> str:
-    """As the command line has it."""
+    """A value as on the command line."""
     return str(value).lower() if isinstance(value, bool) else str(value)

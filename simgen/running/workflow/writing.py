@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 SNAKEFILE, PROFILE = "Snakefile", "profiles/default/config.yaml"
 MAX_NBYTES = 2**28
 WORKFLOW = "workflow"  # a folder of it
-RETRIES = 2  # of a job that fails or is killed
+RETRIES = 2  # retries of a job that fails or is killed
 
 
 def write(folder: Path, workflow: Workflow, executor: Executor, count: int) -> None:
@@ -36,7 +36,7 @@ def write(folder: Path, workflow: Workflow, executor: Executor, count: int) -> N
         RefusedError: what is there was made for other bundles.
         DamagedError: its workflow.json is not what was written.
     """
-    outputs.folder(folder, WORKFLOW, lambda path: read(path) is not None)
+    outputs.folder(folder, WORKFLOW, lambda path: read_workflow(path) is not None)
     _check_before(folder, workflow)
     text = (resources.folder("templates") / "workflow" / SNAKEFILE).read_bytes()
     write_atomic(folder / SNAKEFILE, text)
@@ -45,7 +45,7 @@ def write(folder: Path, workflow: Workflow, executor: Executor, count: int) -> N
     write_atomic(folder / PROFILE, _yaml(profile(executor, count, workflow)).encode())
 
 
-def read(folder: Path) -> Workflow | None:
+def read_workflow(folder: Path) -> Workflow | None:
     """The workflow in the folder; None where there is none.
 
     Raises:
@@ -71,7 +71,7 @@ def read(folder: Path) -> Workflow | None:
 
 
 def _check_before(folder: Path, workflow: Workflow) -> None:
-    before = read(folder)
+    before = read_workflow(folder)
     if before is None:
         return
     known = {each.path: each.digest for each in before.bundles.values()}

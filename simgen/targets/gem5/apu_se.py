@@ -35,7 +35,7 @@ class Version:
     """A version of gem5, as data/isa has it."""
 
     image: str  # Docker image in which it can be built and run
-    gpus: tuple[str, ...]  # those that it simulates, in syscall emulation; the first is its default
+    gpus: tuple[str, ...]  # GPUs that it simulates in syscall emulation; the first is its default
     dumps: bool  # apu_se.py dumps the statistics when a kernel ends, and at m5_work_*
     told: tuple[str, ...] = ()  # options of gem5 with which it says that a kernel has ended
 
@@ -53,11 +53,11 @@ def _gpus() -> dict[str, Gem5Model]:
 
 VEGA = "VEGA_X86"
 GPUS = _gpus()
-SIMULATOR = "gem5"  # of the table of simulators
+SIMULATOR = "gem5"  # name in the table of simulators
 
 
 def _versions() -> dict[str, Version]:
-    """Those that run in syscall emulation, oldest first."""
+    """Versions that run in syscall emulation, oldest first."""
     found = {}
     for name, of in versions(SIMULATOR).items():
         gpus = tuple(arch for arch, each in of.architectures.items() if each.syscall_emulation)
@@ -184,7 +184,7 @@ class Knob:
     """An option of apu_se.py in a bundle's run.sh."""
 
     flag: str  # its name, with the dashes
-    variable: str  # of the environment, that holds its value
+    variable: str  # environment variable that holds its value
     least: int = 0  # 0: any. With less gem5 never starts a work-group, and never ends
 
 

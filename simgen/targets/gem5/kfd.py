@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 # Page tables, the stack, the program: gem5 gives a page of simulated memory to each page touched.
 SLACK = 64 * MIB
 KERNARG_NBYTES = 256  # no kernel has more than 32 arguments
-OWN_KERNARG_NBYTES = 1024  # of a user: 64, and what runtimes leave
+OWN_KERNARG_NBYTES = 1024  # for users' kernels: 64 arguments, and what runtimes add
 
 # Operations and words moved that take gem5 some ten seconds. From here on a run keeps what layers
 # leave, which costs the simulated CPU 40 instructions per layer and 60 more.

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from simgen.ask.choice import spelled
 from simgen.errors import RefusedError, SimgenError
-from simgen.ground.numerics.powers import power_of_two
+from simgen.ground.numerics.powers import next_power_of_two
 from simgen.isa import code_object
 from simgen.isa.legalise import Model, cache_policy
 from simgen.kernels import stages
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from simgen.kernels.stages import Products, Stage
     from simgen.targets.base import File, Job, Lack
 
-NAME = "gem5-se"  # of the target
+NAME = "gem5-se"  # name of the target
 LAUNCHERS: dict[str, Launcher] = {}  # by name; importing simgen.targets fills it
 
 MIB = 1 << 20
@@ -144,13 +144,13 @@ class Command:
     """
 
     before: tuple[str, ...]  # options of apu_se.py that those of the user may override
-    after: tuple[str, ...]  # those behind the user's: -c and --options
+    after: tuple[str, ...]  # options behind the user's: -c and --options
     launches: int | None  # kernels that must have run; None: only the program knows how many
     outputs_nbytes: int | None  # size of outputs.bin; None: it leaves none
     mounts: tuple[str, ...] = ()  # more volumes of the container, HOST:CONTAINER, shell words
     root: bool = False  # in the container the program runs as root, else as the user
     keeps: bool | None = None  # default of SIMGEN_KEEP; None: it keeps nothing
-    queues: int = 0  # that run steps at once, if it keeps nothing
+    queues: int = 0  # queues that run steps at once, if it keeps nothing
     in_image: bool = False  # it needs gem5's image, unless SIMGEN_DOCKER is 0
 
 
@@ -171,7 +171,8 @@ class Launcher(ABC):
     It has no state, and defining it registers it; or it is not `registered`, and no setting."""
 
     name: ClassVar[str]
-    template: ClassVar[str] = "targets/gem5-se.run.sh.j2"  # of run.sh, or one that extends it
+    # template of run.sh, or one that extends it
+    template: ClassVar[str] = "targets/gem5-se.run.sh.j2"
     # What a log holds -> fact and cure, before those of gem5-se.
     diagnoses: ClassVar[tuple[tuple[str, str], ...]] = ()
     own_kernels: ClassVar[bool] = False  # it runs others than the workload's
@@ -238,7 +239,7 @@ def kernel_info(elf: bytes, name: str, arch: str) -> code_object.KernelInfo:
 
 def memory_for(nbytes: int) -> int:
     """The least simulated memory, in bytes, that holds `nbytes`: a power of two."""
-    return max(LEAST_MEMORY, power_of_two(nbytes))
+    return max(LEAST_MEMORY, next_power_of_two(nbytes))
 
 
 def memory_text(nbytes: int) -> str:

@@ -24,7 +24,7 @@ REDIRECTED = ("/tmp", "/proc", "/sys")  # noqa: S108
 # with tensors of 4 to 32 MiB (its model of the memory system keeps a record of each line).
 GEM5_NBYTES = 256 << 20
 GEM5_FACTOR = 12.5
-DUMP_NBYTES = 3 << 20  # of statistics, for each launch; 2.8 MB with four compute units
+DUMP_NBYTES = 3 << 20  # bytes of statistics for each launch; 2.8 MB with four compute units
 
 
 # The tag of each version that is built: its last one.
@@ -39,9 +39,9 @@ PACKAGES = (
     "libgoogle-perftools-dev", "libboost-all-dev", "libhdf5-serial-dev", "python3-dev",
     "libelf-dev", "pkg-config",
 )  # fmt: skip
-PROGRAMS = ("g++", "git", "m4", "scons", "protoc", "python3-config")  # of these packages
-CORE_MINUTES = 190  # of a build of 24.0: 95 minutes on two free cores
-OBJECT_NBYTES = 2 << 30  # of memory, that the largest objects take in the compiler
+PROGRAMS = ("g++", "git", "m4", "scons", "protoc", "python3-config")  # programs in these packages
+CORE_MINUTES = 190  # core minutes of a build of 24.0: 95 minutes on two free cores
+OBJECT_NBYTES = 2 << 30  # memory that the compiler takes for the largest objects
 
 
 @dataclass(frozen=True)

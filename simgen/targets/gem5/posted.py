@@ -37,7 +37,7 @@ class Posted:
     workload: str = ""  # empty: simgen has none for the program
     version: str = ""
     arch: str = ""
-    family: str = ""  # of the build: VEGA_X86 or GCN3_X86
+    family: str = ""  # family of the build: VEGA_X86 or GCN3_X86
     is_discrete: bool = False
     passes: str = ""
     run: list[str] = field(default_factory=list)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from simgen.targets.gem5.stats import Interval
 
-FILE = "times.bin"  # of each launch, two numbers of 64 bits: nanoseconds
+FILE = "times.bin"  # two 64-bit numbers for each launch: nanoseconds
 NANOSECOND = 1e-9
 NAMED = {
     "elapsed_seconds": "of several queues: shaderActiveTicks / simFreq from the last end before it "
@@ -29,14 +29,15 @@ NAMED = {
 
 
 def metrics(path: Path, active: Sequence[Interval], launches: int) -> list[dict[str, float]]:
-    """Of each launch in the workload's order, from its doorbell to its end: `seconds` in which the
-    GPU was active, `simulated_seconds` in all, `cycles` of the shader's clock. `elapsed_seconds`
-    are active ones since the last end before its own, so that their sum is the run's.
+    """Metrics of each launch in the workload's order, from its doorbell to its end. `seconds` is
+    the time in which the GPU was active, `simulated_seconds` the whole time, `cycles` count the
+    shader's clock. `elapsed_seconds` is the active time since the previous end, so that their sum
+    is the run's.
 
     Raises:
         DamagedError: the file is not one of so many launches that ended after they began.
     """
-    times = _read(path, launches)
+    times = _read_times(path, launches)
     found: list[dict[str, float]] = [{} for _ in times]
     last = 0.0
     order = sorted(range(launches), key=lambda at: times[at][1])
@@ -60,7 +61,7 @@ def _until(active: Sequence[Interval], time: float) -> float:
     return sum(min(each.end, time) - each.start for each in active if each.start < time)
 
 
-def _read(path: Path, launches: int) -> list[tuple[int, int]]:
+def _read_times(path: Path, launches: int) -> list[tuple[int, int]]:
     each = struct.Struct("<QQ")
     try:
         with open_regular(path) as file:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Gem5Reader(Reader):
-    """Of a run by a launcher."""
+    """Reader for a run by a launcher."""
 
     simulated: Simulated
     launcher: Launcher

@@ -19,8 +19,8 @@ from simgen.ground.storage.schema import from_json, parse
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-MAX_NBYTES = 1 << 20  # of the table
-SCRIPT, OWN = "apu_se", "gem5"  # whose options
+MAX_NBYTES = 1 << 20  # size limit of the table
+SCRIPT, OWN = "apu_se", "gem5"  # owners of options
 STATISTICS = "--stats-file"
 # Options with which gem5 prints and ends, waits for a person, or writes where simgen reads.
 UNUSABLE = {

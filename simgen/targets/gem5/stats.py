@@ -74,10 +74,10 @@ TICKS_PER_SECOND = 1e12  # where the file does not say
 BLOCK = "---------- Begin Simulation Statistics"
 END = "---------- End Simulation Statistics"
 LONGEST_LINE = 2**20  # bytes; a vector or a histogram may stand on one line
-MOST_STATISTICS = 2**21  # of a dump
+MOST_STATISTICS = 2**21  # statistics of a dump, at most
 MOST_AT_ONCE = 2**26  # bytes that are looked at while a file grows
-# Of a statistic: what is more counts nothing, and sums are not finite; nor are ratios to less.
-LEAST, MOST = 1e-30, 1e30
+# Range of a statistic: larger values make sums infinite, smaller ones make ratios infinite.
+MIN_VALUE, MAX_VALUE = 1e-30, 1e30
 
 
 @dataclass(frozen=True)
@@ -86,7 +86,7 @@ class Interval:
 
     start: float
     end: float
-    clock: float  # of the shader: cycles in a second
+    clock: float  # shader cycles per second
 
 
 def kernels(path: Path) -> list[dict[str, float]]:
@@ -152,7 +152,7 @@ def cpu_instructions(path: Path) -> list[int]:
 def blocks(path: Path) -> Iterator[dict[str, float]]:
     """The statistics of each dump in `stats.txt`, in order, by full name.
 
-    Values that are no numbers up to MOST are left out: rates of what did not happen are nan.
+    Values that are no numbers up to MAX_VALUE are left out: rates of what did not happen are nan.
 
     Raises:
         DamagedError: the file is missing or holds no dump.
@@ -196,7 +196,7 @@ class StatsFollower:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.kernels = 0
-        self.seconds = 0.0  # of simulated time, at the last dump
+        self.seconds = 0.0  # simulated time at the last dump
         self.instructions = 0.0  # as kernel_metrics
         self._read = 0  # bytes
         self._rest = ""  # the line that is not whole yet
@@ -244,7 +244,7 @@ def _statistic(line: str) -> dict[str, float]:
         value = float(words[1])
     except (IndexError, ValueError):
         return {}
-    return {words[0]: value} if not value or LEAST <= abs(value) <= MOST else {}
+    return {words[0]: value} if not value or MIN_VALUE <= abs(value) <= MAX_VALUE else {}
 
 
 def kernel_metrics(block: Mapping[str, float]) -> dict[str, float] | None:

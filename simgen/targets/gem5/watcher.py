@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from simgen.ground.ir import Workload
     from simgen.targets.gem5.launcher import Launcher, Simulated
 
-AT_ONCE = r"(?m)^simgen: \d+ queues at once$"  # of run.sh
+AT_ONCE = r"(?m)^simgen: \d+ queues at once$"  # a line of run.sh
 HANGS = r"launch \d+ \("  # begins the program's error about a kernel that does not finish
 
 # What a log holds -> fact and cure. The first that is found counts.
@@ -72,7 +72,7 @@ DIAGNOSES: tuple[tuple[str, str], ...] = (
 
 @dataclass(frozen=True)
 class Gem5Watcher(Watcher):
-    """Of a run by a launcher."""
+    """Watcher of a run by a launcher."""
 
     simulated: Simulated
     launcher: Launcher

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from simgen.targets.base import Job
 
 NAME = "gpgpusim"
-VERSION = "4.2"  # of the table in data/ptx
+VERSION = "4.2"  # version of the table in data/ptx
 MACHINES = {  # folder of a configuration -> the machine that it models
     each.gpgpusim.config: each.machine for each in machine.descriptions().values() if each.gpgpusim
 }
@@ -62,7 +62,7 @@ cat resources.txt >&2
 """
 ASSERTED = "ended itself (a failed assertion, or abort)"  # as the program says it
 TIMED = "timed.txt"  # what functional mode computes wrongly, and why
-_SINCE = "since the launch before"  # of counters that run on
+_SINCE = "since the launch before"  # for counters that GPGPU-Sim never resets
 _CACHES = (("l1", "L1D_total_cache"), ("l2", "L2_total_cache"))
 COUNTED = {
     "host_seconds": "time of the simulator",
@@ -245,5 +245,5 @@ class GpgpuSimReader(RowsReader):
         return COUNTED
 
     def machine(self, results: Path) -> Mapping[str, str]:
-        facts = machine_file.texts(machine_file.read(results))
+        facts = machine_file.texts(machine_file.read_facts(results))
         return {"simulator": "GPGPU-Sim", **facts}

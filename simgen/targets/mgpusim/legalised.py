@@ -64,7 +64,7 @@ def build(
         chain = stages.amdgcn(model, l1=l1, edges=workload.is_own)
         made = own_sources.products(builder, chain, model, workload, sources)
     except legalise.NoRuleError as refusal:
-        source = sources.get(refusal.kernel)  # of a function that a kernel calls, there is none
+        source = sources.get(refusal.kernel)  # a function that a kernel calls has no source
         found = source_line.of_refusal(source, model) if source else None
         place = _place(workload, refusal.kernel, found)
         raise RefusedError(f"{target}: {place}: {refusal.fact}") from None

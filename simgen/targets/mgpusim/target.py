@@ -54,7 +54,7 @@ if TYPE_CHECKING:
     from simgen.targets.base import Job
     from simgen.workload.samples import Sample
 
-SIMULATOR = "mgpusim"  # of the table of simulators
+SIMULATOR = "mgpusim"  # name in the table of simulators
 GPUS_FACT = "gpus"  # in machine.json
 GPUS = {  # MGPUSim's name of a GPU -> what it runs
     each.mgpusim.gpu: each.machine.arch for each in machine.descriptions().values() if each.mgpusim
@@ -145,7 +145,7 @@ class MGPUSim(Target):
 
     arch: str = setting("gfx942", "GPU that kernels are compiled for", DEFAULT_GPU)
     legalise: bool = legalise_setting()
-    gpus: int = setting(1, f"number of GPUs that share the batch, 1 to {sharding.MOST}")
+    gpus: int = setting(1, f"number of GPUs that share the batch, 1 to {sharding.MAX_GPUS}")
     l1: str = l1_setting()
 
     def __post_init__(self) -> None:
@@ -335,15 +335,15 @@ class MGPUSimReader(RowsReader):
         samples: Sequence[Sample],
         rows: Sequence[dict[str, float]],
     ) -> tuple[Sample, ...]:
-        return sampling.whole(results, workload, samples, rows)
+        return sampling.extrapolate(results, workload, samples, rows)
 
     def machine(self, results: Path) -> Mapping[str, str]:
-        facts = machine_file.texts(machine_file.read(results))
+        facts = machine_file.texts(machine_file.read_facts(results))
         return {"simulator": "MGPUSim", **{k: v for k, v in facts.items() if k != GPUS_FACT}}
 
     def gpus(self, results: Path) -> int:
-        count = machine_file.read(results).get(GPUS_FACT)
-        if type(count) is not int or not 1 <= count <= sharding.MOST:
+        count = machine_file.read_facts(results).get(GPUS_FACT)
+        if type(count) is not int or not 1 <= count <= sharding.MAX_GPUS:
             fact = f"{GPUS_FACT} is {printable(str(count))}"
             raise DamagedError(f"{results / machine_file.FILE}: {fact}; run it again")
         return count

@@ -37,7 +37,7 @@ _HEADING = re.compile(
     r"(?:[ _.-]?(?:words|sentences?|text|lang(?:uage)?|\d|en|de|fr|es))*(?:/sentences)?",
     re.I,
 )
-MANY = 10  # lines for each code of a language, where there are several
+LINES_PER_CODE = 10  # lines for each code of a language, where there are several
 HALF = 2
 
 
@@ -49,7 +49,7 @@ class SentenceTable:
     told: str  # which columns of the file they are; empty: all of them
 
 
-def read(path: Path, text: str) -> SentenceTable | None:
+def read_sentences(path: Path, text: str) -> SentenceTable | None:
     """The sentences of a table; None: it is none.
 
     Raises:
@@ -111,7 +111,7 @@ def _kind(column: Sequence[str]) -> str:
     if all(not each or _SOURCE.search(each)[0] for each in column):  # type: ignore[index]
         return "source"
     codes = set(column)
-    few = len(codes) == 1 < len(column) or len(codes) * MANY <= len(column)
+    few = len(codes) == 1 < len(column) or len(codes) * LINES_PER_CODE <= len(column)
     return "language" if few and all(map(_LANGUAGE.fullmatch, codes)) else ""
 
 

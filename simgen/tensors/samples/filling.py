@@ -53,7 +53,7 @@ class _Batch:
     """What one training step reads of samples, and the layers that read it."""
 
     number: int  # from 0 on
-    inputs: list[tuple[Buffer, Node]]  # and the first layer that reads each
+    inputs: list[tuple[Buffer, Node]]  # inputs, each with the first layer that reads it
     lengths: list[Buffer]
     labels: list[tuple[Buffer, Node]]
 
@@ -65,7 +65,7 @@ def find(word: str) -> Path:
     return shipped if not path.exists() and "/" not in word and shipped.is_file() else path
 
 
-def read(path: Path) -> Samples:
+def read_samples(path: Path) -> Samples:
     """The samples in a file.
 
     Raises:
@@ -91,7 +91,11 @@ def read(path: Path) -> Samples:
     if text.lstrip()[:1] in ("{", "[", "<") and _MARKUP.match(text):
         fact = "JSON or XML, whose sentences nothing tells from its keys"
         raise fault(path, f"{fact}; write them into columns with a tab between them")
-    return questions.read(path, text) if questions.is_one(text) else texts.read(path, text)
+    return (
+        questions.read_questions(path, text)
+        if questions.is_one(text)
+        else texts.read_words(path, text)
+    )
 
 
 def values(path: Path, found: Samples, workload: Workload) -> dict[str, NDArray[Any]]:
@@ -215,7 +219,7 @@ def _of_questions(path: Path, found: Questions, workload: Workload, step: _Batch
 
 
 def _vocabulary(path: Path, what: str, step: _Batch, workload: Workload) -> int:
-    """Of the tables of words that read the inputs, the smallest one's rows.
+    """Rows of the smallest word table that reads the inputs.
 
     Raises:
         UsageError: an input is no words.
@@ -233,7 +237,7 @@ def _vocabulary(path: Path, what: str, step: _Batch, workload: Workload) -> int:
 
 
 def _rows_of_tables(step: _Batch, workload: Workload) -> list[int]:
-    """Of the tables of words that read the inputs."""
+    """Rows of each word table that reads the inputs."""
     layers = {node.name: make_layer(node, workload.machine) for node in workload.nodes}
     names = {buffer.name for buffer, _ in step.inputs}
     rows = []

@@ -37,8 +37,8 @@ else:
 OPTION = BuildChoices.data
 GZIP = b"\x1f\x8b"
 IDX = b"\x00\x00\x08"
-MOST = 2**31  # bytes of a file, unpacked
-COLOURS, SIDE = 3, 32  # of CIFAR
+MAX_NBYTES = 2**31  # bytes of a file, unpacked
+COLOURS, SIDE = 3, 32  # channels and side of CIFAR's images
 CIFAR = {"CIFAR-10": (10,), "CIFAR-100": (20, 100)}  # classes of each label of a record
 # Files that others read, and this does not: their first bytes, what they are, the cure.
 FOREIGN = (
@@ -81,11 +81,11 @@ def content(path: Path) -> bytes:
             file.seek(0)
             if packed:
                 with gzip.open(file) as unpacked:
-                    raw = unpacked.read(MOST + 1)
+                    raw = unpacked.read(MAX_NBYTES + 1)
             else:
-                raw = file.read(MOST + 1)
-        if len(raw) > MOST:
-            raise OSError(errno.EFBIG, f"larger than {MOST} bytes")
+                raw = file.read(MAX_NBYTES + 1)
+        if len(raw) > MAX_NBYTES:
+            raise OSError(errno.EFBIG, f"larger than {MAX_NBYTES} bytes")
     except (OSError, EOFError, zlib.error) as error:
         fact = getattr(error, "strerror", None) or "not whole as gzip has packed it"
         raise fault(path, f"{fact}; name a file of images or a text") from None
@@ -117,20 +117,20 @@ def cifar_kind(path: Path, raw: bytes) -> str:
     A file that is called .bin is one: of the kind of which it has whole records, if any.
     """
     for kind, classes in CIFAR.items():
-        if _whole(kind, raw) and all(
+        if _holds_records(kind, raw) and all(
             max(raw[at :: _record(kind)]) < most for at, most in enumerate(classes)
         ):
             return kind
     if not path.name.removesuffix(".gz").endswith(".bin"):
         return ""
-    return next((kind for kind in CIFAR if _whole(kind, raw)), "CIFAR-10")
+    return next((kind for kind in CIFAR if _holds_records(kind, raw)), "CIFAR-10")
 
 
 def _record(kind: str) -> int:
     return len(CIFAR[kind]) + COLOURS * SIDE * SIDE
 
 
-def _whole(kind: str, raw: bytes) -> bool:
+def _holds_records(kind: str, raw: bytes) -> bool:
     return bool(raw) and len(raw) % _record(kind) == 0
 
 
@@ -186,7 +186,7 @@ def cifar(path: Path, raw: bytes, kind: str) -> Images:
     Raises:
         UsageError: it has no whole records, or a label is no class.
     """
-    if not _whole(kind, raw):
+    if not _holds_records(kind, raw):
         known = " or ".join(f"{_record(each)} ({each})" for each in CIFAR)
         fact = f"{len(raw)} bytes are no whole records of {known}"
         raise fault(path, f"{fact}, as the binary versions have; copy it again")

@@ -32,7 +32,7 @@ DIGIT = 28  # pixels of a side
 LINE = 20  # words, about
 VOCABULARY = 1000
 KINDS = ("mnist", "cifar10", "text", "pairs")
-MOST = 1_000_000  # samples
+MAX_SAMPLES = 1_000_000  # samples
 
 
 def write(path: Path, kind: str, samples: int, seed: int) -> list[Path]:

@@ -35,7 +35,8 @@ _LINE = re.compile(r"(\d+)\s+(.*)")
 
 @dataclass(frozen=True)
 class Questions:
-    """Of each: the words of its document, its own, the candidates, and which of them is right."""
+    """Questions: for each the words of its document, its own words, the candidates and
+    the answer."""
 
     documents: tuple[tuple[str, ...], ...]
     queries: tuple[tuple[str, ...], ...]
@@ -75,7 +76,7 @@ def is_one(text: str) -> bool:
     )  # fmt: skip
 
 
-def read(path: Path, text: str) -> Questions:
+def read_questions(path: Path, text: str) -> Questions:
     """The questions in a text.
 
     Raises:

@@ -37,7 +37,7 @@ class Text:
     """Words in a row."""
 
     words: tuple[str, ...]
-    columns: str = ""  # of a table, which they are of
+    columns: str = ""  # names of the table's columns
 
     @property
     def told(self) -> str:
@@ -55,7 +55,7 @@ class Pairs:
 
     sources: tuple[tuple[str, ...], ...]
     targets: tuple[tuple[str, ...], ...]
-    columns: str = ""  # of a table, which they are
+    columns: str = ""  # names of the table's columns
 
     @property
     def told(self) -> str:
@@ -84,13 +84,13 @@ def numbered(words: Iterable[str], vocabulary: int, first: Sequence[str] = ()) -
     return {word: at for at, word in enumerate(ranked[: max(1, vocabulary - 1)])}
 
 
-def read(path: Path, text: str) -> Text | Pairs:
+def read_words(path: Path, text: str) -> Text | Pairs:
     """Words, or pairs where the lines are a table of them.
 
     Raises:
         UsageError: it has no words, or is a table whose sentences nobody can tell.
     """
-    table = columns.read(path, text)
+    table = columns.read_sentences(path, text)
     if table and len(table.rows[0]) == 2:
         sides = [tuple(tuple(side.split()) for side in row) for row in table.rows]
         sources, targets = zip(*sides, strict=True)

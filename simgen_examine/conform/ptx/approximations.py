@@ -108,7 +108,8 @@ def near_gross_rsqrt(op: OpcodeText, a: Values) -> Expected:
 
 
 def _gross(op: OpcodeText, of: Callable[[Values], Values], a: Values) -> Expected:
-    """Of the upper word, with 20 bits of fraction; one more of these is allowed to be wrong."""
+    """Result from the upper word, with 20 bits of fraction; an error of one unit in the last is
+    allowed."""
     upper = (a.view(np.uint64) & np.uint64(0xFFFFFFFF00000000)).view(np.float64)
     nan = np.isnan(a)
     about = of(np.where(is_subnormal(upper), np.copysign(0.0, upper), upper))

@@ -32,7 +32,7 @@ SHAPES = (
 
 
 def control(arch: str) -> Iterator[PtxForm]:
-    """Of a machine."""
+    """Forms of control flow for a machine."""
     del arch
     yield from _guards()
     yield from _flow()
@@ -46,7 +46,7 @@ def _form(
     name: str, text: str, what: str, of: Callable[[int, int, int], int], section: str = FLOW,
     setup: tuple[str, ...] = (), constants: tuple[str, ...] = (), after: tuple[str, ...] = (),
 ) -> PtxForm:  # fmt: skip
-    """Of a, b and the thread's number, to %r11, which holds 5 before."""
+    """A form that computes %r11, which holds 5 before, from a, b and the thread's number."""
 
     def answers(words: Words) -> list[Wanted]:
         a, b = column(words[0], "u32"), column(words[1], "u32")
@@ -321,7 +321,7 @@ def _ids() -> Iterator[PtxForm]:
 def _places(
     grid: tuple[int, int, int], block: tuple[int, int, int]
 ) -> list[tuple[tuple[int, ...], tuple[int, ...], int]]:
-    """Of each thread: its ids, those of its block, its number in that."""
+    """For each thread: its ids, those of its block, and its number in the block."""
     return [
         ((x, y, z), (i, j, k), (z * block[1] + y) * block[0] + x)
         for k in range(grid[2]) for j in range(grid[1]) for i in range(grid[0])

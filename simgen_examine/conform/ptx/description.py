@@ -35,7 +35,7 @@ class Opcode:
     """An instruction of PTX with its types and modifiers."""
 
     op: OpcodeText
-    section: str  # of the manual
+    section: str  # section of the manual
     results: tuple[str, ...]  # types
     sources: tuple[str, ...]
     function: str
@@ -49,7 +49,7 @@ class Opcode:
 
 
 def machines() -> dict[str, str]:
-    """Those that there are opcodes for, and the version of PTX that is written for them."""
+    """Machines that have opcodes, with the PTX version written for each."""
     return dict(_file()["machines"])
 
 
@@ -59,7 +59,7 @@ def manual() -> str:
 
 
 def version(arch: str) -> str:
-    """Of PTX, that texts for a machine have.
+    """PTX version of the texts for a machine.
 
     Raises:
         UsageError: nobody wrote a description for it.
@@ -71,12 +71,12 @@ def version(arch: str) -> str:
 
 
 def number(arch: str) -> int:
-    """Of a machine: 70."""
+    """Number of a machine: 70."""
     return int(arch.removeprefix("sm_"))
 
 
 def opcodes(arch: str) -> Iterator[Opcode]:
-    """Those of a machine.
+    """Opcodes of a machine.
 
     Raises:
         DamagedError: the file is missing or not what it should be.

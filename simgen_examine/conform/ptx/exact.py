@@ -14,7 +14,7 @@ NEAREST, ZERO, DOWN, UP = "rn", "rz", "rm", "rp"  # ways to round, as PTX calls 
 
 @dataclass(frozen=True)
 class FloatFormat:
-    """Of a type, IEEE's layout."""
+    """Layout of an IEEE type."""
 
     bits: int
     fraction: int  # bits below the leading one

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def element(type_: str) -> str:
-    """Of a packed type."""
+    """Element type of a packed type."""
     return type_.removesuffix("x2")
 
 
@@ -150,7 +150,8 @@ def fmax(op: OpcodeText, a: int, b: int) -> Result:
 
 
 def _extreme(op: OpcodeText, a: int, b: int, *, least: bool) -> Result:
-    """Of a NaN and a number, the number, but with `.NaN`; -0 is below 0."""
+    """Smaller or larger value: with a NaN and a number, the number, except with `.NaN`; -0 is below
+    0."""
     of = FORMATS[element(op.type)]
 
     def one(x: int, y: int) -> int:
@@ -214,7 +215,7 @@ def fcompare(op: OpcodeText, a: int, b: int, p: int | None = None) -> int:
 
 @does
 def fcompare2(op: OpcodeText, a: int, b: int) -> tuple[int, int]:
-    """Of packed values: a truth for each half, the lower first."""
+    """Comparison of packed values: a truth for each half, the lower first."""
     low, high = (
         _holds(op, a >> shift & 0xFFFF, b >> shift & 0xFFFF, element(op.type)) for shift in (0, 16)
     )

@@ -50,7 +50,7 @@ class Shown:
     """A register that is looked at."""
 
     register: str
-    type: str  # of loads and stores
+    type: str  # type of loads and stores
     words: int
 
 
@@ -61,7 +61,7 @@ class PtxForm:
     instruction: Opcode
     text: str  # the line or lines that are tried
     what: str  # in words: "registers"
-    signature: tuple[str, ...]  # of the values that it is tried with, as `conform.values` has them
+    signature: tuple[str, ...]  # types of the values that it is tried with, as in `conform.values`
     sources: tuple[str, ...]  # registers that these are loaded into
     results: tuple[Shown, ...]
     answers: Answers
@@ -69,7 +69,7 @@ class PtxForm:
     after: tuple[str, ...] = ()  # lines behind it
     variables: tuple[str, ...] = ()  # declared in the kernel: shared and local memory
     constants: tuple[str, ...] = ()  # declared outside, with {} for the kernel's name
-    parameters: tuple[str, ...] = ()  # of the kernel, behind its two
+    parameters: tuple[str, ...] = ()  # parameters of the kernel, behind its two
     grid: tuple[int, int, int] = (4, 1, 1)
     block: tuple[int, int, int] = (256, 1, 1)
     scalar: bool = False
@@ -219,7 +219,7 @@ def _alike(bits: int, words: Words) -> Words:
 
 
 def forms(arch: str) -> Iterator[PtxForm]:
-    """Of a machine: those on registers and constants."""
+    """Forms on registers and constants for a machine."""
     for opcode in description.opcodes(arch):
         yield plain(opcode)
         if made := _recomputed(opcode):

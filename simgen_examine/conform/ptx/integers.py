@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 NOT_FOUND = 0xFFFFFFFF
 
 
-def _told(op: OpcodeText, number: int) -> int:
+def _saturated(op: OpcodeText, number: int) -> int:
     return limited(number, op.type) if op.has("sat") else number
 
 
@@ -37,12 +37,12 @@ def add(op: OpcodeText, a: int, b: int) -> int:
         return _packed(
             *(x + y for x, y in zip(_halves(a, op.type), _halves(b, op.type), strict=True))
         )
-    return _told(op, a + b)
+    return _saturated(op, a + b)
 
 
 @does
 def sub(op: OpcodeText, a: int, b: int) -> int:
-    return _told(op, a - b)
+    return _saturated(op, a - b)
 
 
 @does
@@ -53,19 +53,19 @@ def mul(op: OpcodeText, a: int, b: int) -> int:
 
 @does
 def mad(op: OpcodeText, a: int, b: int, c: int) -> int:
-    return _told(op, mul(op, a, b) + c)
+    return _saturated(op, mul(op, a, b) + c)
 
 
 @does
 def mul24(op: OpcodeText, a: int, b: int) -> int:
-    """Of the lower 24 bits: bits 31 to 0 of the product, or 47 to 16."""
+    """Product of the lower 24 bits: bits 31 to 0, or 47 to 16."""
     product = _low24(a, op.type) * _low24(b, op.type)
     return product >> 16 if op.has("hi") else product
 
 
 @does
 def mad24(op: OpcodeText, a: int, b: int, c: int) -> int:
-    return _told(op, wrapped(mul24(op, a, b), op.type) + c)
+    return _saturated(op, wrapped(mul24(op, a, b), op.type) + c)
 
 
 def _low24(number: int, type_: str) -> int:
@@ -328,7 +328,7 @@ def selp(_: OpcodeText, a: int, b: int, p: int) -> int:
 
 @does
 def compare(op: OpcodeText, a: int, b: int, p: int | None = None) -> int:
-    """Of whole numbers, and what a predicate makes of it."""
+    """Comparison of whole numbers, combined with a predicate."""
     of = op.parts[1]
     found = {
         "eq": a == b, "ne": a != b, "lt": a < b, "le": a <= b, "gt": a > b, "ge": a >= b,

@@ -51,7 +51,7 @@ _AT = "%rd31"  # an address
 
 
 def memory(arch: str) -> Iterator[PtxForm]:
-    """Of a machine."""
+    """Forms of loads and stores for a machine."""
     yield from _loads()
     yield from _vector_loads()
     yield from _stores()
@@ -321,7 +321,7 @@ def _addresses() -> Iterator[PtxForm]:
         )  # fmt: skip
 
 
-# Of atomics: types, function, least machine.
+# Atomics: types, function, least machine.
 _ATOMIC = (
     ("add", ("u32", "s32", "u64"), "add", 70), ("add", ("f32", "f64"), "fadd", 70),
     ("add.noftz", ("f16", "f16x2"), "fadd", 70), ("add.noftz", ("bf16", "bf16x2"), "fadd", 90),
@@ -376,7 +376,7 @@ def _atomic(root: str, space: str, name: str, type_: str, function: str) -> PtxF
     def answers(words: Words) -> list[Wanted]:
         columns = [column(words[n], type_) for n in range(count)]
         found = [own(op, *row) for row in zip(*columns, strict=True)]
-        if type_ == "f32":  # of global memory they are flushed, of shared memory not
+        if type_ == "f32":  # subnormals are flushed in global memory, and kept in shared memory
             found = [None if _subnormal(*row, one) else one
                      for one, *row in zip(found, *columns, strict=True)]  # fmt: skip
         before = [wanted(type_, columns[0])] if returns else [wanted(type_, [None] * len(found))]

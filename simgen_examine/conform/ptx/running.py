@@ -49,12 +49,12 @@ class Runs(Protocol):
 
     @property
     def name(self) -> str:
-        """Of the launcher's class."""
+        """Name of the launcher's class."""
         ...
 
     @property
     def library(self) -> str:
-        """That it loads."""
+        """Name of the library that it loads."""
         ...
 
     @property
@@ -99,7 +99,7 @@ class PtxProbe:
     _given: dict[tuple[str, ...], tuple[int, int]] = field(default_factory=dict)
 
     def findings(self, place: Path) -> list[Seen]:
-        """Of each form; units lie in `place`.
+        """Findings for each form; units lie in `place`.
 
         Raises:
             MissingError: the machine does not start.
@@ -131,7 +131,7 @@ class PtxProbe:
             self.rounds += 1
 
     def _inputs(self, place: Path) -> None:
-        """Of each signature once, in one file."""
+        """Write each signature's inputs once, in one file."""
         at = 0
         with (place / "inputs.bin").open("wb") as file:
             for form in self.forms:

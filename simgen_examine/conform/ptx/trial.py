@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 
 CUDA, GPGPUSIM = "cuda", "gpgpusim"
 ON = (CUDA, GPGPUSIM)
-MODES = ("functional", "timing")  # of GPGPU-Sim
-SECONDS = 10.0  # that a kernel of 1024 threads may take; it takes some milliseconds
-ARCH = "sm_70"  # that GPGPU-Sim's texts are for
+MODES = ("functional", "timing")  # GPGPU-Sim's modes
+SECONDS = 10.0  # time limit of a kernel of 1024 threads; it takes some milliseconds
+ARCH = "sm_70"  # architecture that GPGPU-Sim's texts are for
 
 
 @dataclass
@@ -36,11 +36,11 @@ class PtxTrial:
 
     on: str
     arch: str = ""  # empty: the GPU's
-    mode: str = ""  # of GPGPU-Sim
+    mode: str = ""  # mode of GPGPU-Sim
     limit: float = 0.0  # seconds without progress; 0: as many as are usual
     only: str = ""  # a regular expression that texts of forms match
     tell: Callable[[str], None] = field(default=lambda _: None)
-    seconds: float = 0.0  # of the machine
+    seconds: float = 0.0  # seconds that the machine took
 
     def __post_init__(self) -> None:
         if self.arch:
@@ -58,7 +58,7 @@ class PtxTrial:
 
     @functools.cached_property
     def arch_name(self) -> str:
-        """Of the texts."""
+        """Architecture name of the texts."""
         if self.arch:
             return self.arch
         return nearest(self._device["arch"]) if self.on == CUDA else ARCH
@@ -87,7 +87,7 @@ class PtxTrial:
         return shlex.join(asked.command())
 
     def findings(self, folder: Path | None = None) -> list[Seen]:
-        """Of every form that is tried, in a new folder of `folder` or of the system.
+        """Findings for every form that is tried, in a new folder in `folder` or the system's.
 
         Raises:
             UsageError: no form matches `only`.

@@ -21,13 +21,13 @@ LANES = 32
 ALL = 0xFFFFFFFF
 SHUFFLES = "9.7.9 Data Movement and Conversion Instructions: shfl.sync"
 SECTION = "9.7.13 Parallel Synchronization and Communication Instructions"
-# Of `c`: clamp in the lower bits, mask of segments above: a warp, parts of 8 and of 4 lanes, a
-# clamp in the middle.
+# Values of `c`: clamp in the lower bits, mask of segments above: a warp, parts of 8 and of 4 lanes,
+# a clamp in the middle.
 _CLAMPS = {"up": (0, 0x1800, 0x1C00, 9), "": (0x1F, 0x181F, 0x1C1F, 20)}
 
 
 def warps(arch: str) -> Iterator[PtxForm]:
-    """Of a machine."""
+    """Forms that exchange values within warps, for a machine."""
     yield from _shuffles()
     yield from _votes()
     yield from _matches()
@@ -124,7 +124,7 @@ _VOTES: dict[str, Callable[[int, int], int]] = {
 
 
 def _votes() -> Iterator[PtxForm]:
-    """Of truths that are mixed, and of those that are alike in many warps."""
+    """Votes on mixed truths, and on truths that are equal in many warps."""
     for mode in _VOTES:
         for mixed in (True, False):
             for inverted in (False, True):
@@ -169,7 +169,8 @@ def _matches() -> Iterator[PtxForm]:
 
 
 def _match(mode: str, type_: str) -> PtxForm:
-    """Of values that some lanes share: remainders by 3; of `all`, by warps too."""
+    """Matches of values that some lanes share: remainders by 3; for `all`, also one value
+    per warp."""
 
     def answers(words: Words) -> list[Wanted]:
         given = [each & 3 for each in column(words[0], type_)]

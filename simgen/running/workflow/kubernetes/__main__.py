@@ -26,7 +26,7 @@ from snakemake_interface_common.exceptions import WorkflowError
 from snakemake_interface_executor_plugins.registry import ExecutorPluginRegistry
 
 from simgen.ask.run import JobChoices
-from simgen.errors import MissingError, SimgenError, UsageError, cut, one_line
+from simgen.errors import MissingError, SimgenError, UsageError, one_line, shortened
 from simgen.running.workflow.engine import ERROR, WAITS
 from simgen.running.workflow.executors import KUBERNETES, SECONDS
 
@@ -59,7 +59,7 @@ class VolumeExecutor(plugin.Executor):  # type: ignore[misc]
     """The plugin's, for jobs that share the folder."""
 
     def __post_init__(self) -> None:
-        self.minutes = 0  # of the job that is submitted
+        self.minutes = 0  # minutes of the submitted job
         self.ended: set[str] = set()
         self.why = ""  # the job that is looked at failed
         self.waiting: dict[str, float] = {}  # why -> since when
@@ -184,9 +184,9 @@ class VolumeExecutor(plugin.Executor):  # type: ignore[misc]
                     fact = one_line(held.message or held.reason)
                     raise WorkflowError(
                         f"{ERROR}{JobChoices.executor} {KUBERNETES}: pods cannot start in the "
-                        f"image {self.container_image} ({held.reason}: {cut(fact, 300)}); name one "
-                        f"that nodes can pull: {JobChoices.container}, or container-image in your "
-                        "profile"
+                        f"image {self.container_image} ({held.reason}: {shortened(fact, 300)}); "
+                        f"name one that nodes can pull: {JobChoices.container}, or "
+                        "container-image in your profile"
                     )
             for condition in pod.status.conditions or ():
                 if condition.type == "PodScheduled" and condition.status == "False":
@@ -195,7 +195,7 @@ class VolumeExecutor(plugin.Executor):  # type: ignore[misc]
         self.waiting = {why: self.waiting.get(why, now) for why in seen}
         for why, since in self.waiting.items():
             if since != 0 and now - since >= PATIENCE:
-                self.logger.info(f"{WAITS}{cut(why, 300)}")
+                self.logger.info(f"{WAITS}{shortened(why, 300)}")
                 self.waiting[why] = 0  # said
 
 
@@ -274,7 +274,8 @@ def _answers(place: str, namespace: str, claims: Sequence[str]) -> None:
     except Exception as error:  # the client looks at nothing before it uses it
         fact = one_line(f"{type(error).__name__}: {error}")
         raise MissingError(
-            f"{place}: the kubeconfig cannot be read ({cut(fact, 200)}); try `kubectl config view`"
+            f"{place}: the kubeconfig cannot be read ({shortened(fact, 200)}); "
+            "try `kubectl config view`"
         ) from None
     api = client.CoreV1Api()
     for claim in claims:
