@@ -60,7 +60,7 @@ def readable(site: Site, table: Table) -> dict[str, str]:
     to be written back behind it (`halves.copied_back`)."""
     item = site.item
     back: dict[str, str] = {}
-    form = roles.of(item, site.arch)
+    form = roles.roles_of(item, site.arch)
     if not table.vcc_hi and form and any(_body(each) == VCC[1] for each in item.operands):
         back = halves.copied_out(site, form)
     if not table.literals and form:
@@ -109,7 +109,7 @@ def _in_32_bits(site: Site) -> bool:
 def _addressed(site: Site, table: Table) -> bool:
     """global_*: a base whose upper half counts, and a constant with its sign."""
     item = site.item
-    form = roles.of(item, site.arch)
+    form = roles.roles_of(item, site.arch)
     if form is None:
         return False
     places = {of.role: at for at, (_, of) in enumerate(roles.pairs(item, form))}
