@@ -36,6 +36,27 @@ WRONG = (
     (r"(?s)ConstVecOperandF64 src\(.*VecElemF32 int_part\(0\.0\);.*std::modf\(",
      "has negative fractions of negative numbers, and those of the most below 1"),
     (r"std::modf\(", "has negative fractions of negative numbers"),
+    (r"(?s)OperandI(32|64) src0.*& \(\(1 << bits\(src[12].*\) - 1\);(?!.*0xffffffff)",
+     "does not extend the sign of the field"),
+    (r"\|= \(permuted_val << i\)", "moves its bytes by bits, so that they lie over each other"),
+    (r"(?s)\A(?!.*CLAMP).*std::clamp\(", "clamps what nothing tells it to clamp"),
+)  # fmt: skip
+# The same of instructions by name.
+NAMED_WRONG = (
+    ("s_cmp_lt_u32", r"src0\.rawData\(\) <= src1\.rawData\(\)", "is true of equal numbers"),
+)
+# The same in completeAcc(), of loads.
+COMPLETED = (
+    (r"(?s)OperandU32 vdst.*reinterpret_cast<VecElemU64", "takes each second word of what it read"),
+)
+# What does not go to memory is taken for a load, and has to give back what loads do.
+EXCHANGES = ("ds_swizzle_b32", "ds_permute_b32", "ds_bpermute_b32")
+GIVES_BACK = (
+    ("scheduleWriteOperandsFromLoad",
+     "leaves the register of its result busy: what reads it waits for good"),
+    ("rdLmReqsInPipe--",
+     "leaves a request counted: behind 256 of them in the place of a wavefront, accesses to LDS "
+     "there wait for good"),
 )  # fmt: skip
 FUSED = "does not round the product: results differ in their last place, more where sums cancel"
 EDGES = (

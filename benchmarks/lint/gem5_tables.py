@@ -16,7 +16,7 @@ from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
-from gem5_findings import EDGES, NOTES, WRONG
+from gem5_findings import COMPLETED, EDGES, EXCHANGES, GIVES_BACK, NAMED_WRONG, NOTES, WRONG
 
 from simgen.isa.legalise.machine_code import FORMATS
 
@@ -80,6 +80,29 @@ _HALF_MIRROR = re.compile(r"currLane & -0x7\b")
 _MATRIX = {"cbsz": r"\bCBSZ\b", "blgp": r"\bBLGP\b"}
 # Of scalar loads, the constant: gfx9's has a sign.
 _UNSIGNED = re.compile(r"struct InFmt_SMEM_1 \{\s*unsigned int\s+OFFSET : 21;")
+# Of constants in instructions of scalars, which have 16 bits and a sign.
+_ZERO_EXTENDED = re.compile(r"ScalarRegI32 simm16 = \(ScalarRegI32\)instData\.SIMM16;")
+# Of global_*: a constant without its sign, the lower half of a base, and the offset as two words.
+_FLAT_UNSIGNED = re.compile(r"ScalarRegU32 saddr, ScalarRegU32 offset\)")
+_HALF_BASE = re.compile(r"ConstScalarOperandU32 sbase\(gpuDynInst, saddr\)")
+_TWO_WORDS = re.compile(r"calcAddr\(GPUDynInstPtr gpuDynInst, ConstVecOperandU64 &vaddr,")
+# Of buffers, the offset that is no register.
+_SOFFSET = re.compile(
+    r"(?s)reg = extData\.SOFFSET;\s*srcOps\.emplace_back\(reg, getOperandSize\(opNum\), true,"
+    r"\s*true"
+    r"|Inst_MUBUF::isScalarRegister\(.*?case 1:\s*return true;"
+)
+# Of what a version does with operands and forms, whatever the instruction is.
+_LITERAL = re.compile(r"case REG_SRC_LITERAL:\s*assert\(NumDwords == 1\);")
+_NO_VCC_HI = re.compile(r"(?s)regIdx\(int dword\) const(?!.*?REG_VCC_HI\))")
+_MOVES = re.compile(r"count -= \(dppCtrl - SQ_DPP_ROW_SL1")
+# Of DPP's row_mirror, the number of the row in place of its first lane.
+_MIRROR = re.compile(r"localRowOffset = \(15 - localRowOffset\);\s*newLane = \(rowNum \|")
+_PARTS = re.compile(r"origBits_thisByte = bits\(origDstVal, high_bit, low_bit\)")
+# A result in a scalar register, which is taken for a vector register.
+_FIRST_LANE = re.compile(r"(?s)Inst_VOP1::initOperandInfo\(\)(.*?)\n    \}")
+# Of atomics, what they return is that of the line when all of its lanes have been served.
+_ATOMIC_LOG = "src/mem/ruby/common/WriteMask.cc"
 # From 25.0 on, what some GPUs have in place of others' instructions: functions that change entries
 # of the primary table, which holds each opcode of VOP2 four times.
 _OVERRIDES = re.compile(r"void Decoder::(fixup\w+)\(\)\s*\{(.*?)\n    \}", re.S)
@@ -120,6 +143,17 @@ class Sources:
         self.cuts = bool(_CUTS.search(moving))
         shared = "".join(self._show(p) for p in listed if p.endswith("insts/op_encodings.hh"))
         self.narrow_swap = bool(_NARROW_SWAP.search(shared))
+        self.flat_unsigned = bool(_FLAT_UNSIGNED.search(shared))
+        self.half_base = bool(_HALF_BASE.search(shared))
+        self.two_words = bool(_TWO_WORDS.search(shared))
+        operands = "".join(self._show(p) for p in listed if p.endswith("/operand.hh"))
+        self.literals = not _LITERAL.search(operands)
+        self.vcc_hi = not _NO_VCC_HI.search(operands)
+        formats = "".join(self._show(p) for p in listed if p.endswith("insts/op_encodings.cc"))
+        self.soffset = not _SOFFSET.search(formats)
+        first = _FIRST_LANE.search(formats)
+        self.first_lane = not first or "instData.OP == 2" in first[1]
+        self.logged = "log.push_back" in self._show(_ATOMIC_LOG)
         self.tested_once = bool(_TESTED_ONCE.search(shared))
         self.elements = bool(_ELEMENTS.search(shared))
         # Of atomics, a functor that all share does the work: these two take no limit.
@@ -220,6 +254,25 @@ def facts(
                     made["negative"].add(word)
                 if re.match("s_(buffer_)?store", word) and not sources.stores_scalars:
                     made["ends"].add(word)
+                if word.startswith("global_") and word not in made["ends"]:
+                    made["negative"] |= {word} if sources.flat_unsigned else set()
+                    made["base"] |= {word} if sources.half_base else set()
+                if word == "v_readfirstlane_b32" and not sources.first_lane:
+                    made["wrong"].add(word)
+                    said[word] = (
+                        "takes its result for a vector register, and ends where the kernel has "
+                        "none of that number"
+                    )
+                for pattern, reason in COMPLETED:
+                    if re.search(pattern, sources.completed.get(of or "", "")):
+                        made["wrong"].add(word)
+                        said[word] = reason
+                if word in EXCHANGES and word not in made["ends"]:
+                    body = sources.bodies.get(of or "", "")
+                    for call, reason in GIVES_BACK:
+                        if call not in body and word not in made["wrong"]:
+                            made["wrong"].add(word)
+                            said[word] = reason
                 if word not in made["ends"] and clears(sources.completed.get(of or "", "")):
                     made["edges"].add(word)
                     said[word] = "clears the other half of its result, as GPUs with ECC may"
@@ -254,6 +307,11 @@ def noted(word: str, of: str | None, sources: Sources, arch: str) -> list[str]:
             )
         if sources.elements and arch.startswith("gfx9"):
             found.append("of swizzled buffers, takes two bytes for an element, where gfx9 has four")
+    if re.match("(flat|global)_atomic_", word) and not sources.logged:
+        found.append(
+            "where it returns and lanes of a wavefront share a word, gives them what the last "
+            "of them left there"
+        )
     if word.startswith("v_mfma"):
         found.append("writes no lanes that EXEC leaves out, where a GPU writes them all")
     return found
@@ -276,6 +334,10 @@ def one(
         if re.search(pattern, body):
             made["wrong"].add(word)
             said[word] = reason
+    for name, pattern, reason in NAMED_WRONG:
+        if word == name and re.search(pattern, body):
+            made["wrong"].add(word)
+            said[word] = reason
     if _OCP.search(body) and arch not in HAVE_OCP:
         made["wrong"].add(word)
         said[word] = (
@@ -285,7 +347,7 @@ def one(
     if scalar and re.search(rf"\b{scalar[1]}\.(readSrc|read)\(\)", body):
         made["no_scalar"].add(word)
     for prefix, pattern, reason in EDGES:
-        if word.startswith(prefix) and re.search(pattern, body):
+        if word.startswith(prefix) and re.search(pattern, body) and word not in made["wrong"]:
             made["edges"].add(word)
             said[word] = reason
     if word.endswith(("_sdwa", "_dpp")):
@@ -304,6 +366,8 @@ def one(
             made[modifier].add(word)
     elif of in _SATURATING and arch.startswith("gfx9") and not re.search(r"\.CLAMP\b", body):
         made["clamp"].add(word)
+    elif of.startswith("Inst_SOPK__") and _ZERO_EXTENDED.search(body) and word.endswith("_i32"):
+        made["negative"].add(word)
     elif of == "Inst_VOP3__V_CNDMASK_B32":  # of any 32 bits, and yet it has these
         for modifier in ("abs", "neg"):
             if not re.search(_MODIFIERS[modifier], body):
@@ -358,8 +422,12 @@ def table_of(sources: Sources, archs: tuple[str, ...]) -> dict[str, Any]:
         "no_scalar": sorted(made["no_scalar"]),
         "cuts": sources.cuts,
         "half_mirror": not _HALF_MIRROR.search(sources.helpers),
+        "moves": not _MOVES.search(sources.helpers), "mirror": not _MIRROR.search(sources.helpers),
+        "parts": not _PARTS.search(sources.helpers), "soffset": sources.soffset,
+        "literals": sources.literals, "vcc_hi": sources.vcc_hi,
+        "offsets": not sources.two_words,
         "ignores": {k: sorted(made[k]) for k in _MODIFIERS}
-        | {k: sorted(made[k] - made["ends"]) for k in (*_MATRIX, "negative") if made[k]},
+        | {k: sorted(made[k] - made["ends"]) for k in (*_MATRIX, "negative", "base") if made[k]},
     }  # fmt: skip
 
 

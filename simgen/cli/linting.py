@@ -54,7 +54,7 @@ def lint(
     simgen lint kernel.co --table findings/lint.json
     """
     from simgen.errors import RefusedError, UsageError
-    from simgen.isa.legalise import facts
+    from simgen.isa.legalise import facts, history
     from simgen.isa.lint import linting
 
     if bool(simulator) is bool(own):
@@ -84,6 +84,11 @@ def lint(
             print(f"{edges} more are wrong for a few special values only: -v shows them")
         for note in linting.notes_of(here):
             print(f"note: {', '.join(note.mnemonics)} ({note.times} times): {note.reason}")
+        if named == facts.GEM5 and not seen:
+            print(f"{title}: {history.provenance(version)}")
+            rows = {row for each in here for row in history.launches(version, each.arch)}
+            for row in sorted(rows, key=lambda row: row.name):
+                print(f"launches: {title} {row.does}; {row.cure}")
     # The last line is the error that the command ends with.
     if not as_json:
         for each in unread if refused else unread[1:]:
@@ -146,10 +151,12 @@ def _times(finding: Finding, findings: Sequence[Finding]) -> int:
 
 
 def _source(simulator: str, version: str) -> str:
-    from simgen.isa.legalise.facts import of_version, versions
+    from simgen.isa.legalise.facts import GEM5, of_version, versions
+    from simgen.isa.legalise.history import provenance
 
     known = version in versions(simulator)
-    return of_version(simulator, version).source if known else "data/isa"
+    how = f"; {provenance(version)}" if simulator == GEM5 else ""
+    return of_version(simulator, version).source + how if known else "data/isa"
 
 
 def _json(

@@ -120,24 +120,33 @@ def identity() -> str:
     return f"ziglang {found[0].name.removeprefix('ziglang-').removesuffix('.dist-info')}"
 
 
-def assembly(source: str, arch: str, *, lines: bool = False) -> str:
-    """AMDGPU assembly text of self-contained HIP text.
+def assembly(
+    source: str, arch: str, *, lines: bool = False, flags: Sequence[str] | None = None
+) -> str:
+    """AMDGPU assembly text of self-contained HIP text, with others than `device_flags`, if given.
 
     `lines` adds which line of the source each instruction comes from; instructions stay the same.
     """
     tables = ("-gline-tables-only",) if lines else ()
+    flags = device_flags(source, arch) if flags is None else flags
     with _folder({"kernel.hip": source.encode()}) as folder:
         _run(
-            folder, "clang", "-x", "hip", f"--offload-arch={arch}", *device_flags(source, arch),
+            folder, "clang", "-x", "hip", f"--offload-arch={arch}", *flags,
             *tables, "-S", "kernel.hip", "-o", "kernel.s",
         )  # fmt: skip
         return (folder / "kernel.s").read_text()
 
 
-def device_flags(source: str, arch: str) -> tuple[str, ...]:
-    """What a kernel is compiled with: DEVICE_FLAGS, and what kernels of 16-bit floats need."""
+# What a kernel may have written is loaded by vectors: another cache keeps what was there before.
+VECTOR_LOADS = ("-mllvm", "-amdgpu-scalarize-global-loads=0")
+
+
+def device_flags(source: str, arch: str, *, keeps_scalars: bool = False) -> tuple[str, ...]:
+    """What a kernel is compiled with: DEVICE_FLAGS, and what kernels of 16-bit floats need, and
+    those for a simulator that keeps its cache of scalars between kernels."""
     simulated = arch.startswith(("gfx8", "gfx9"))
-    return (*DEVICE_FLAGS, *(HALF_FLAGS if simulated and "_Float16" in source else ()))
+    halves = HALF_FLAGS if simulated and "_Float16" in source else ()
+    return (*DEVICE_FLAGS, *halves, *(VECTOR_LOADS if keeps_scalars else ()))
 
 
 # What makes PTX of the same kernels. Why each flag that DEVICE_FLAGS has not is there:

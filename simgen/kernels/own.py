@@ -79,11 +79,11 @@ def header(name: str) -> str:
 
 def assembly(
     kernel: Kernel, arch: str, cache: Cache, *, matrix: bool = True, gem5: bool = False,
-    rounded: bool = False,
+    rounded: bool = False, keeps: bool = False,
 ) -> str:  # fmt: skip
     """Assembly text of a user's kernel, under the workload's name for it; `matrix`: whether what is
     to run it has instructions for matrices; `gem5` as `toolchain.own_flags`; `rounded`: its fused
-    multiply-adds round the product, too.
+    multiply-adds round the product, too; `keeps`: it keeps its cache of scalars between kernels.
 
     Raises:
         UsageError: the source does not compile, or has no such kernel.
@@ -98,12 +98,13 @@ def assembly(
             f"build with {spelled('arch')} {own.arch}"
         )
     if own.language is Language.TRITON:
-        text = triton.assembly(own, arch, f"kernel {kernel.name}", cache, matrix=matrix)
+        place = f"kernel {kernel.name}"
+        text = triton.assembly(own, arch, place, cache, matrix=matrix, keeps=keeps)
     else:
         text = (
             own.text
             if own.language is Language.ASSEMBLY
-            else _compiled(kernel, own, arch, cache, gem5=gem5, rounded=rounded)
+            else _compiled(kernel, own, arch, cache, gem5=gem5, rounded=rounded, keeps=keeps)
         )
     made = renamed(text, own.entry, kernel.name)
     if rounded and own.contract not in ("", "off"):
@@ -114,14 +115,16 @@ def assembly(
 
 
 def _compiled(
-    kernel: Kernel, own: OwnSource, arch: str, cache: Cache, *, gem5: bool, rounded: bool
-) -> str:
+    kernel: Kernel, own: OwnSource, arch: str, cache: Cache, *, gem5: bool, rounded: bool,
+    keeps: bool,
+) -> str:  # fmt: skip
     from simgen.kernels.cache import Key
 
     suffix = {Language.HIP: "hip", Language.OPENCL: "cl"}[own.language]
     name = f"{kernel.name}.{suffix}"
     whole = device_text(own, flat=not kernel.group, rounded=rounded)
     flags = toolchain.own_flags(suffix, arch, gem5=gem5)
+    flags = (*flags, *(toolchain.VECTOR_LOADS if keeps else ()))
     edits = (toolchain.VOLATILE, *(toolchain.SEPARATE if rounded else ()))
     key = Key("own assembly")
     key.add("label", f"own assembly {arch} {kernel.name}")

@@ -20,7 +20,7 @@ from simgen.ask.build import BuildChoices
 from simgen.errors import RefusedError
 from simgen.ground.ir import Kernel
 from simgen.isa import code_object, legalise, toolchain
-from simgen.isa.legalise import Legalised, Model, cache_policy, facts
+from simgen.isa.legalise import Legalised, Model, cache_policy, facts, history
 from simgen.isa.legalise import ptx as ptx_text
 from simgen.isa.legalise.implemented import Unimplemented, unimplemented
 from simgen.kernels import own, render
@@ -67,7 +67,7 @@ def amdgcn(
     as `legalise.names`. For what the simulator does not execute right they raise
     `legalise.NoRuleError` and `UnimplementedError`.
     """
-    arch = model.arch
+    arch, keeps = model.arch, history.keeps_scalars(model)
     names = legalise.names(model, l1=l1, code_object=version, edges=edges, private=private)
 
     def compiled(source: str | Kernel, cache: Cache) -> str:
@@ -76,12 +76,17 @@ def amdgcn(
             # Which loses bytes that lie across two lines, but for those of aligned elements.
             gem5 = model.simulator == facts.GEM5
             rounded = model.simulator == facts.MGPUSIM  # which rounds products
-            return own.assembly(source, arch, cache, matrix=matrix, gem5=gem5, rounded=rounded)
+            return own.assembly(
+                source, arch, cache, matrix=matrix, gem5=gem5, rounded=rounded, keeps=keeps
+            )
         whole = render.self_contained(source)
         entry = re.search(_MACRO, source, re.MULTILINE) or re.search(_ENTRY, source)
-        key = _device_key(ASSEMBLY, entry, toolchain.device_flags(whole, arch), arch)
+        flags = toolchain.device_flags(whole, arch, keeps_scalars=keeps)
+        key = _device_key(ASSEMBLY, entry, flags, arch)
         key.add("source", whole)
-        return cache.get_or_build(key, lambda: toolchain.assembly(whole, arch).encode()).decode()
+        return cache.get_or_build(
+            key, lambda: toolchain.assembly(whole, arch, flags=flags).encode()
+        ).decode()
 
     def legalised(text: str, cache: Cache) -> Legalised:
         _check_matrix(text, model)

@@ -31,6 +31,8 @@ from simgen.isa import child, toolchain
 from simgen.kernels.cache import Key
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from simgen.ground.ir import OwnSource
     from simgen.kernels.cache import Cache
 
@@ -69,9 +71,11 @@ def version() -> str:
     return found
 
 
-def assembly(own: OwnSource, arch: str, place: str, cache: Cache, *, matrix: bool = True) -> str:
+def assembly(
+    own: OwnSource, arch: str, place: str, cache: Cache, *, matrix: bool = True, keeps: bool = False
+) -> str:
     """Assembly text of a Triton function by clang; with `matrix`, `tl.dot` may be instructions for
-    matrices.
+    matrices; `keeps` as `own.assembly`.
 
     Raises:
         MissingError: there is no Triton.
@@ -98,15 +102,17 @@ def assembly(own: OwnSource, arch: str, place: str, cache: Cache, *, matrix: boo
         )
     taken = sum(kind != "constexpr" for _, kind in own.triton.signature)
     code = base64.b64decode(made["content"])
-    return of_llvm(code, arch, own.entry, made["lds_nbytes"], taken, place, cache)
+    more = toolchain.VECTOR_LOADS if keeps else ()
+    return of_llvm(code, arch, own.entry, made["lds_nbytes"], taken, place, cache, more)
 
 
 def of_llvm(
-    code: bytes, arch: str, entry: str, lds_nbytes: int, taken: int, place: str, cache: Cache
-) -> str:
+    code: bytes, arch: str, entry: str, lds_nbytes: int, taken: int, place: str, cache: Cache,
+    more: Sequence[str] = (),
+) -> str:  # fmt: skip
     """Assembly text by clang of what Triton made in LLVM's language, as text or bits: with the LDS
     that it asks for, and of the kernel's arguments the first `taken` in use."""
-    flags = toolchain.llvm_flags(arch)
+    flags = (*toolchain.llvm_flags(arch), *more)
     key = Key("triton assembly")
     key.add("label", f"triton assembly {arch} {entry}")
     key.add("compiler", toolchain.identity())

@@ -43,9 +43,9 @@ def plan(folder: Path, line: str) -> simgen.Plan:
 
 
 def test_a_build_refuses_what_lint_refuses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    mirrored = plan(tmp_path, "v_mov_b32_dpp %0, %1 row_half_mirror row_mask:0xf bank_mask:0xf")
+    mirrored = plan(tmp_path, "v_add_f32_dpp %0, %1, %1 row_half_mirror row_mask:0xf bank_mask:0xf")
     for _ in range(2):  # once looked at, once from the cache
-        with pytest.raises(RefusedError, match=r"v_mov_b32_dpp: gem5 24\.1 reads lanes there"):
+        with pytest.raises(RefusedError, match=r"v_add_f32_dpp: gem5 24\.1 reads lanes there"):
             mirrored.build(tmp_path / "bundle", Gem5Se(gem5_version="24.1"))
         monkeypatch.setattr(linting, "code_objects", lambda *_: pytest.fail("looked at again"))
     assert not (tmp_path / "bundle").exists()

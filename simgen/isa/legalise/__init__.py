@@ -82,6 +82,7 @@ REWRITINGS: dict[str, Rewriting] = {
     EDGES: _by_sources(edges=True),
     PRIVATE: lambda text, model: private_memory.rewrite(text, model.arch),
     "upper_halves": _lines(gem5.upper_halves),
+    "late_stores": _lines(gem5.late_stores),
     "lds_three_words": _lines(gem5.lds_three_words),
     "lds_four_words": _lines(gem5.lds_four_words),
     "scalar_offset": _lines(gem5.scalar_offset),

@@ -11,8 +11,16 @@ simulator's sources:
         no_scalar       mnemonics whose first source may be no scalar register or constant
         cuts            whether it cuts what a lane moves across two lines at an element, not a byte
         half_mirror     whether the DPP control row_half_mirror does not end the simulation
+        mirror, moves   whether the DPP control row_mirror is right; and any other one
+        parts           whether SDWA forms can write to a part of a register but the lowest
+        literals        whether a constant of 32 bits may stand for 64
+        vcc_hi          whether the upper half of VCC can be an operand
+        soffset         whether the scalar offset of a buffer may be a constant
+        offsets         whether global_* with a scalar base reads one register for its offset
         ignores         abs, neg, clamp, omod -> mnemonics (VOP3) that do not read it; cbsz, blgp
-                        of products of matrices; negative: of scalar loads, the constant's sign
+                        of products of matrices; negative: of scalar loads, of constants of 16 bits
+                        (SOPK) and of global_*, the constant's sign; base: of global_*, the upper
+                        half of the scalar base
         wrong, edges    mnemonic -> what is wrong for most, or for a few special, values
         notes           mnemonic -> the same of what nearly all kernels have, for values that hardly
                         any has
@@ -52,6 +60,13 @@ class Table:
     no_form: tuple[str, ...] = ()
     no_scalar: tuple[str, ...] = ()
     half_mirror: bool = True
+    mirror: bool = True
+    moves: bool = True
+    parts: bool = True
+    literals: bool = True
+    vcc_hi: bool = True
+    soffset: bool = True
+    offsets: bool = True
     cuts: bool = False
     ignores: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     wrong: Mapping[str, str] = field(default_factory=dict)

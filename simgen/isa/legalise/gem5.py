@@ -10,6 +10,8 @@
   is a form without the constant.
 * ds_read_b128 and ds_write_b128: 21.0 (gfx801; the load) and the VEGA model of 21.2 do not
   implement them.
+* Stores to memory of 21.0 read what they store when they are under way: what follows may have
+  overwritten it by then. They are waited for.
 * s_lshl1_add_u32 to s_lshl4_add_u32: the VEGA model decodes them and ends the simulation.
 * v_pk_fma_f32, v_pk_mul_f32, v_pk_add_f32 (gfx90a, gfx942): gem5 reads an inline constant as a
   number of 64 bits, whose lower half is 0 for those of float32, and takes the sign of the first
@@ -37,6 +39,7 @@ HALF = re.compile(
     r"v_(?:lshlrev_b|lshrrev_b|ashrrev_i|add_u|sub_u|subrev_u|mul_lo_u|max_[ui]|min_[ui]|mad_u|mad_i)"
     r"16(?:_e32|_e64)?\Z"
 )
+LATE = re.compile(r"(?:flat|buffer)_store_(?:byte|short|dword)\w*\Z")
 _SHIFT_ADD = re.compile(r"s_lshl([1-4])_add_u32\Z")
 _PACKED = re.compile(r"v_pk_(fma|mul|add)_f32\Z")
 _SCALAR_LOAD = re.compile(r"s_(?:buffer_)?load_dword")
@@ -49,6 +52,13 @@ def upper_halves(lines: list[str]) -> None:
         if HALF.match(item.mnemonic):
             result = item.operands[0]
             lines[at] += f"\n\tv_and_b32_e32 {result}, 0xffff, {result}"
+
+
+def late_stores(lines: list[str]) -> None:
+    """Let nothing follow a store before it is done."""
+    for _, at, item in _instructions(lines):
+        if LATE.match(item.mnemonic):
+            lines[at] += "\n\ts_waitcnt vmcnt(0)"
 
 
 def lds_three_words(lines: list[str]) -> None:

@@ -1,9 +1,10 @@
-"""16-bit floats on gem5, which has no scalar arithmetic of them: through 32 bits, from 24.0 on.
+"""16-bit floats on gem5, which has no scalar arithmetic of them: through 32 bits.
 
 A half is exact in 32 bits, and what is rounded to them and then to 16 is rounded right: of sums,
 products and quotients (24 >= 2 * 11 + 2; Figueroa, "When is double rounding innocuous?", 1995),
 and of all that is exact there. a b + c is not: see `fused`. v_cvt_f32_f16 is right of a register
-alone, and v_cvt_f16_f32 is `gem5_floats.narrowed`.
+alone, from 24.0 on (before, it is made of whole numbers), and v_cvt_f16_f32 is
+`gem5_floats.narrowed`.
 
 The upper half of a result is zero, as on gfx8 and gfx9.
 """
@@ -33,7 +34,10 @@ def _widened(site: Site, operand: str) -> str:
 
 
 def _converted(site: Site, result: str, x: str) -> None:
-    site.put("v_cvt_f32_f16_e32", result, x)
+    if "v_cvt_f32_f16_e32" in site.lost:
+        half.widen_bits(site, result, x)
+    else:
+        site.put("v_cvt_f32_f16_e32", result, x)
 
 
 def _finished(site: Site, result: str, value: str) -> None:
@@ -47,7 +51,7 @@ def widen(site: Site) -> None:
     """v_cvt_f32_f16."""
     result, x = site.item.operands
     if is_vgpr(x) and not site.item.tail:
-        site.out.append(site.item)
+        _converted(site, result, x)
         return
     site.put("v_mov_b32_e32", result, _widened(site, x))
     if "clamp" in site.item.tail:
@@ -321,5 +325,3 @@ RULES: dict[str, Callable[[Site], None]] = {
     for name in names
     for encoding in ("", "_e32", "_e64")
 }
-# What they need, and what a version may not have:
-NEED = dict.fromkeys(RULES, "v_cvt_f32_f16_e32")

@@ -4,11 +4,16 @@
   the sign out): of 64 they make -64
 * s_absdiff_i32 reads neither source, and gives 0
 * s_bfe_u64 and _i64 have masks of 32 bits
+* v_bfe_i32, s_bfe_i32 and s_bfe_i64 (gfx8; gfx9, to 22.1) do not extend the sign
+* v_perm_b32 (to 23.0) moves its bytes by bits
+* v_or3_b32 (to 23.0) leaves its third source out
+* s_cmp_lt_u32 (gfx8, to 21.0) is true of equal numbers
 * v_subbrev_co_u32_e64 has the borrow of the contrary difference
 * v_cmpx_ge_u16_e64, gt and le compare with signs
 * v_sad_u32 takes its sources for numbers with signs; v_sad_hi_u8 adds differences, not their
   magnitudes
-* v_dot4_i32_i8, v_dot2_i32_i16, v_dot8_i32_i4 cut each product to the bits of a factor
+* v_dot4_i32_i8, v_dot2_i32_i16, v_dot8_i32_i4 cut each product to the bits of a factor; v_dot4c
+  and the like are not there
 * v_add_u32, v_sub_u32 and v_subrev_u32 ignore clamp
 * v_med3_f32 of a NaN and two numbers gives the greater one
 """
@@ -34,7 +39,12 @@ def extended(site: Site) -> None:
         site.put("s_mov_b32", result, x)
         x = result
     with site.saving_scc():
-        site.put("s_bfe_i32", result, x, hex(FIELD[site.item.mnemonic]))
+        if "s_bfe_i32" in site.lost:
+            shift = str(32 - (FIELD[site.item.mnemonic] >> 16))
+            site.put("s_lshl_b32", result, x, shift)
+            site.put("s_ashr_i32", result, result, shift)
+        else:
+            site.put("s_bfe_i32", result, x, hex(FIELD[site.item.mnemonic]))
 
 
 def difference(site: Site) -> None:
@@ -49,7 +59,7 @@ def field(site: Site) -> None:
     result, x, where = site.item.operands
     told = site.constant(where)
     width = (told or 0) >> 16 & 0x7F
-    if told is None or width < 32:
+    if told is None or (width < 32 and (not width or site.item.mnemonic not in site.lost)):
         site.out.append(site.item)
         return
     shift = "ashr_i64" if site.item.mnemonic.endswith("i64") else "lshr_b64"
@@ -57,6 +67,159 @@ def field(site: Site) -> None:
     width = min(width, 64 - first)
     site.put("s_lshl_b64", result, x, str(64 - first - width))
     site.put(f"s_{shift}", result, result, str(64 - width))
+
+
+def signed_field(site: Site) -> None:
+    """s_bfe_i32, which sets SCC where the result is not 0."""
+    result, x, where = site.item.operands
+    told = site.constant(where)
+    if told is not None:
+        first, width = told & 31, min(told >> 16 & 0x7F, 32)
+        if not width:
+            site.put("s_and_b32", result, x, "0")
+        elif first + width >= 32:
+            site.put("s_ashr_i32", result, x, str(first))
+        else:
+            site.put("s_lshl_b32", result, x, str(32 - first - width))
+            site.put("s_ashr_i32", result, result, str(32 - width))
+        return
+    moved, left = site.sgpr(), site.sgpr()
+    site.put("s_ashr_i32", moved, x, where)
+    site.put("s_bfe_u32", left, where, hex(7 << 16 | 16))
+    site.put("s_min_u32", left, left, "32")
+    site.put("s_sub_u32", left, "32", left)
+    site.put("s_lshl_b32", moved, moved, left)
+    site.put("s_ashr_i32", moved, moved, left)
+    site.put("s_cmp_lt_u32", left, "32")
+    site.put("s_cselect_b32", result, moved, "0")
+    site.test_scc(result)
+
+
+def signed_lanes(site: Site) -> None:
+    """v_bfe_i32."""
+    result, x, first, width = site.item.operands
+    low, count = site.constant(first), site.constant(width)
+    if low is not None and count is not None:
+        low, count = low & 31, count & 31
+        if not count:
+            site.put("v_mov_b32_e32", result, "0")
+        elif low + count >= 32:
+            site.put("v_ashrrev_i32_e32", result, str(low), site.in_vgpr(x))
+        else:
+            site.put("v_lshlrev_b32_e32", result, str(32 - low - count), site.in_vgpr(x))
+            site.put("v_ashrrev_i32_e32", result, str(32 - count), result)
+        return
+    made, mask, sign = site.vgpr(), site.vgpr(), site.vgpr()
+    site.put("v_ashrrev_i32_e64", made, first, site.in_vgpr(x))
+    site.put("v_bfm_b32", mask, width, "0")
+    site.put("v_and_b32_e32", made, made, mask)
+    site.add(sign, "-1", width)
+    site.put("v_lshlrev_b32_e64", sign, sign, "1")
+    site.put("v_xor_b32_e32", made, made, sign)
+    site.subtract(result, made, sign)
+
+
+_SIGNS, _ZERO, _MOST = 8, 12, 13  # selectors: signs of halves, no bit, and from there on all
+
+
+def permuted(site: Site) -> None:
+    """v_perm_b32 by a selector that is known: bytes that move together, together."""
+    result, high, low, chosen = site.item.operands
+    told = site.constant(chosen)
+    if told is None:
+        raise site.refusal(
+            "gem5 moves its bytes by bits, and its selector is not known",
+            "choose bytes by constants",
+        )
+    moved: dict[tuple[str, int], int] = {}  # (source, by how many bytes) -> bytes of the result
+    signs: dict[tuple[str, int], int] = {}
+    ones = 0
+    for at in range(4):
+        pick, here = told >> 8 * at & 0xFF, 0xFF << 8 * at
+        if pick < _SIGNS:
+            key = (low, high)[pick >> 2], at - (pick & 3)
+            moved[key] = moved.get(key, 0) | here
+        elif pick < _ZERO:
+            sign = (low, high)[pick - _SIGNS >> 1], 16 * (1 - (pick & 1))
+            signs[sign] = signs.get(sign, 0) | here
+        elif pick >= _MOST:
+            ones |= here
+    parts = []
+    for (source, by), bits in moved.items():
+        held = site.in_vgpr(source)
+        if by:
+            there, name = site.vgpr(), "v_lshlrev_b32_e32" if by > 0 else "v_lshrrev_b32_e32"
+            site.put(name, there, str(8 * abs(by)), held)
+            held = there
+        left = 0xFFFFFFFF << 8 * by & 0xFFFFFFFF if by >= 0 else 0xFFFFFFFF >> -8 * by
+        parts.append((held, bits, left))
+    for (source, by), bits in signs.items():
+        held = site.vgpr()
+        site.put("v_lshlrev_b32_e32", held, str(by), site.in_vgpr(source))
+        site.put("v_ashrrev_i32_e32", held, "31", held)
+        parts.append((held, bits, 0xFFFFFFFF))
+    made = [_masked(site, *part) for part in parts]
+    if ones or not made:
+        made.append(site.held(ones))
+    while len(made) > 2:
+        total = site.vgpr()
+        site.put("v_or_b32_e32", total, made.pop(), made.pop())
+        made.append(total)
+    if len(made) == 2:
+        site.put("v_or_b32_e32", result, *made)
+    else:
+        site.put("v_mov_b32_e32", result, made[0])
+
+
+def _masked(site: Site, held: str, bits: int, left: int) -> str:
+    """A register with those bits of another one, of which others than `left` are 0."""
+    if bits == left:
+        return held
+    cut = site.vgpr()
+    site.put("v_and_b32_e32", cut, hex(bits), held)
+    return cut
+
+
+def either(site: Site) -> None:
+    """v_or3_b32."""
+    result, a, b, c = site.item.operands
+    held = site.vgpr() if registers(c) == (result,) else result
+    site.binary("or_b32", held, a, b)
+    site.binary("or_b32", result, c, held)
+
+
+def high_product(site: Site) -> None:
+    """s_mul_hi_u32 and _i32 (gfx9, to 21.2 the one ends there): of 16 bits by 16."""
+    result, a, b = site.item.operands
+    total, low, high, cross, other = (site.sgpr() for _ in range(5))
+    a, b = site.in_sgpr(a), site.in_sgpr(b)
+    with site.saving_scc():
+        site.put("s_and_b32", low, a, "0xffff")
+        site.put("s_lshr_b32", high, a, "16")
+        site.put("s_and_b32", other, b, "0xffff")
+        site.put("s_mul_i32", cross, low, other)
+        site.put("s_lshr_b32", cross, cross, "16")
+        site.put("s_mul_i32", other, high, other)
+        site.put("s_add_u32", cross, cross, other)
+        site.put("s_lshr_b32", other, b, "16")
+        site.put("s_mul_i32", low, low, other)
+        site.put("s_mul_i32", total, high, other)
+        site.put("s_and_b32", high, cross, "0xffff")
+        site.put("s_add_u32", low, low, high)
+        for part in (cross, low):
+            site.put("s_lshr_b32", part, part, "16")
+            site.put("s_add_u32", total, total, part)
+        for sign, of in ((a, b), (b, a)) if site.item.mnemonic.endswith("i32") else ():
+            site.put("s_ashr_i32", low, sign, "31")
+            site.put("s_and_b32", low, low, of)
+            site.put("s_sub_u32", total, total, low)
+    site.put("s_mov_b32", result, total)
+
+
+def less(site: Site) -> None:
+    """s_cmp_lt_u32."""
+    a, b = site.item.operands
+    site.put("s_cmp_gt_u32", b, a)
 
 
 def borrow(site: Site) -> None:
@@ -109,6 +272,16 @@ def median(site: Site) -> None:
     site.select(result, held, least, nan)
 
 
+def short(site: Site) -> None:
+    """The long encoding of v_add_u32, v_sub_u32, v_subrev_u32 (gfx9, to 22.0 it ends there)."""
+    result, a, b = site.item.operands
+    name = site.item.mnemonic.removeprefix("v_").removesuffix("_e64")
+    if name == "add_u32":
+        site.add(result, a, b)
+    else:
+        site.subtract(result, *((a, b) if name == "sub_u32" else (b, a)))
+
+
 def saturated(site: Site) -> None:
     """v_add_u32, v_sub_u32, v_subrev_u32 with clamp: the carry chooses the largest number, or 0."""
     result, a, b = site.item.operands
@@ -119,8 +292,10 @@ def saturated(site: Site) -> None:
 
 
 def products(site: Site) -> None:
-    """v_dot4_i32_i8 and the like: one product after the other."""
+    """v_dot4_i32_i8 and the like, and v_dot4c: one product after the other."""
     result, *sources = site.item.operands
+    if len(sources) == 2:
+        sources.append(result)
     if site.item.tail:
         site.out.append(site.item)
         return
@@ -136,6 +311,7 @@ def products(site: Site) -> None:
 
 
 DOTS = {"v_dot4_i32_i8": 8, "v_dot2_i32_i16": 16, "v_dot8_i32_i4": 4}  # bits of a factor
+DOTS |= {"v_dot4c_i32_i8_e32": 8, "v_dot2c_i32_i16_e32": 16, "v_dot8c_i32_i4_e32": 4}  # they add
 SATURATING = tuple(f"v_{each}_u32_e64" for each in ("add", "sub", "subrev"))
 RULES: dict[str, Callable[[Site], None]] = {
     **dict.fromkeys(FIELD, extended),
@@ -144,6 +320,12 @@ RULES: dict[str, Callable[[Site], None]] = {
     **dict.fromkeys(("v_subbrev_co_u32_e64", "v_subbrev_u32_e64"), borrow),
     **dict.fromkeys((f"v_cmpx_{each}_u16_e64" for each in ("ge", "gt", "le")), compare),
     **dict.fromkeys(DOTS, products),
+    "s_bfe_i32": signed_field,
+    "v_bfe_i32": signed_lanes,
+    "v_perm_b32": permuted,
+    "v_or3_b32": either,
+    "s_cmp_lt_u32": less,
+    **dict.fromkeys(("s_mul_hi_u32", "s_mul_hi_i32"), high_product),
     "v_sad_u32": distance,
     "v_sad_hi_u8": distances,
     "v_med3_f32": median,

@@ -28,14 +28,19 @@ from simgen.isa.legalise import (
     gem5_floats,
     gem5_halves,
     gem5_integers,
+    gem5_lanes,
     gem5_memory,
+    gem5_operands,
     gem5_whole,
+    halves,
+    memory,
 )
 from simgen.isa.legalise.assembly import (
     Instruction,
     is_vgpr,
     parse,
     raise_counts,
+    raise_lds,
     source_modifiers,
 )
 from simgen.isa.legalise.flow import Flow
@@ -64,8 +69,10 @@ def has_rule(word: str, modifier: str = "", lost: Container[str] = ()) -> bool:
     if modifier in ("clamp", "omod"):
         whole = modifier == "clamp" and word in gem5_integers.SATURATING
         return whole or bool(_FLOAT.match(word))
-    if modifier == "negative":
-        return bool(SCALAR_LOAD.match(word))
+    if modifier == "negative" and not word.startswith("global_"):
+        return bool(SCALAR_LOAD.match(word) or gem5_operands.WIDENED.match(word))
+    if modifier in ("negative", "base"):
+        return word.startswith("global_")
     return word in RULES and NEED.get(word) not in lost
 
 
@@ -96,19 +103,43 @@ def _kernel(
     edits: dict[int, list[str]], count: Counter[str], lines: list[str],
 ) -> int:  # fmt: skip
     flow, pool, added = Flow(kernel, arch), Registers(kernel), 0
+    lost = {*table.wrong, *table.ends}
     for at, item in kernel.items.items():
         if not isinstance(item, Instruction):
             continue
         site = Site(arch, item, at, flow, pool)
-        _replace(site, table, mended)
+        site.lost = lost
+        _replace_all(site, table, mended)
         if list(map(str, site.out)) == [str(item)]:
             continue
         count[item.mnemonic] += 1
         added += sum(not new.mnemonic.endswith(":") for new in site.out) - 1  # no labels
         edits[at] = [f"\t{new}" for new in site.out]
         edits[at][0] += f"  ; for {item}"
+    if pool.uses_thread:
+        edits[kernel.start] = [lines[kernel.start], f"\tv_mov_b32_e32 {pool.thread}, v0"]
+        pool.own(vgprs=kernel.vgprs + 1)
+        added += 1
+    if pool.uses_lane_words:
+        raise_lds(lines, kernel, pool.lane_words + pool.lane_nbytes - pool.asked_lds)
     raise_counts(lines, kernel, pool.vgprs, pool.sgprs)
     return added
+
+
+def _replace_all(site: Site, table: Table, mended: set[str]) -> None:
+    """The same, and what stands for what the version has wrong in what was put there."""
+    form = site.item.mnemonic
+    back = gem5_operands.readable(site, table)
+    if not gem5_operands.replaced(site, table):
+        _replace(site, table, mended)
+    made, site.out = site.out, []
+    for each in made:
+        if each.mnemonic != form and each.mnemonic in site.lost and each.mnemonic in RULES:
+            site.item = each
+            _replace(site, table, mended)
+        else:
+            site.out.append(each)
+    halves.copied_back(site, back)
 
 
 def _replace(site: Site, table: Table, mended: set[str]) -> None:
@@ -124,6 +155,8 @@ def _replace(site: Site, table: Table, mended: set[str]) -> None:
     if word in gem5_integers.SATURATING:
         if "clamp" in site.item.tail and ignores("clamp"):
             gem5_integers.saturated(site)
+        elif word in table.ends:
+            gem5_integers.short(site)
         else:
             site.out.append(site.item)
         return
@@ -162,15 +195,25 @@ def _zeros_above(site: Site) -> None:
     site.put("v_ffbl_b32_e32", result, result)
 
 
+def _fused(site: Site) -> None:
+    """v_fmac_f32, in the encoding that has modifiers."""
+    result, *factors = site.item.operands
+    site.put("v_fma_f32", result, *factors, result, tail=site.item.tail)
+
+
 RULES: dict[str, Callable[[Site], None]] = {
     "v_ffbh_u32_e32": _zeros_above,
     "v_ffbh_u32_e64": _zeros_above,
+    "v_fmac_f32_e64": _fused,
+    "ds_read2st64_b32": memory.lds_read_strided,
+    "ds_write2st64_b64": memory.lds_write_strided,
     **gem5_floats.RULES,
     **gem5_doubles.RULES,
     **gem5_halves.RULES,
     **gem5_integers.RULES,
     **gem5_whole.RULES,
     **gem5_memory.RULES,
+    **gem5_lanes.RULES,
 }
 # What a rule makes of an instruction, and a version may not have, or have wrong:
-NEED = {**gem5_memory.NEED, **gem5_halves.NEED}
+NEED = gem5_memory.NEED

@@ -32,7 +32,7 @@ def widen(site: Site) -> None:
 
 def as_float(site: Site, operand: str) -> str:
     """A 16-bit float source as a 32-bit one, in a vector register."""
-    return widened(site, operand, _widen_bits)
+    return widened(site, operand, widen_bits)
 
 
 def widened(site: Site, operand: str, convert: Callable[[Site, str, str], None]) -> str:
@@ -55,7 +55,7 @@ def widened(site: Site, operand: str, convert: Callable[[Site, str, str], None])
     return held
 
 
-def _widen_bits(site: Site, result: str, x: str, *, scaled: bool = True) -> None:
+def widen_bits(site: Site, result: str, x: str, *, scaled: bool = True) -> None:
     """The bits in their new place, times 2^112: exact, and subnormals become normal, unless they
     are not `scaled`.
 
@@ -190,5 +190,5 @@ def compare(site: Site) -> None:
 def classify(site: Site) -> None:
     """A 32-bit float of the same class."""
     result, x, mask = site.item.operands
-    held = widened(site, x, partial(_widen_bits, scaled=False))
+    held = widened(site, x, partial(widen_bits, scaled=False))
     site.put("v_cmp_class_f32_e64", result, held, mask)

@@ -91,14 +91,13 @@ def _offset(site: Site) -> int:
 @rule("ds_swizzle_b32")
 def swizzle(site: Site) -> None:
     result, value = site.item.operands
-    _gather(site, result, value, _swizzled(site), "0")
+    _gather(site, result, value, swizzled(site, site.lane()), "0")
 
 
-def _swizzled(site: Site) -> str:
-    """A register with the lane that each lane gets its value from."""
+def swizzled(site: Site, lane: str) -> str:
+    """A register with the lane that each lane gets its value from; `lane` has each one's number."""
     text = (site.item.modifier("offset") or "").replace(" ", "")
     m = re.match(r"swizzle\((\w+),(.*)\)$", text)
-    lane = site.lane()
     if not m:
         raise site.refusal(
             f"the form with offset:{text} has no replacement", "write the kernel without it"

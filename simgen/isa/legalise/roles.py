@@ -29,7 +29,7 @@ from simgen.isa.legalise.assembly import registers, source_modifiers
 if TYPE_CHECKING:
     from simgen.isa.legalise.assembly import Instruction
 
-GCN3 = "gfx803"
+GCN3 = "gfx8"
 _WORD = re.compile(r"([dsbioa])(\d*|m)(\*?)\Z")
 _BRACES = re.compile(r"\{([^{}]*)\}")
 _SPECIAL = {
@@ -317,7 +317,7 @@ def named_registers(operand: str) -> tuple[str, ...]:
 def table(arch: str) -> dict[str, tuple[Roles, ...]]:
     """Name -> its forms."""
     found: dict[str, tuple[Roles, ...]] = {}
-    for line in (_BOTH + (_GFX803 if arch == GCN3 else _GFX942)).strip().split("\n"):
+    for line in (_BOTH + (_GFX803 if arch.startswith(GCN3) else _GFX942)).strip().split("\n"):
         words = line.split()
         form = [w for w in words if w[0] in "<>-" or _WORD.match(w)]
         for name in (n for word in words[len(form) :] for n in _expanded(word)):
@@ -339,7 +339,7 @@ def _roles(form: list[str], name: str, arch: str) -> Roles:
             operands.append(Operand(m[1], width, m[2] == "m"))
     if not name.startswith("s_"):
         reads.update(_SPECIAL["exec"])
-    if name.startswith("ds_") and arch == GCN3:  # the limit of LDS addresses
+    if name.startswith("ds_") and arch.startswith(GCN3):  # the limit of LDS addresses
         reads.add("m0")
     repeats = any(word.endswith("*") for word in form)
     return Roles(tuple(operands), repeats, frozenset(reads), frozenset(writes))

@@ -102,10 +102,10 @@ def versions(simulator: str) -> Mapping[str, Simulator]:
                 f"{path}: holds the table of {made.simulator} {made.version}; rename it so"
             )
         found[made.version] = made
-    return dict(sorted(found.items(), key=lambda item: _age(item[0])))
+    return dict(sorted(found.items(), key=lambda item: age(item[0])))
 
 
-def _age(version: str) -> tuple[bool, list[int]]:
+def age(version: str) -> tuple[bool, list[int]]:
     """24.1 comes after 24.0, and `develop` after both."""
     return version == LATEST, [int(part) for part in version.split(".") if part.isdecimal()]
 

@@ -25,6 +25,8 @@ from simgen.isa.legalise.assembly import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Container
+
     from simgen.isa.legalise.assembly import AssemblyKernel
     from simgen.isa.legalise.flow import Flow
 
@@ -143,11 +145,16 @@ class Site:
 
     def __init__(self, arch: str, item: Instruction, at: int, flow: Flow, pool: Registers) -> None:
         self.arch = arch
-        self.gcn3 = arch == "gfx803"
+        self.gcn3 = arch.startswith("gfx8")
         self.item = item
         self.out: list[Instruction] = []
+        self.lost: Container[str] = ()  # mnemonics that a version has wrong, or not at all
         self._at, self._flow, self._pool = at, flow, pool
         self._vgprs, self._sgprs = pool.first_vgpr, pool.first_sgpr
+
+    def own(self, *, vgprs: int) -> None:
+        """Let the kernel own so many vector registers."""
+        self._pool.own(vgprs=vgprs)
 
     # What is needed behind this place ---------------------------------------------------------
 

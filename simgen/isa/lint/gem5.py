@@ -6,9 +6,10 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from simgen.isa.legalise import gem5_rules
+from simgen.isa.legalise import gem5_operands, gem5_rules, roles
 from simgen.isa.legalise.empty_exec import SCALAR, VECTOR, MaskStep, unguarded
-from simgen.isa.legalise.gem5 import HALF
+from simgen.isa.legalise.gem5 import HALF, LATE
+from simgen.isa.legalise.machine_code import LITERAL
 from simgen.isa.lint.naming import modifiers, name
 from simgen.isa.lint.verdicts import (
     EDGES,
@@ -33,7 +34,7 @@ _CLAMP_CURE = "write limits as minimum and maximum"
 _LANES_CURE = "bring the elements into their lanes before it"
 _CURES = {"clamp": _CLAMP_CURE, "omod": _CLAMP_CURE, "cbsz": _LANES_CURE, "blgp": _LANES_CURE,
           "negative": "subtract it from the base first"}  # fmt: skip
-_IGNORED = {"negative": "the sign of the constant"}
+_IGNORED = {"negative": "the sign of the constant", "base": "the upper half of the base"}
 _SIGN_CURE = "compare both signs, or clear the sign bit with integer arithmetic"
 
 _TITLES = {"mgpusim": "MGPUSim"}
@@ -48,10 +49,25 @@ _CUT = "loses bytes of lanes that cross a line of 64, unless their addresses are
 _ALIGN = (
     "align what it moves, or compile with -Xclang -target-feature -Xclang -unaligned-access-mode"
 )
+_TWO_WORDS = (
+    "beside a scalar base, reads two registers for its offset: where that is the kernel's last "
+    "one, the simulation ends"
+)
 _EXEC, _MINUS_ONE = 126, 193  # as operands are numbered
 
 _VGPRS = 256  # the first of them, as sources are numbered
-_ROW_HALF_MIRROR = 0x141  # one of DPP's controls
+_ROW_MIRROR, _ROW_HALF_MIRROR = 0x140, 0x141  # two of DPP's controls
+_PARTS = (1, 2, 3, 5)  # places of SDWA's results: all bytes but the lowest, and the upper half
+_VCC_HI = 107  # as operands are numbered
+# Fields that may name a scalar register of 32 bits.
+_SCALARS = {
+    "SOP1": ((0, 7), (16, 22)), "SOP2": ((0, 7), (8, 15), (16, 22)), "SOPC": ((0, 7), (8, 15)),
+    "SOPK": ((16, 22),), "VOP1": ((0, 8),), "VOP2": ((0, 8),), "VOPC": ((0, 8),),
+    "VOP3": ((32, 40), (41, 49), (50, 58)), "VOP3P": ((32, 40), (41, 49), (50, 58)),
+}  # fmt: skip
+_LANE_READ = {"v_readfirstlane_b32": (17, 24), "v_readlane_b32": (0, 7)}  # where the result is
+_FIRST_CONSTANT = 128  # in the same numbering
+_WAIT = 12  # opcode of s_waitcnt
 _SDWA_SCALAR = 1 << 23  # in the extra word of gfx9's SDWA: the first source is a scalar register
 
 
@@ -63,7 +79,7 @@ class Gem5:
         self.title = f"{_TITLES.get(model.simulator, model.simulator)} {model.version}"
         self.ends, self.no_form = frozenset(table.ends), frozenset(table.no_form)
         self.ignores = {each: frozenset(of) for each, of in table.ignores.items()}
-        self.no_scalar, self.half_mirror = frozenset(table.no_scalar), table.half_mirror
+        self.no_scalar, self.table = frozenset(table.no_scalar), table
         self.wrong, self.edges, self.cuts = table.wrong, table.edges, table.cuts
         self.notes = table.notes
 
@@ -83,6 +99,8 @@ class Gem5:
                 yield item, (ENDS, f"{self.title} {idle[item.offset]}", LEGALISE)
             if word in self.notes:
                 yield item, (NOTE, self.notes[word], KEEP_OUT)
+            if not self.table.offsets and "base" in modifiers(item):
+                yield item, (NOTE, _TWO_WORDS, "let the kernel own a vector register more")
 
     def _one(self, item: Decoded, following: Decoded | None, word: str) -> Judged | None:
         if not word:
@@ -93,12 +111,8 @@ class Gem5:
         if word in self.no_scalar and not _is_vector(item):
             reason = f"{self.title} asserts that its source is a vector register"
             return ENDS, reason, "copy the source to a vector register first"
-        if (
-            item.form == "dpp"
-            and item.extra >> 8 & 0x1FF == _ROW_HALF_MIRROR
-            and not self.half_mirror
-        ):
-            return ENDS, f"{self.title} reads lanes there that are not", "take row_shr and row_shl"
+        if found := self._moved(item, word) or self._operand(item, word):
+            return found
         if word in self.no_form:
             reason = f"{self.title} does not read the {item.form.upper()} controls"
             return WRONG, reason, NO_CONTROLS[item.form]
@@ -119,6 +133,37 @@ class Gem5:
             return EDGES, self.edges[word], self._rule(word) or KEEP_OUT
         return None
 
+    def _moved(self, item: Decoded, word: str) -> Judged | None:
+        """What DPP and SDWA forms do wrongly with any instruction."""
+        table = self.table
+        if item.form == "dpp" and word not in self.no_form:
+            control = item.extra >> 8 & 0x1FF
+            cure = LEGALISE if word == gem5_operands.MOVED else "take row_shr and row_shl"
+            if control == _ROW_HALF_MIRROR and not table.half_mirror:
+                cure = cure if not (table.mirror and table.moves) else "take row_shr and row_shl"
+                return ENDS, f"{self.title} reads lanes there that are not", cure
+            if control == _ROW_MIRROR and not table.mirror:
+                return WRONG, f"{self.title} reads lanes of the first row there", cure
+            if not table.moves:
+                cure = LEGALISE if word == gem5_operands.MOVED else NO_CONTROLS["dpp"]
+                return WRONG, f"{self.title} moves lanes over each other there", cure
+        to_a_part = item.form == "sdwa" and item.format != "VOPC" and item.extra >> 8 & 7 in _PARTS
+        if to_a_part and not table.parts:
+            reason = f"{self.title} leaves that part of the result's register as it was"
+            return WRONG, reason, NO_CONTROLS["sdwa"]
+        return None
+
+    def _operand(self, item: Decoded, word: str) -> Judged | None:
+        """What a version does not read, of any instruction."""
+        table = self.table
+        if not table.literals and _long_literal(item, word, self.model.arch):
+            return ENDS, f"{self.title} asserts that no constant of 32 bits stands for 64", LEGALISE
+        if not table.vcc_hi and _names_vcc_hi(item, word):
+            return ENDS, f"{self.title} takes vcc_hi for a register that is not there", LEGALISE
+        if not table.soffset and item.format == "MUBUF" and item.bits(56, 63) >= _FIRST_CONSTANT:
+            return ENDS, f"{self.title} takes a constant offset for a register", LEGALISE
+        return None
+
     def _rule(self, word: str) -> str:
         return LEGALISE if gem5_rules.has_rule(word, "", self.ends | set(self.wrong)) else ""
 
@@ -132,6 +177,8 @@ class Gem5:
         """What gem5 does otherwise, of which `legalise` knows; empty if nothing."""
         if "lds_three_words" in self.rewritings and word in ("ds_read_b96", "ds_write_b96"):
             return "all lanes but the first get words of others"
+        if "late_stores" in self.rewritings and LATE.match(word) and not _waits(following):
+            return "gem5 reads what it stores late: what follows may have overwritten it"
         if "scalar_offset" in self.rewritings and _adds_register(item):
             return "gem5 leaves out the register of the address"
         if "packed_floats" in self.rewritings and _packs_otherwise(item, word):
@@ -170,6 +217,33 @@ def _is_vector(item: Decoded) -> bool:
         return item.form == "dpp" or not item.extra & _SDWA_SCALAR
     first = item.bits(32, 40) if item.format.startswith("VOP3") else item.bits(0, 8)
     return first >= _VGPRS
+
+
+def _long_literal(item: Decoded, word: str, arch: str) -> bool:
+    """Whether a source of 64 bits is a constant of 32."""
+    if item.format not in ("SOP1", "SOP2", "SOPC", "VOP1", "VOPC") or item.form:
+        return False
+    first = 8 if item.format.startswith("V") else 7
+    fields = [item.bits(0, first), *([item.bits(8, 15)] if item.format in ("SOP2", "SOPC") else [])]
+    for form in roles.forms(word, arch):
+        sources = [each for each in form.operands if each.is_read and not each.lane_mask]
+        return any(
+            field == LITERAL and of.width == 2 for field, of in zip(fields, sources, strict=False)
+        )
+    return False
+
+
+def _names_vcc_hi(item: Decoded, word: str) -> bool:
+    fields = _SCALARS.get(item.format, ())
+    at = _LANE_READ.get(word)
+    named = not item.form and any(item.bits(*field) == _VCC_HI for field in fields)
+    return named or bool(at and item.bits(*at) == _VCC_HI)
+
+
+def _waits(following: Decoded | None) -> bool:
+    """Whether the next instruction waits for all accesses to memory."""
+    found = following is not None and following.format == "SOPP" and following.opcode == _WAIT
+    return bool(found and following and not following.bits(0, 3))
 
 
 def _adds_register(item: Decoded) -> bool:

@@ -26,6 +26,7 @@ SAME = {"gfx801": "gfx803", "gfx900": "gfx902"}  # architectures of the same ins
 MAX_NBYTES = 2**22  # size limit of a file
 OMOD = ("", "mul:2", "mul:4", "div:2")
 FIRST_MATRIX = 64  # first VOP3P opcode of a matrix product
+NO_BASE = 127  # in place of a register, in global_*
 SHORT = ("VOP1", "VOP2", "VOPC")  # formats that have SDWA and DPP forms
 
 Names = dict[tuple[str, int], str]  # by (format, or form where that decides, and opcode)
@@ -84,7 +85,12 @@ def name(item: Decoded, arch: str) -> str:
 def modifiers(item: Decoded) -> tuple[str, ...]:
     """Which of abs, neg, clamp and omod an instruction of the format VOP3 has; of products of
     matrices, whether they move blocks of A or lanes of B (cbsz, blgp); of gfx9's scalar loads and
-    stores, whether their constant is below zero (negative)."""
+    stores, of constants of 16 bits and of global_*, whether it is below zero (negative); of
+    global_*, whether they have a scalar base (base)."""
+    if item.format == "SOPK":
+        return ("negative",) * item.bits(15, 15)
+    if item.form == "global":
+        return ("negative",) * item.bits(12, 12) + ("base",) * (item.bits(48, 54) != NO_BASE)
     if item.format == "SMEM":
         return ("negative",) * (item.bits(17, 17) & item.bits(52, 52))
     if item.format == "VOP3P" and item.opcode >= FIRST_MATRIX:
@@ -105,4 +111,5 @@ def modifiers(item: Decoded) -> tuple[str, ...]:
 
 def written(item: Decoded, arch: str) -> str:
     """An instruction as a report has it: its mnemonic, and what of it is in no mnemonic."""
-    return " ".join((name(item, arch) or f"word {item.word:#x}", *modifiers(item)))
+    told = (word for word in modifiers(item) if word != "base")
+    return " ".join((name(item, arch) or f"word {item.word:#x}", *told))

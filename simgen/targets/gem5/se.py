@@ -16,6 +16,7 @@ from simgen.ask.choice import option, spelled
 from simgen.ask.run import RunChoices
 from simgen.errors import UsageError
 from simgen.ground.ir import FOR_AMD, Language
+from simgen.isa.legalise import history
 from simgen.kernels import render
 from simgen.targets import replaced
 from simgen.targets.base import (
@@ -218,7 +219,16 @@ class Gem5Package(Package):
         return self.launcher.mapped_nbytes(workload)
 
     def notes(self, folder: Path, *, details: bool = False) -> list[str]:
+        version, arch = self.simulated.gem5_version, self.simulated.arch
+        rows = history.launches(version, arch)
+        told = [f"{NAME}: gem5 {version} {row.does}; {row.cure}" for row in rows if details]
+        if rows and not details:
+            told = [
+                f"{NAME}: gem5 {version} ({history.provenance(version)}) does {len(rows)} things "
+                "with launches that later versions do otherwise: -v tells them"
+            ]
         return [
             *replaced.notes(folder / replaced.FILE, NAME, details=details),
             *self.launcher.notes(folder),
+            *told,
         ]
