@@ -151,7 +151,7 @@ def did_you_mean(word: str, known: Iterable[str], listing: str = "") -> str:
 
 
 def _nearest_version(word: str, known: Iterable[str]) -> str:
-    """The newest of the known versions that are no newer than `word`; empty where it is none."""
+    """The newest known version where `word` is a newer one; empty where it is none."""
 
     def parts(text: str) -> tuple[int, ...]:
         return tuple(map(int, text.split(".")))
@@ -160,8 +160,7 @@ def _nearest_version(word: str, known: Iterable[str]) -> str:
     if not pattern.fullmatch(word):
         return ""
     versions = sorted((each for each in known if pattern.fullmatch(each)), key=parts)
-    older = [each for each in versions if parts(each) <= parts(word)]
-    return (older or versions[:1] or [""])[-1]
+    return versions[-1] if versions and parts(versions[-1]) < parts(word) else ""
 
 
 def whole_number(text: str, usual: str) -> str:

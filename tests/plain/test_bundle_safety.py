@@ -156,8 +156,8 @@ setattr(importlib.import_module(f"simgen.{owner}"), name, kill)
 signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
 build(Path(sys.argv[2]), small(seed=7))
 """
-MOMENTS = ["bundle.writing._write", "tensors.data_file.write_data", "storage.files._place"]
-AGAIN = [*MOMENTS[:2], "storage.files._replace"]
+MOMENTS = ["bundle.writing._write", "tensors.data_file.write_data", "ground.storage.files._place"]
+AGAIN = [*MOMENTS[:2], "ground.storage.files._replace"]
 
 
 def killed_build(path, moment, by="SIGKILL"):

@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from simgen.bundle import results
 from simgen.ground.dtypes import F8E4M3FN, F8E4M3FNUZ, I64, U64, DType
 from simgen.ground.numerics.spread import Spread
+from simgen.tensors import pouring
 from simgen.verdict.compare import (
     ULP_CLASSES,
     WORST,
@@ -340,7 +340,7 @@ def test_short_whole_numbers_look_like_the_canary_by_chance():
     """So only whole words of it tell that nobody has written them."""
     halves = np.array([DType.table["u16"].canary], "<u4").view("<u2")
     values = np.array([halves[0], 5, halves[0], halves[1], halves[0]], "<u2")
-    assert results._untouched(values, DType.table["u16"].canary) == 2
+    assert pouring.untouched(values, DType.table["u16"].canary) == 2
 
 
 def test_untouched_elements_are_counted():

@@ -23,7 +23,7 @@ from simgen.isa.legalise import simulators
 
 FOLDER, FILE = "history", "gem5.json"
 MAX_NBYTES = 2**20
-SCALAR_CACHE = "scalar_cache"  # of the rows for launches, that for which kernels are compiled
+SCALAR_CACHE = "scalar_cache"  # the row for launches that kernels are compiled for
 
 
 @dataclass(frozen=True)
