@@ -18,7 +18,7 @@ def compiler(monkeypatch):
     """Entry points of all that was compiled, in no order."""
     seen = []
 
-    def assembly(source, arch):
+    def assembly(source, arch, flags=None):
         name = source.rpartition("void ")[2].partition("(")[0]
         seen.append((name, arch))
         return f"\t.amdhsa_kernel {name}\n"

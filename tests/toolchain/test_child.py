@@ -39,7 +39,7 @@ def test_compilers_end_when_their_parent_does(tmp_path, how):
     program = (
         "import signal\n"
         "from simgen import errors\n"
-        "from simgen.kernels import child, toolchain\n"
+        "from simgen.isa import child, toolchain\n"
         "errors.end_by_signals()\n"
         "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
         "with child.pool(2) as pool:\n"

@@ -32,7 +32,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("wheel")
     source = folder / "source"
     skip = shutil.ignore_patterns("__pycache__", "*.egg-info")
-    for name in ("simgen", *FOLDERS):
+    for name in ("simgen", "simgen_examine", "simgen_rocm", *FOLDERS):
         shutil.copytree(ROOT / name, source / name, ignore=skip)
     for name in ("pyproject.toml", "README.md", "LICENSE", "NOTICE", "sbom.cdx.json"):
         shutil.copy(ROOT / name, source / name)

@@ -122,7 +122,7 @@ def fused(site: Site) -> None:
     site.put("v_cvt_f64_f32_e32", other, a)
     site.put("v_cmp_lg_f64_e64", inexact, other, total)
     site.put("v_cmp_gt_f64_e64", above, f"|{other}|", f"|{total}|")
-    site.put("v_subb_co_u32_e64", a, above, a, "0", above)  # towards 0
+    site.put("v_subb_u32_e64" if site.gcn3 else "v_subb_co_u32_e64", a, above, a, "0", above)
     site.put("v_cndmask_b32_e64", b, "0", "1", inexact)
     site.put("v_or_b32_e32", a, a, b)
     _finished(site, result, a)
