@@ -65,7 +65,8 @@ class ChoiceField(Generic[G, K]):
         self.owner: type = object
 
     def __set_name__(self, owner: type, name: str) -> None:
-        self.name, self.owner, self.key = name, owner, self.key or name
+        if not self.name:  # a class that has it as a default does not own it
+            self.name, self.owner, self.key = name, owner, self.key or name
 
     @overload
     def __get__(self, asked: None, owner: type) -> Self: ...
