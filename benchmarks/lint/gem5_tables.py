@@ -57,7 +57,7 @@ _MODIFIERS = {"abs": r"\.ABS\b", "neg": r"\.NEG\b", "clamp": r"\.CLAMP\b", "omod
 # src/arch/amdgpu/common/dtype: exponents have a bias of 7 and 15, which is right for gfx950 alone.
 _OCP = re.compile(r"AMDGPU::mxb?float8\b")
 HAVE_OCP = ("gfx950",)
-# Of buffers, calcAddr() tests a lane once, and takes a field for the size of swizzled elements that
+# Buffers: calcAddr() tests a lane once, and takes a field for the size of swizzled elements that
 # gfx9 has no more: its elements have four bytes.
 _TESTED_ONCE = re.compile(
     r"(buffer_offset|buf_off \+ stride \* buf_idx) >=\s+rsrc_desc\.numRecords"
@@ -73,35 +73,35 @@ ALIASES = {  # gem5 calls them otherwise, and does the same
 _FLOAT = re.compile(r"_[FB]?F(16|32|64)\b|_F(16|32|64)_|_LEGACY")
 # A source that is only read, and yet may be no scalar register: readSrc() asserts that it is none.
 _NO_SCALAR = re.compile(r"^\s+VecOperand\w+ (\w+)\(gpuDynInst, \w+\.SRC0\)", re.M)
-# Of DPP's row_half_mirror, -0x7 in place of ~0x7: the lane becomes negative, which is asserted.
+# DPP's row_half_mirror: -0x7 in place of ~0x7, so the lane becomes negative, which is asserted.
 _HALF_MIRROR = re.compile(r"currLane & -0x7\b")
 # Of products of matrices, templates do the work: what moves blocks of A and lanes of B, and the
 # type that all results have until they are written.
 _MATRIX = {"cbsz": r"\bCBSZ\b", "blgp": r"\bBLGP\b"}
 # Of scalar loads, the constant: gfx9's has a sign.
 _UNSIGNED = re.compile(r"struct InFmt_SMEM_1 \{\s*unsigned int\s+OFFSET : 21;")
-# Of constants in instructions of scalars, which have 16 bits and a sign.
+# Scalar instructions with a constant of 16 bits and a sign.
 _ZERO_EXTENDED = re.compile(r"ScalarRegI32 simm16 = \(ScalarRegI32\)instData\.SIMM16;")
-# Of global_*: a constant without its sign, the lower half of a base, and the offset as two words.
+# global_*: a constant without its sign, the lower half of a base, and the offset as two words.
 _FLAT_UNSIGNED = re.compile(r"ScalarRegU32 saddr, ScalarRegU32 offset\)")
 _HALF_BASE = re.compile(r"ConstScalarOperandU32 sbase\(gpuDynInst, saddr\)")
 _TWO_WORDS = re.compile(r"calcAddr\(GPUDynInstPtr gpuDynInst, ConstVecOperandU64 &vaddr,")
-# Of buffers, the offset that is no register.
+# Buffers: the offset that is no register.
 _SOFFSET = re.compile(
     r"(?s)reg = extData\.SOFFSET;\s*srcOps\.emplace_back\(reg, getOperandSize\(opNum\), true,"
     r"\s*true"
     r"|Inst_MUBUF::isScalarRegister\(.*?case 1:\s*return true;"
 )
-# Of what a version does with operands and forms, whatever the instruction is.
+# What a version does with operands and forms of any instruction.
 _LITERAL = re.compile(r"case REG_SRC_LITERAL:\s*assert\(NumDwords == 1\);")
 _NO_VCC_HI = re.compile(r"(?s)regIdx\(int dword\) const(?!.*?REG_VCC_HI\))")
 _MOVES = re.compile(r"count -= \(dppCtrl - SQ_DPP_ROW_SL1")
-# Of DPP's row_mirror, the number of the row in place of its first lane.
+# DPP's row_mirror: the number of the row in place of its first lane.
 _MIRROR = re.compile(r"localRowOffset = \(15 - localRowOffset\);\s*newLane = \(rowNum \|")
 _PARTS = re.compile(r"origBits_thisByte = bits\(origDstVal, high_bit, low_bit\)")
 # A result in a scalar register, which is taken for a vector register.
 _FIRST_LANE = re.compile(r"(?s)Inst_VOP1::initOperandInfo\(\)(.*?)\n    \}")
-# Of atomics, what they return is that of the line when all of its lanes have been served.
+# Atomics return the values that the line has when all of its lanes have been served.
 _ATOMIC_LOG = "src/mem/ruby/common/WriteMask.cc"
 # From 25.0 on, what some GPUs have in place of others' instructions: functions that change entries
 # of the primary table, which holds each opcode of VOP2 four times.

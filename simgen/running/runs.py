@@ -306,7 +306,8 @@ def once(
 
 @contextlib.contextmanager
 def _taken_over(bundle: Bundle, target: Target, result: str) -> Iterator[Path]:
-    """Place of a result that a run replaces: for good when the new one has been read.
+    """Place of a result that a run replaces: for good when the new one has been read, or when the
+    user interrupts that.
 
     Raises:
         RunError: the new one cannot be; the old one is in its place again.
@@ -318,6 +319,8 @@ def _taken_over(bundle: Bundle, target: Target, result: str) -> Iterator[Path]:
         yield aside
     except BaseException as error:
         unread = _inode(place) != begun  # run.sh has put the new one there
+        if unread and not isinstance(error, Exception):
+            raise  # whoever interrupts keeps what has ended: run.sh has closed it
         if unread:
             failed = home / f"{result_folders.FAILED}{result}"
             failed.mkdir(exist_ok=True)

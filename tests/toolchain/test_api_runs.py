@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import simgen
+from simgen.bundle import results
 from simgen.targets.host import Host
 
 if TYPE_CHECKING:
@@ -87,3 +88,25 @@ def test_the_example_does_what_it_says(tmp_path: Path) -> None:
     assert all(line.endswith("us; 1 result, 1 tensor: all right") for line in lines)
     assert last == "all of it: made/report/report.html"
     assert (tmp_path / "made/report/report.html").is_file()
+
+
+@pytest.mark.parametrize("replaces", [False, True])
+def test_what_has_ended_stays_when_its_reading_is_interrupted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, replaces: bool
+) -> None:
+    bundle = simgen.plan("softmax_fwd", set={"n": 2, "c": 3}).build(tmp_path / "b", "host")
+    if replaces:
+        bundle.run("host")
+    old = tmp_path / "b/results/host"
+    before = old.stat().st_ino if replaces else None
+
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(results, "save", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            bundle.run("host", replace=replaces)
+    assert old.stat().st_ino != before
+    assert [each.name for each in old.parent.iterdir() if each.is_dir()] == ["host"]
+    assert simgen.load(tmp_path / "b").diff()
