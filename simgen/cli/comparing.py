@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import shlex
 from pathlib import Path
+from typing import Any
 
 import click
 
+from simgen.ask.report import ReportChoices
 from simgen.cli import completing
-from simgen.cli.options import folder_of_page, verbosity
+from simgen.cli.options import asked, asks, folder_of_page, verbosity
 from simgen.errors import UsageError
 
 
@@ -88,9 +90,15 @@ def diff(
     shell_complete=completing.baselines,
     help="Compute speed-ups over this result: TARGET, a point of a sweep, or BUNDLE:TARGET.",
 )
+@asks(ReportChoices)
 @verbosity
 def report(
-    bundles: tuple[Path, ...], output: Path, baseline: str | None, quiet: bool, verbose: bool
+    bundles: tuple[Path, ...],
+    output: Path,
+    baseline: str | None,
+    quiet: bool,
+    verbose: bool,
+    **given: Any,
 ) -> None:
     """Report the measurements of BUNDLES, or of a sweep's STORE.
 
@@ -121,9 +129,10 @@ def report(
     if stores:
         if len(bundles) > 1:
             raise UsageError(f"{stores[0]}: a store is reported by itself; leave out the others")
-        _report_store(stores[0], output, baseline, quiet)
+        _report_store(stores[0], output, baseline, quiet, asked(ReportChoices, given))
         return
-    made = reporting.write(bundles, output, baseline)
+    looks = asked(ReportChoices, given)
+    made = reporting.write(bundles, output, baseline, looks=looks)
     if not quiet:
         present.report(made.rows)
         present.correlations(correlations(made.rows))
@@ -134,11 +143,13 @@ def report(
         print(f"page: {made.page}")
 
 
-def _report_store(path: Path, output: Path, baseline: str | None, quiet: bool) -> None:
+def _report_store(
+    path: Path, output: Path, baseline: str | None, quiet: bool, looks: ReportChoices
+) -> None:
     from simgen.cli import present
     from simgen.reports.pages import explored_page
 
-    made = explored_page.write(path, output, baseline)
+    made = explored_page.write(path, output, baseline, looks)
     if quiet:
         return
     present.table(None, *explored_page.short(made.points))
