@@ -14,6 +14,8 @@ from simgen.cli import completing
 from simgen.cli.options import asked, asks, folder_of_page, verbosity
 from simgen.errors import UsageError
 
+FEW = 2  # results that are shown by tensors, or by layers
+
 
 @click.command()
 @click.argument("bundle", type=click.Path(path_type=Path), shell_complete=completing.bundle)
@@ -55,15 +57,20 @@ def diff(
     if as_json:
         print(json.dumps(judged.as_json(), indent=1))
     elif not quiet:
-        for report in judged.reports:
+        many = len(judged.results) > FEW and not verbose
+        if many:
+            present.differences(judged.reports)
+        for report in () if many else judged.reports:
             present.difference(report, verbose)
         for name in judged.silent:
             print(f"not compared: {name}, which {judging.NO_OUTPUTS}")
         present.losses(judged.losses)
         if verbose or len(judged.results) > 1:
             present.machine(made.workload)
-        if len(judged.results) > 1:
+        if len(judged.results) > 1 and not many:
             present.launches(made.workload, judged.results)
+        if many:
+            print("-v shows every tensor and launch")
         if judged:
             print(f"reproduce: {shlex.join(judged.words)}")
         print(judged.summary)
@@ -134,7 +141,11 @@ def report(
     looks = asked(ReportChoices, given)
     made = reporting.write(bundles, output, baseline, looks=looks)
     if not quiet:
-        present.report(made.rows)
+        if len({(row.bundle, row.target) for row in made.rows}) > FEW and not verbose:
+            present.results(made.rows)
+            print("-v shows every layer and pass")
+        else:
+            present.report(made.rows)
         present.correlations(correlations(made.rows))
         for name in made.idle:
             print(f"not in the report: {name}, which has not run")

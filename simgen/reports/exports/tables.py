@@ -1,8 +1,8 @@
 """All launches of all results as a table, a line each: CSV, and Parquet.
 
 Columns are what a launch is (`work_groups` and `work_items` of one work-group; empty where a
-library's kernels ran), every setting that the names of results tell, and every metric that was counted, by its name; simgen.ground.metrics has
-their units, and fields of Parquet carry them.
+library's kernels ran), every setting that the names of results tell, and every metric that was
+counted, by its name; simgen.ground.metrics has their units, and fields of Parquet carry them.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def launch_table(sources: Sequence[Exported]) -> LaunchTable:
     runs = [(each, found) for each in sources for found in each.results]
     lines = [line for each, found in runs for line in _lines(each, found)]
     counted = dict.fromkeys(name for line in lines for name in line if name not in LAUNCH)
-    given = {id(found): _settings(each, found) for each, found in runs}
+    given = {id(found): settings(each.name, found.name) for each, found in runs}
     heads = dict.fromkeys(name for told in given.values() for name in told)
     swept = [name for name in heads if name not in counted and name not in LAUNCH]
     lines = [
@@ -56,10 +56,9 @@ def launch_table(sources: Sequence[Exported]) -> LaunchTable:
     return LaunchTable((*LAUNCH, *swept, *counted), tuple(lines))
 
 
-def _settings(source: Exported, result: Result) -> dict[str, str]:
+def settings(*names: str) -> dict[str, str]:
     """What the names of a bundle and a result say was swept or given."""
-    told = (source.name, result.name)
-    return {k: v for name in told for k, v in result_names.options_of(name).items()}
+    return {k: v for name in names for k, v in result_names.options_of(name).items()}
 
 
 def _lines(source: Exported, result: Result) -> Iterator[dict[str, Any]]:
