@@ -20,9 +20,7 @@ EVERY_KIND = {
     "lines": figures.lines(["4", "8", "16"], [4, 8, 16], {"x": [1, 2, 3]}, "units", "s", [1, 2, 4]),
     "against": figures.against(DOTS, "a", "b", 2.0),
     "front": figures.front(DOTS, LAYERS[:3], "a", "b"),
-    "roofline": figures.roofline(
-        dict.fromkeys(LAYERS, (1e9, 1e6, 1e-3)), 1e13, 1e12
-    ),
+    "roofline": figures.roofline(dict.fromkeys(LAYERS, (1e9, 1e6, 1e-3)), 1e13, 1e12),
 }
 
 

@@ -7,7 +7,7 @@ import io
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from simgen.ask.report import ReportChoices
+from simgen.ask.report import FigureChoices, ReportChoices
 from simgen.bundle import outputs, verdict_file
 from simgen.ground.metrics import seconds
 from simgen.ground.storage.files import write_atomic
@@ -47,7 +47,7 @@ class Explored:
 
 
 def write(
-    path: Path, output: Path, baseline: str | None = None, looks: ReportChoices | None = None
+    path: Path, output: Path, baseline: str | None = None, looks: FigureChoices | None = None
 ) -> Explored:
     """Write the report of the store at `path` into the folder `output`.
 
@@ -68,6 +68,7 @@ def write(
     lines = [_cells(each) for each in of_settings]
     write_atomic(output / SENSITIVITY, _csv(SENSITIVITY_COLUMNS, lines))
     looks = looks or ReportChoices()
+    told = looks if isinstance(looks, ReportChoices) else ReportChoices()
     fronts, ups = _fronts(points), _speed_ups(points)
     figures.write(output / figures.FOLDER, [*ups, *fronts], looks)
     page = output / "report.html"
@@ -75,8 +76,8 @@ def write(
     text = render.page(
         "explored.html.j2",
         library=interactive.library(),
-        title=looks.title or "simgen report of a sweep",
-        author=looks.author or "",
+        title=told.title or "simgen report of a sweep",
+        author=told.author or "",
         doubts=doubts,
         speed_ups=ups,
         fronts=fronts,
