@@ -307,10 +307,11 @@ for _name, _of in _FLOAT_ORDER.items():
     _add(f"v_cmp_{_name}_f32", lambda a, b, of=_of: bit(of(f32(a), f32(b))), takes_floats=True)
 
 
-def _class(x: int, mask: int) -> int:
-    sign, exponent, fraction = x >> 31, x >> 23 & 255, x & 0x7FFFFF
-    if exponent == 255:
-        kind = (1 if fraction >> 22 else 0) if fraction else (2 if sign else 9)
+def class_of(x: int, mask: int, width: int = 8, digits: int = 23) -> int:
+    sign, most = x >> width + digits, (1 << width) - 1
+    exponent, fraction = x >> digits & most, x & (1 << digits) - 1
+    if exponent == most:
+        kind = (1 if fraction >> digits - 1 else 0) if fraction else (2 if sign else 9)
     elif exponent:
         kind = 3 if sign else 8
     elif fraction:
@@ -320,7 +321,7 @@ def _class(x: int, mask: int) -> int:
     return mask >> kind & 1
 
 
-_add("v_cmp_class_f32", lambda a, m: bit(each(_class, a, m)), takes_floats=True, class_mask=True)
+_add("v_cmp_class_f32", lambda a, m: bit(each(class_of, a, m)), takes_floats=True, class_mask=True)
 
 
 # Vector, integers ------------------------------------------------------------------------------

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from simgen.isa.legalise import doubles
 from simgen.isa.legalise.assembly import registers
 from simgen.isa.legalise.table import GFX803, GFX942, rule
 
@@ -298,6 +299,7 @@ SATURATE = {
 # Classes of floats ---------------------------------------------------------------------------
 
 
+@rule("v_cmp_class_f64*")
 @rule("v_cmp_class_f32*", GFX803)
 def classify(site: Site) -> None:
     """The bit of the mask that the class of a float has; classes in the order of the numbers.
@@ -305,12 +307,21 @@ def classify(site: Site) -> None:
     0, 1: NaN, signalling or quiet; 2 to 9: -inf, normal, subnormal, -0, +0, subnormal, normal, inf.
     """
     result, x, classes = site.item.operands
-    x, classes = site.in_vgpr(x), site.in_vgpr(classes)
+    classes = site.in_vgpr(classes)
+    limits, quiet = ("1", "0x800000", "0x7f800000"), "22"
+    if "f64" in site.item.mnemonic:  # its upper half, whose last bit stands for the lower one
+        low, high = registers(site.plain(doubles.source(site, x)))
+        limits, quiet, x = ("1", "0x100000", "0x7ff00000"), "19", site.vgpr()
+        some, _, _ = site.sgpr_pair()
+        site.put("v_cmp_ne_u32_e64", some, "0", low)
+        site.put("v_cndmask_b32_e64", x, "0", "1", some)
+        site.put("v_or_b32_e32", x, high, x)
+    x = site.in_vgpr(x)
     size, kind, step, limit, other = (site.vgpr() for _ in range(5))
     mask, _, _ = site.sgpr_pair()
     site.put("v_and_b32_e32", size, "0x7fffffff", x)
     site.put("v_mov_b32_e32", kind, "0")
-    for least in ("1", "0x800000", "0x7f800000"):
+    for least in limits:
         site.put("v_mov_b32_e32", limit, least)
         site.put("v_cmp_ge_u32_e64", mask, size, limit)
         site.put("v_cndmask_b32_e64", step, "0", "1", mask)
@@ -321,9 +332,9 @@ def classify(site: Site) -> None:
     site.add(kind, kind, step)
     site.put("v_cmp_gt_i32_e64", mask, "0", x)
     site.select(kind, kind, other, mask)
-    site.put("v_lshrrev_b32_e32", other, "22", size)
+    site.put("v_lshrrev_b32_e32", other, quiet, size)
     site.put("v_and_b32_e32", other, "1", other)
-    site.put("v_mov_b32_e32", limit, "0x7f800000")
+    site.put("v_mov_b32_e32", limit, limits[-1])
     site.put("v_cmp_gt_u32_e64", mask, size, limit)
     site.select(kind, kind, other, mask)
     site.put("v_lshrrev_b32_e32", kind, kind, classes)

@@ -65,7 +65,7 @@ def error_of_sum(site: Site, a: str, b: str, total: str) -> str:
     return put(site, "add", a_error, b_error)
 
 
-def _source(site: Site, operand: str) -> str:
+def source(site: Site, operand: str) -> str:
     """A 64-bit float source that MGPUSim reads right: constants go to registers."""
     neg, absolute, body = source_modifiers(operand)
     if registers(body):
@@ -84,13 +84,13 @@ def _source(site: Site, operand: str) -> str:
 def plus_zero(site: Site, operand: str, *, negative: bool = False) -> str:
     """A source in a pair of vector registers, without modifiers: -0 as 0, or `negative`, as it
     is."""
-    return put(site, "add", _source(site, operand), constant(site, -0.0 if negative else 0.0))
+    return put(site, "add", source(site, operand), constant(site, -0.0 if negative else 0.0))
 
 
 @rule("v_add_f64 v_mul_f64")
 def arithmetic(site: Site) -> None:
     result, a, b = site.item.operands
-    a, b = _source(site, a), _source(site, b)
+    a, b = source(site, a), source(site, b)
     if not is_vgpr(a.strip("-|")) and not is_vgpr(b.strip("-|")):  # one scalar at most
         a = put(site, "mul", a, constant(site, 1.0))
     site.put(site.item.mnemonic, result, a, b)
@@ -117,5 +117,5 @@ def narrow(site: Site) -> None:
     """Without modifiers or constants as it is, else through a product with one."""
     result, x = site.item.operands
     if not registers(x):
-        x = put(site, "mul", _source(site, x), constant(site, 1.0))
+        x = put(site, "mul", source(site, x), constant(site, 1.0))
     site.put("v_cvt_f32_f64_e32", result, x)
