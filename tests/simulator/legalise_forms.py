@@ -14,7 +14,7 @@ import numpy as np
 from legalise_rows import MASK, MASK_BITS, SCC, UNTOUCHED, VCC, VCC_BITS, Inputs, Row, clamp, first
 from legalise_semantics import ALL, Meaning, meaning
 
-from simgen.isa.legalise import roles
+from simgen.isa.legalise import bits, roles
 from simgen.isa.legalise.assembly import integer, source_modifiers
 from simgen.isa.legalise.simulators import native
 from simgen.isa.legalise.table import RULES
@@ -36,7 +36,11 @@ FLOAT_CONSTANTS = {"1.0": 1.0, "-0.5": -0.5, "2.0": 2.0, "4.0": 4.0}
 # refused (which is tested elsewhere).
 CONFINED: dict[str, dict[int, tuple[str, ...]]] = {
     "v_bfe_i32": {1: ("4", "0", "28", "31"), 2: ("9", "1", "31")},
-    "v_pk_mul_lo_u16": {0: ("v2", "s8"), 1: ("v3", "s9")},
+    **{name: {0: ("v2", "s8"), 1: ("v3", "s9")} for name in bits.PACKED if "mad" not in name},
+    **{
+        f"v_pk_mad_{kind}": {0: ("v2", "s8"), 1: ("v3", "s9"), 2: ("v4", "s10")}
+        for kind in ("i16", "u16")
+    },
     "v_lshl_add_u64": {1: ("3", "0", "4")},
     "s_bfe_u32": {1: ("0x70003", "0x100010", "0x1f0001", "0x200000", "0x40")},
     "s_bfe_i32": {1: ("0x70003", "0x100010", "0x1f0001", "0x200000", "0x40")},

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from legalise_rows import CDNA3, MASK, MASK_BITS, UNTOUCHED, Inputs, Row, f32, first
+from legalise_rows import CDNA3, MASK, MASK_BITS, UNTOUCHED, VCC, Inputs, Row, f32, first
+from legalise_semantics import class_of, each
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -59,6 +60,15 @@ def _floats() -> list[Row]:
                 found[k] = rounded(b, a)
         return {0: found.view(np.uint32)}
 
+    def whole(least: int, most: int, sign: int = 1) -> Callable[[Inputs], dict[int, Array]]:
+        def of(w: Inputs) -> dict[int, Array]:
+            x = sign * w.f[0].astype(np.float64) * w.f[1]
+            held = np.clip(np.trunc(np.nan_to_num(x, nan=0.0)), least, most).astype(np.int64)
+            return {0: (held & 0xFFFFFFFF).astype(np.uint32), 1: 0 * w.u[0], 2: 0 * w.u[0],
+                    3: 0 * w.u[0]}  # fmt: skip
+
+        return of
+
     divide = (
         "v_div_scale_f32 v13, s[28:29], v3, v3, v2; v_rcp_f32_e32 v12, v13; "
         "v_div_scale_f32 v11, vcc, v2, v3, v2; v_mul_f32_e32 v10, v11, v12; "
@@ -94,6 +104,34 @@ def _floats() -> list[Row]:
         Row("k_widen_long", "v_cvt_f64_f32_e64 v[10:11], -|v2|; v_cvt_f32_f64_e64 v10, v[10:11]",
             lambda w: {0: (w.u[0] | np.uint32(1 << 31))}, floats=True),
     ]  # fmt: skip
+    rest = "; v_mov_b32_e32 v11, 0; v_mov_b32_e32 v12, 0; v_mov_b32_e32 v13, 0"
+    for kind, least, most in (("i32", -(2**31), 2**31 - 1), ("u32", 0, 2**32 - 1)):
+        for form, neg, sign in (("e32", "", 1), ("e64", "-", -1)):
+            name = f"v_cvt_{kind}_f64_{form}"
+            code = (
+                f"{widen} v_mul_f64 v[10:11], v[10:11], v[12:13]; {name} v10, {neg}v[10:11]{rest}"
+            )
+            rows.append(Row(f"k_{name}", code, whole(least, most, sign)))
+    # NaN, subnormal doubles, infinity, zeros, others.
+    for kind, low, keep, put in (
+        ("nan", "v2", 0xFFFFFFFF, 0x7FF00000), ("small", "v2", 0x800FFFFF, 0),
+        ("infinite", "0", 0x80000000, 0x7FF00000), ("zero", "0", 0x80000000, 0),
+        ("any", "v2", 0xFFFFFFFF, 0),
+    ):  # fmt: skip
+
+        def classes(w: Inputs, low=low, keep=keep, put=put) -> dict[int, Array]:  # type: ignore[no-untyped-def]
+            upper = w.u[1] & np.uint32(keep) | np.uint32(put)
+            wide = upper.astype(np.uint64) << np.uint64(32) | (w.u[0] if low == "v2" else 0)
+            held = each(lambda x, m: class_of(x, m, 11, 52), wide, w.u[2])
+            return {0: 0 * w.u[0], 1: 0 * w.u[0], MASK: held.astype(np.uint32)}
+
+        code = f"v_and_b32_e32 v11, {keep:#x}, v3; v_or_b32_e32 v11, {put:#x}, v11; "
+        code += f"v_mov_b32_e32 v10, {low}; v_cmp_class_f64_e64 s[22:23], v[10:11], v4; "
+        code += "v_mov_b32_e32 v10, 0; v_mov_b32_e32 v11, 0"
+        rows.append(Row(f"class_64_{kind}", code, classes))
+        short = code.replace("_e64 s[22:23]", "_e32 vcc")
+        of = lambda w, of=classes: {VCC if k == MASK else k: v for k, v in of(w).items()}  # noqa: E731
+        rows.append(Row(f"class_64_{kind}_short", short, of))
     for power in ("-4", "30", "0xfffffc02"):
         n = (int(power, 0) ^ 1 << 31) - (1 << 31) if power[1:2] == "x" else int(power)
         rows.append(

@@ -479,10 +479,32 @@ _add("v_perm_b32", lambda a, b, c: w(each(_permuted, a, b, c)))
 _add("v_alignbyte_b32", lambda a, b, k: w((n(a) << 32 | n(b)) >> 8 * n(k & 3)))
 _add("v_sad_u32", lambda a, b, c: w(abs(n(a) - n(b)) + n(c)))
 _add("v_dot4c_i32_i8", lambda old, a, b: w(n(old) + each(_dot_of_bytes, a, b)))
-_add(
-    "v_pk_mul_lo_u16",
-    lambda a, b: w(u16(a) * u16(b) & 0xFFFF | (u16(a >> 16) * u16(b >> 16) & 0xFFFF) << 16),
-)
+
+
+def _halves(of: Callable[..., int], signed: bool = False) -> Callable[..., Array]:
+    """A function of halves, for both."""
+
+    def one(*words: int) -> int:
+        made = 0
+        for at in (0, 16):
+            parts = [x >> at & 0xFFFF for x in words]
+            parts = [(p ^ 0x8000) - 0x8000 for p in parts] if signed else parts
+            made |= (of(*parts) & 0xFFFF) << at
+        return made
+
+    return lambda *sources: w(each(one, *sources))
+
+
+for _kind in ("u16", "i16"):
+    _add(f"v_pk_add_{_kind}", _halves(lambda a, b: a + b))
+    _add(f"v_pk_sub_{_kind}", _halves(lambda a, b: a - b))
+    _add(f"v_pk_mad_{_kind}", _halves(lambda a, b, c: a * b + c))
+    _add(f"v_pk_min_{_kind}", _halves(min, signed=_kind == "i16"))
+    _add(f"v_pk_max_{_kind}", _halves(max, signed=_kind == "i16"))
+_add("v_pk_mul_lo_u16", _halves(lambda a, b: a * b))
+_add("v_pk_lshlrev_b16", _halves(lambda n, a: a << (n & 15)))
+_add("v_pk_lshrrev_b16", _halves(lambda n, a: a >> (n & 15)))
+_add("v_pk_ashrrev_i16", _halves(lambda n, a: a >> (n & 15), signed=True))
 _add("v_add_i32", lambda a, b: w(i32(a) + i32(b)))
 _add("v_sub_i32", lambda a, b: w(i32(a) - i32(b)))
 _add("v_add_i16", lambda a, b: w(u16(i16(a) + i16(b))))

@@ -20,7 +20,6 @@ from legalise_rows import (
     first,
     saturated,
 )
-from legalise_semantics import class_of, each
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -380,23 +379,6 @@ def _comparisons() -> list[Row]:
         Row("class_short", "v_mov_b32_e32 v3, 0x207; v_cmp_class_f32_e32 vcc, v2, v3",
             lambda w: {VCC: bits(np.isnan(w.f[0]) | np.isinf(w.f[0]))}, CDNA3),
     ]  # fmt: skip
-    # NaN, subnormal doubles, infinity, zeros, others.
-    for kind, low, keep, put in (
-        ("nan", "v2", 0xFFFFFFFF, 0x7FF00000), ("small", "v2", 0x800FFFFF, 0),
-        ("infinite", "0", 0x80000000, 0x7FF00000), ("zero", "0", 0x80000000, 0),
-        ("any", "v2", 0xFFFFFFFF, 0),
-    ):  # fmt: skip
-
-        def classes(w: Inputs, low: str = low, keep: int = keep, put: int = put) -> dict[int, Array]:
-            upper = w.u[1] & np.uint32(keep) | np.uint32(put)
-            wide = upper.astype(np.uint64) << np.uint64(32) | (w.u[0] if low == "v2" else 0)
-            held = each(lambda x, m: class_of(x, m, 11, 52), wide, w.u[2])
-            return {0: 0 * w.u[0], 1: 0 * w.u[0], MASK: bits(held.astype(bool))}
-
-        code = f"v_and_b32_e32 v11, {keep:#x}, v3; v_or_b32_e32 v11, {put:#x}, v11; "
-        code += f"v_mov_b32_e32 v10, {low}; v_cmp_class_f64_e64 s[22:23], v[10:11], v4; "
-        code += "v_mov_b32_e32 v10, 0; v_mov_b32_e32 v11, 0"
-        rows.append(Row(f"class_64_{kind}", code, classes))
     return rows
 
 

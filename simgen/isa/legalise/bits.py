@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from simgen.isa.legalise import doubles
-from simgen.isa.legalise.assembly import registers
+from simgen.isa.legalise.assembly import integer, registers
 from simgen.isa.legalise.table import GFX803, GFX942, rule
 
 if TYPE_CHECKING:
@@ -205,30 +205,54 @@ def dot_of_bytes(site: Site) -> None:
     site.put("v_mov_b32_e32", result, total)
 
 
-@rule("v_pk_mul_lo_u16", GFX942)
-def packed_product(site: Site) -> None:
-    """Two products of 16 bits; op_sel and op_sel_hi say which half each source gives."""
+PACKED = [
+    f"v_pk_{o}_{kind}" for o in ("add", "sub", "mad", "min", "max") for kind in ("u16", "i16")
+]
+PACKED += ["v_pk_mul_lo_u16", "v_pk_lshlrev_b16", "v_pk_lshrrev_b16", "v_pk_ashrrev_i16"]
+
+
+@rule(" ".join(PACKED), GFX942)
+def packed_integers(site: Site) -> None:
+    """Twice 16 bits; op_sel and op_sel_hi say which half each source gives."""
     result, *sources = site.item.operands
-    total, part = site.vgpr(), site.vgpr()
-    for upper, name, default in ((False, "op_sel", "0"), (True, "op_sel_hi", "1")):
+    *_, operation, kind = site.item.mnemonic.replace("mul_lo", "mul").split("_")
+    signed = operation in ("min", "max", "ashrrev") and kind == "i16"
+    halves = []
+    for name, default in (("op_sel", "0"), ("op_sel_hi", "1")):
         text = site.item.modifier(name)
-        picks = text.strip("[]").split(",") if text else [default, default]
-        factors = []
+        picks = text.strip("[]").split(",") if text else [default] * len(sources)
+        parts = []
         for source, pick in zip(sources, picks, strict=True):
-            if not registers(source):
+            value = integer(source)
+            if not registers(source) and (value is None or (pick == "1" and value)):
                 raise site.refusal(
                     "a constant there has no replacement", "keep the constant in a register"
                 )
-            factor = site.vgpr()
-            site.put(
-                "v_lshrrev_b32_e32", factor, "16" if pick == "1" else "0", site.in_vgpr(source)
-            )
-            site.put("v_and_b32_e32", factor, "0xffff", factor)
-            factors.append(factor)
-        site.put("v_mul_u32_u24_e32", part if upper else total, *factors)
-    site.put("v_and_b32_e32", total, "0xffff", total)
-    site.put("v_lshlrev_b32_e32", part, "16", part)
-    site.put("v_or_b32_e32", result, total, part)
+            parts.append(site.vgpr())
+            at = "16" if pick == "1" else "0"
+            name = f"v_bfe_{'i' if signed else 'u'}32"
+            site.put(name, parts[-1], site.in_vgpr(source), at, "16")
+        halves.append(site.vgpr())
+        _of_half(site, operation, "i32" if signed else "u32", halves[-1], parts)
+    low, high = halves
+    site.put("v_and_b32_e32", low, "0xffff", low)
+    site.put("v_lshlrev_b32_e32", high, "16", high)
+    site.put("v_or_b32_e32", result, low, high)
+
+
+def _of_half(site: Site, operation: str, kind: str, result: str, parts: list[str]) -> None:
+    """The lower 16 bits of the result are those of the half."""
+    if operation in ("add", "sub"):
+        (site.add if operation == "add" else site.subtract)(result, *parts)
+    elif operation == "mul":
+        site.put("v_mul_u32_u24_e32", result, *parts)
+    elif operation == "mad":
+        site.put("v_mad_u32_u24", result, *parts)
+    elif operation in ("min", "max"):
+        site.put(f"v_{operation}_{kind}_e32", result, *parts)
+    else:
+        site.put("v_and_b32_e32", parts[0], "15", parts[0])
+        site.put(f"v_{operation}_{'i' if operation[0] == 'a' else 'b'}32_e32", result, *parts)
 
 
 # Saturating sums -----------------------------------------------------------------------------
