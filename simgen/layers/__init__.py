@@ -17,10 +17,10 @@ from simgen.layers import divide as divide
 from simgen.layers import dropout as dropout
 from simgen.layers import embedding as embedding
 from simgen.layers import fused as fused
-from simgen.layers import heads as heads
 from simgen.layers import input as input
 from simgen.layers import mask as mask
 from simgen.layers import multiply as multiply
+from simgen.layers import permute as permute
 from simgen.layers import piecewise as piecewise
 from simgen.layers import rearrange as rearrange
 from simgen.layers import reduce_mean as reduce_mean
@@ -29,7 +29,6 @@ from simgen.layers import sgd as sgd
 from simgen.layers import slice as slice
 from simgen.layers import softmax as softmax
 from simgen.layers import subtract as subtract
-from simgen.layers import transpose as transpose
 from simgen.layers.base import LAYERS as LAYERS
 from simgen.layers.base import Layer as Layer
 from simgen.layers.conv import convolution as convolution

@@ -23,7 +23,7 @@ import hashlib
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar
 
-from simgen.ground.ir import Distribution, Fill, Kernel, Launch, OpCount, Pass, TensorSpec
+from simgen.ground.ir import Distribution, Fill, Kernel, Launch, Pass, TensorSpec
 from simgen.ground.numerics.rounding import RCP, SECOND_ORDER, SQRT, TINY, U, float32
 from simgen.layers import elementwise
 from simgen.layers.base import Lowering, Port, key
@@ -87,10 +87,11 @@ class Adam(Optimiser):
         some = Port("c", CORRECTIONS, Fill(Distribution.UNIFORM, 0.25, 0.75))
         return (*super().state_ports(x), some, Port("new_c", CORRECTIONS))
 
-    def count(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> OpCount:
+    def work(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> tuple[int, int]:
         """Per element: the scale, two averages, a square, two corrections, a sum, a product, the
         step; a root and a division. The decay is one more multiply-add."""
-        return self.traffic(inputs, 13 + 2 * bool(self.weight_decay), 2)
+        size = inputs[0].size
+        return (13 + 2 * bool(self.weight_decay)) * size, 2 * size
 
     def lower(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> Lowering:
         (x,) = inputs

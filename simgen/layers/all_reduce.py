@@ -19,7 +19,7 @@ from enum import StrEnum
 from math import prod
 from typing import TYPE_CHECKING, ClassVar
 
-from simgen.ground.ir import Distribution, Fill, Kernel, Launch, OpCount, Pass, TensorSpec
+from simgen.ground.ir import Distribution, Fill, Kernel, Launch, Pass, TensorSpec
 from simgen.ground.numerics import exactness
 from simgen.ground.numerics.rounding import U
 from simgen.layers.base import Choice, Layer, Lowering, Port, Sums, key
@@ -75,11 +75,9 @@ class AllReduce(Layer):
         """The result's spec, for a whole tensor or for a share, which may have one vector."""
         return TensorSpec(x.shape[1:], x.dtype)
 
-    def count(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> OpCount:
-        """The sums, in all one addition less than there are vectors. Written is y, once."""
-        (x,) = inputs
-        y = self._y(x)
-        return OpCount(x.size - y.size, 0, x.nbytes, y.nbytes)
+    def work(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> tuple[int, int]:
+        """The sums, in all one addition less than there are vectors."""
+        return inputs[0].size - self._y(inputs[0]).size, 0
 
     def ports(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> tuple[Port, ...]:
         (x,) = inputs

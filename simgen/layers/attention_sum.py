@@ -29,7 +29,6 @@ from simgen.ground.ir import (
     Fill,
     Kernel,
     Launch,
-    OpCount,
     Pass,
     TensorSpec,
 )
@@ -39,7 +38,7 @@ from simgen.layers import elementwise
 from simgen.layers.base import Layer, Lowering, Port, key
 from simgen.layers.contract import Contract
 from simgen.layers.elementwise import BLOCK, VECTOR
-from simgen.layers.written import Writes, dense, writes
+from simgen.layers.written import Writes, dense, writes, writes_all
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -125,17 +124,12 @@ class AttentionSum(Layer):
         _, words = self._words(inputs)
         return TensorSpec(words.shape, inputs[0].dtype)
 
-    def count(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> OpCount:
+    def work(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> tuple[int, int]:
         """A comparison and an addition for each place and candidate. With log=true, a logarithm for
         each candidate, and backward a reciprocal and a product."""
-        x, y = inputs[0], self.output(inputs)
-        ids, words = self._words(inputs)
-        total = TensorSpec(y.shape).nbytes if self.log else 0
-        flops = 2 * y.size * ids.shape[1]
-        read, functions = ids.nbytes + words.nbytes, y.size if self.log else 0
-        if direction is F:
-            return OpCount(flops, functions, read + x.nbytes, y.nbytes + total)
-        return OpCount(flops + functions, functions, read + y.nbytes + total, x.nbytes)
+        y = self.output(inputs)
+        flops, functions = 2 * y.size * self._words(inputs)[0].shape[1], y.size if self.log else 0
+        return flops if direction is F else flops + functions, functions
 
     @property
     def _kept(self) -> tuple[str, ...]:
@@ -186,9 +180,6 @@ class AttentionSum(Layer):
             template, args = "attention_sum.hip", ("x", "ids", "candidates", *self._kept, "y")
         kernel = Kernel(name, template, BLOCK, constants)
         return Lowering((kernel,), (Launch(name, (ceil(size / (BLOCK * vector)), 1, 1), args),))
-
-    def moves(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> tuple[str, ...]:
-        return ("x", "y", "dx", "dy")
 
     # ---- Reference and bounds ----
 
@@ -253,9 +244,7 @@ class AttentionSum(Layer):
         return {"dx": bound.reshape(tensors["dx"].shape)}
 
 
-@writes("attention_sum_backward")
-def _backward(c: Values, block: int) -> list[Writes]:
-    return [dense(-1, c["size"], c["vector"], block)]
+writes_all("attention_sum_backward")
 
 
 @writes("attention_sum")

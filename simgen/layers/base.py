@@ -20,7 +20,7 @@ from simgen.errors import (
     whole_number,
 )
 from simgen.ground import dtypes
-from simgen.ground.ir import DType, Pass
+from simgen.ground.ir import DType, OpCount, Pass
 from simgen.ground.machine import Machine, fitted
 from simgen.ground.numerics.spread import Spread
 from simgen.layers.contract import Contract
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from simgen.ground.ir import Fill, Kernel, Launch, OpCount, TensorSpec
+    from simgen.ground.ir import Fill, Kernel, Launch, TensorSpec
 
     Tensors = Mapping[str, NDArray[np.float64]]  # by port
 
@@ -368,9 +368,16 @@ class Layer(ABC):
         """
         return {self.output_names[0]: self.output(inputs)}
 
-    @abstractmethod
+    def work(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> tuple[int, int]:
+        """Operations that the algorithm needs, and transcendental ones; a copy needs none."""
+        return 0, 0
+
     def count(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> OpCount:
-        """Work that the algorithm needs."""
+        """Work that the algorithm needs; every tensor of the pass counts once in the bytes."""
+        ports = self.ports(inputs, direction) if self.passes else ()
+        read = sum(port.spec.nbytes for port in ports if port.fill)
+        written = sum(port.spec.nbytes for port in ports if not port.fill and not port.scratch)
+        return OpCount(*self.work(inputs, direction), read, written)
 
     def ports(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> tuple[Port, ...]:
         """Tensors read and written, in the order of the data file."""
@@ -394,7 +401,7 @@ class Layer(ABC):
 
         For tensors of the other ports they get float32 (simgen/layers/conversion.py).
         """
-        return ()
+        return tuple(port.name for port in self.ports(inputs, direction))
 
     def reference(self, tensors: Tensors, direction: Pass) -> Tensors:
         """What the pass writes, from what it reads, in float64."""

@@ -36,6 +36,3 @@ class Binary(Layer):
         if x0.dtype != x1.dtype:
             raise ValueError(f"x0 is {x0.dtype}, but x1 is {x1.dtype}; insert [Cast] before it")
         return x0
-
-    def moves(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> tuple[str, ...]:
-        return ("x0", "x1", "y", "dy", "dx0", "dx1")

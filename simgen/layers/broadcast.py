@@ -20,7 +20,7 @@ from enum import StrEnum
 from math import prod
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from simgen.ground.ir import Distribution, Fill, Kernel, Launch, OpCount, Pass, TensorSpec
+from simgen.ground.ir import Distribution, Fill, Kernel, Launch, Pass, TensorSpec
 from simgen.ground.numerics import exactness
 from simgen.ground.numerics.rounding import RCP, SECOND_ORDER, TINY, U
 from simgen.layers import elementwise
@@ -28,7 +28,7 @@ from simgen.layers.axes import MAX_INT, extents
 from simgen.layers.base import MAX_RANK, Layer, Lowering, Port, Sums, key
 from simgen.layers.contract import Contract
 from simgen.layers.elementwise import BLOCK, VECTOR
-from simgen.layers.written import Writes, dense, writes
+from simgen.layers.written import writes_all
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -37,7 +37,6 @@ if TYPE_CHECKING:
 
     from simgen.ground.ir import Constants
     from simgen.layers.base import Tensors
-    from simgen.layers.written import Values
 else:
     from simgen.ground import arrays as np
 
@@ -111,11 +110,10 @@ class Broadcast(Layer):
         x0, x1 = inputs
         return len(x0.shape) == len(x1.shape) and x0.shape[0] == x1.shape[0]
 
-    def count(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> OpCount:
-        """An operation for each element of y; what it is made of is read once."""
-        y = self.output(inputs)
-        reciprocals = y.size if self.operation is Pairwise.DIVIDE else 0
-        return OpCount(y.size, reciprocals, sum(x.nbytes for x in inputs), y.nbytes)
+    def work(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> tuple[int, int]:
+        """An operation for each element of y."""
+        size = self.output(inputs).size
+        return size, size if self.operation is Pairwise.DIVIDE else 0
 
     def ports(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> tuple[Port, ...]:
         divisor = Fill(Distribution.UNIFORM, 0.5, 2.0)  # two binades, of which none is near 0
@@ -150,9 +148,6 @@ class Broadcast(Layer):
         name = f"broadcast_{self.operation}_{y.size}_{digest}{elementwise.suffix(y.dtype)}"
         kernel = Kernel(name, "broadcast.hip", BLOCK, constants)
         return Lowering((kernel,), (Launch(name, elementwise.grid(y.size), (*NAMES, "y")),))
-
-    def moves(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> tuple[str, ...]:
-        return (*NAMES, "y")
 
     def reference(self, tensors: Tensors, direction: Pass) -> Tensors:
         x0, x1 = tensors["x0"], tensors["x1"]
@@ -213,6 +208,4 @@ def _merged(shape: Shape, inputs: list[Shape]) -> list[tuple[int, ...]]:
     return found or [(1, 0, 0)]
 
 
-@writes("broadcast")
-def _written(c: Values, block: int) -> list[Writes]:
-    return [dense(-1, c["size"], c["vector"], block)]
+writes_all("broadcast")

@@ -25,7 +25,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from simgen.ground.dtypes import F16, DType
-from simgen.ground.ir import Fill, OpCount, Pass, TensorSpec
+from simgen.ground.ir import Fill, Pass, TensorSpec
 from simgen.ground.numerics.rounding import float32
 from simgen.layers import conversion, elementwise
 from simgen.layers.base import Layer, Lowering, Port, Sums, key
@@ -76,11 +76,6 @@ class Cast(Layer):
             raise ValueError(f"{fact}; let the scales give 1e-37 to 1e6")
         return TensorSpec(x.shape, self.type)
 
-    def count(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> OpCount:
-        """Each element is read and written once."""
-        source, target = self._ends(inputs, direction)
-        return OpCount(0, 0, source.nbytes, target.nbytes)
-
     def ports(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> tuple[Port, ...]:
         source, target = elementwise.ends(direction)
         read, written = self._ends(inputs, direction)
@@ -93,9 +88,6 @@ class Cast(Layer):
         source, target = elementwise.ends(direction)
         types, zeros = (read.dtype, written.dtype), (self.x_zero_point, self.y_zero_point)
         return conversion.cast(read.size, *types, source, target, self._scale, zeros)
-
-    def moves(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> tuple[str, ...]:
-        return elementwise.ends(direction)
 
     def reference(self, tensors: Tensors, direction: Pass) -> Tensors:
         source, target = elementwise.ends(direction)

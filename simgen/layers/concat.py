@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from itertools import accumulate
 from typing import TYPE_CHECKING, ClassVar
 
-from simgen.ground.ir import DType, OpCount, Pass, TensorSpec
+from simgen.ground.ir import DType, Pass, TensorSpec
 from simgen.layers import axes
 from simgen.layers.base import key
 from simgen.layers.contract import Contract
@@ -51,19 +51,11 @@ class Concat(Several):
         total = sum(x.shape[axis] for x in inputs)
         return TensorSpec((*shape[:axis], total, *shape[axis + 1 :]), inputs[0].dtype)
 
-    def count(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> OpCount:
-        """Each element is read and written once."""
-        nbytes = self.output(inputs).nbytes
-        return OpCount(0, 0, nbytes, nbytes)
-
     def lower(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> Lowering:
         axis = axes.behind_batch("axis", self.axis, inputs[0].shape)
         ports = reads_and_writes(direction, len(inputs))
         joins = direction is Pass.FORWARD
         return copies(f"{self.kind}_{direction}", inputs, axis, ports, joins)
-
-    def moves(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> tuple[str, ...]:
-        return (*INPUTS, "y", "dy", *GRADIENTS)
 
     def reference(self, tensors: Tensors, direction: Pass) -> Tensors:
         if direction is Pass.FORWARD:

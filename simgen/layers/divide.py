@@ -14,21 +14,20 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from simgen.ground.ir import Distribution, Fill, Kernel, Launch, OpCount, Pass, TensorSpec
+from simgen.ground.ir import Distribution, Fill, Kernel, Launch, Pass, TensorSpec
 from simgen.ground.numerics.rounding import RCP, SECOND_ORDER, TINY, U
 from simgen.layers import elementwise
 from simgen.layers.base import Lowering, Port
 from simgen.layers.binary import Binary
 from simgen.layers.contract import Contract
 from simgen.layers.elementwise import BLOCK, VECTOR
-from simgen.layers.written import Writes, dense, writes
+from simgen.layers.written import writes_all
 
 if TYPE_CHECKING:
     import numpy as np
 
     from simgen.ground.numerics.rounding import Array
     from simgen.layers.base import Tensors
-    from simgen.layers.written import Values
 else:
     from simgen.ground import arrays as np
 
@@ -39,12 +38,10 @@ class Divide(Binary):
     section = "Divide"
     contract: ClassVar[Contract] = Contract(rounds=True)  # reciprocals are any numbers
 
-    def count(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> OpCount:
+    def work(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> tuple[int, int]:
         """A reciprocal, and a product for each element that is written; a / b is one more."""
-        x, _ = inputs
-        if direction is Pass.FORWARD:
-            return OpCount(x.size, x.size, 2 * x.nbytes, x.nbytes)
-        return OpCount(3 * x.size, x.size, 3 * x.nbytes, 2 * x.nbytes)
+        size = inputs[0].size
+        return size if direction is Pass.FORWARD else 3 * size, size
 
     def ports(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> tuple[Port, ...]:
         x, _ = inputs
@@ -99,11 +96,7 @@ def _bound(divided: Array, quotient: Array) -> Array:
     return bound
 
 
-@writes("divide")
-def _written(c: Values, block: int) -> list[Writes]:
-    return [dense(-1, c["size"], c["vector"], block)]
+writes_all("divide")
 
 
-@writes("divide_backward")
-def _gradients(c: Values, block: int) -> list[Writes]:
-    return [dense(at, c["size"], c["vector"], block) for at in (-2, -1)]
+writes_all("divide_backward", arguments=(-2, -1))

@@ -21,12 +21,12 @@ from dataclasses import dataclass
 from math import ceil, frexp
 from typing import TYPE_CHECKING, ClassVar
 
-from simgen.ground.ir import Distribution, Fill, Kernel, Launch, OpCount, Pass, TensorSpec
+from simgen.ground.ir import Distribution, Fill, Kernel, Launch, Pass, TensorSpec
 from simgen.ground.numerics import exactness
 from simgen.ground.numerics.rounding import TINY, U, float32
 from simgen.layers import elementwise
 from simgen.layers.base import Layer, Lowering, Port, Sums, key
-from simgen.layers.written import Writes, dense, writes
+from simgen.layers.written import writes_all
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from simgen.layers.base import Tensors
-    from simgen.layers.written import Values
 else:
     from simgen.ground import arrays as np
 
@@ -92,13 +91,12 @@ class Dropout(Layer):
         (x,) = inputs
         return x
 
-    def count(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> OpCount:
+    def work(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> tuple[int, int]:
         """A comparison and a multiplication per element, in either pass.
 
         The random numbers are integer arithmetic, which does not count.
         """
-        (x,) = inputs
-        return OpCount(2 * x.size, 0, x.nbytes, x.nbytes)
+        return 2 * inputs[0].size, 0
 
     def ports(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> tuple[Port, ...]:
         (x,) = inputs
@@ -126,9 +124,6 @@ class Dropout(Layer):
         kernel = Kernel(name, "dropout.hip", elementwise.BLOCK, constants)
         launch = Launch(name, elementwise.grid(x.size, runs), elementwise.ends(direction))
         return Lowering((kernel,), (launch,))
-
-    def moves(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> tuple[str, ...]:
-        return elementwise.ends(direction)
 
     def reference(self, tensors: Tensors, direction: Pass) -> Tensors:
         source, target = elementwise.ends(direction)
@@ -173,6 +168,4 @@ def philox(counters: NDArray[np.uint64], seed: int) -> NDArray[np.uint64]:
     return np.stack(x)
 
 
-@writes("dropout")
-def _written(c: Values, block: int) -> list[Writes]:
-    return [dense(-1, c["size"], c["vector"], block * c["runs"])]
+writes_all("dropout")

@@ -46,7 +46,7 @@ from simgen.layers.base import Layer, Lowering, Port, Sums, key
 from simgen.layers.contract import Contract
 from simgen.layers.elementwise import BLOCK, VECTOR
 from simgen.layers.indices import outside
-from simgen.layers.written import Places, Writes, cut_by, dense, writes
+from simgen.layers.written import Places, Writes, cut_by, dense, writes, writes_all
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -195,9 +195,6 @@ class Embedding(Layer):
         launches.append(Launch(name, grid, (f"keys{source}", "dy", "dw")))
         return Lowering(tuple(kernels), tuple(launches))
 
-    def moves(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> tuple[str, ...]:
-        return ("w", "y", "dy", "dw")
-
     def fault(self, given: Mapping[str, NDArray[Any]], inputs: tuple[TensorSpec, ...]) -> str:
         return outside("ids", given.get("ids"), 0, self.vocabulary - 1)
 
@@ -274,9 +271,7 @@ class Embedding(Layer):
         return {"dw": exactness.settled(sums, magnitudes, grain)}
 
 
-@writes("embedding", "embedding_backward")
-def _rows(c: Values, block: int) -> list[Writes]:
-    return [dense(-1, c["size"], c["vector"], block)]
+writes_all("embedding", "embedding_backward")
 
 
 @writes("embedding_sort")

@@ -13,7 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from simgen.ground.ir import DType, Fill, OpCount, Pass, TensorSpec
+from simgen.ground.ir import DType, Fill, Pass, TensorSpec
 from simgen.layers.base import Layer, Port, key
 
 if TYPE_CHECKING:
@@ -43,6 +43,3 @@ class Input(Layer):
     def ports(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> tuple[Port, ...]:
         (y,) = inputs
         return (Port("y", y, Fill.usual(y.dtype)),)
-
-    def count(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> OpCount:
-        return OpCount()

@@ -24,13 +24,13 @@ from enum import StrEnum
 from math import prod
 from typing import TYPE_CHECKING, ClassVar
 
-from simgen.ground.ir import Distribution, DType, Fill, Kernel, Launch, OpCount, Pass, TensorSpec
+from simgen.ground.ir import Distribution, DType, Fill, Kernel, Launch, Pass, TensorSpec
 from simgen.layers import elementwise
 from simgen.layers.base import Layer, Lowering, Port, Sums, key
 from simgen.layers.contract import Contract
 from simgen.layers.elementwise import BLOCK, VECTOR, ends
 from simgen.layers.indices import outside
-from simgen.layers.written import Writes, dense, writes
+from simgen.layers.written import writes_all
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -41,7 +41,6 @@ if TYPE_CHECKING:
 
     from simgen.ground.numerics.rounding import Array
     from simgen.layers.base import Tensors
-    from simgen.layers.written import Values
 else:
     from simgen.ground import arrays as np
 
@@ -92,12 +91,6 @@ class Mask(Layer):
             raise ValueError(f"{fact}; give it an [Input] with shape={x.shape[0]} and type=i32")
         return x
 
-    def count(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> OpCount:
-        """Each element is read and written once."""
-        x = inputs[0]
-        lengths = x.shape[0] * DType.I32.nbytes if self._index else 0
-        return OpCount(0, 0, x.nbytes + lengths, x.nbytes)
-
     def ports(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> tuple[Port, ...]:
         x = inputs[0]
         source, target = ends(direction)
@@ -132,9 +125,6 @@ class Mask(Layer):
         args = (source, *self._index, target)
         return Lowering((kernel,), (Launch(name, elementwise.grid(x.size), args),))
 
-    def moves(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> tuple[str, ...]:
-        return ("x", "y", "dx", "dy")
-
     def fault(self, given: Mapping[str, NDArray[Any]], inputs: tuple[TensorSpec, ...]) -> str:
         return outside("lengths", given.get("lengths"), 1, inputs[0].shape[-1])
 
@@ -166,6 +156,4 @@ class Mask(Layer):
         return Sums(whole=direction is Pass.BACKWARD)
 
 
-@writes("mask")
-def _written(c: Values, block: int) -> list[Writes]:
-    return [dense(-1, c["size"], c["vector"], block)]
+writes_all("mask")

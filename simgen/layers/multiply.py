@@ -14,20 +14,19 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from simgen.ground.ir import Distribution, Fill, Kernel, Launch, OpCount, Pass, TensorSpec
+from simgen.ground.ir import Distribution, Fill, Kernel, Launch, Pass, TensorSpec
 from simgen.ground.numerics import exactness
 from simgen.ground.numerics.rounding import TINY, U
 from simgen.layers import elementwise
 from simgen.layers.base import Lowering, Port, Sums
 from simgen.layers.binary import Binary
 from simgen.layers.elementwise import BLOCK, VECTOR
-from simgen.layers.written import Writes, dense, writes
+from simgen.layers.written import writes_all
 
 if TYPE_CHECKING:
     import numpy as np
 
     from simgen.layers.base import Tensors
-    from simgen.layers.written import Values
 else:
     from simgen.ground import arrays as np
 
@@ -39,12 +38,9 @@ class Multiply(Binary):
     kind = "multiply"
     section = "Multiply"
 
-    def count(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> OpCount:
+    def work(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> tuple[int, int]:
         """A product for each element of what is written."""
-        x, _ = inputs
-        if direction is Pass.FORWARD:
-            return OpCount(x.size, 0, 2 * x.nbytes, x.nbytes)
-        return OpCount(2 * x.size, 0, 3 * x.nbytes, 2 * x.nbytes)
+        return inputs[0].size * (1 if direction is Pass.FORWARD else 2), 0
 
     def ports(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> tuple[Port, ...]:
         x, _ = inputs
@@ -92,6 +88,4 @@ class Multiply(Binary):
         return {port: U * np.abs(values) + TINY for port, values in made.items()}
 
 
-@writes("multiply")
-def _written(c: Values, block: int) -> list[Writes]:
-    return [dense(-1, c["size"], c["vector"], block)]
+writes_all("multiply")

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from simgen.ground.dtypes import WORD, DType
-from simgen.ground.ir import Distribution, Fill, OpCount, Pass, TensorSpec
+from simgen.ground.ir import Distribution, Fill, Pass, TensorSpec
 from simgen.ground.numerics.rounding import float32
 from simgen.layers.base import Layer, Port, key
 
@@ -92,17 +92,6 @@ class Optimiser(Layer):
     @property
     def copies(self) -> bool:
         return self.copy_type != DType.F32
-
-    def moves(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> tuple[str, ...]:
-        return ("dx", "copy")
-
-    def traffic(self, inputs: tuple[TensorSpec, ...], flops: int, others: int) -> OpCount:
-        """Operations per element; each tensor is moved once."""
-        sizes = {True: 0, False: 0}  # bytes that are read, and written
-        for port in self.ports(inputs, Pass.FORWARD):
-            sizes[port.fill is not None] += port.spec.nbytes
-        size = inputs[0].size
-        return OpCount(flops * size, others * size, sizes[True], sizes[False])
 
     def types_of(self) -> tuple[list[str], Constants]:
         """Words for a kernel's name, and constants, that say types other than float32."""

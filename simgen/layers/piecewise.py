@@ -22,14 +22,14 @@ from enum import StrEnum
 from math import ceil
 from typing import TYPE_CHECKING, ClassVar
 
-from simgen.ground.ir import Fill, Kernel, Launch, OpCount, Pass, TensorSpec
+from simgen.ground.ir import Fill, Kernel, Launch, Pass, TensorSpec
 from simgen.ground.numerics import rounding
 from simgen.ground.numerics.rounding import RCP, SECOND_ORDER, TINY, U, between, float32, identifier
 from simgen.layers import elementwise
 from simgen.layers.base import Layer, Lowering, Port, key
 from simgen.layers.contract import Contract
 from simgen.layers.elementwise import BLOCK, VECTOR
-from simgen.layers.written import Writes, dense, writes
+from simgen.layers.written import writes_all
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -39,7 +39,6 @@ if TYPE_CHECKING:
     from simgen.ground.ir import Constants
     from simgen.ground.numerics.rounding import Array
     from simgen.layers.base import Tensors
-    from simgen.layers.written import Values
 else:
     from simgen.ground import arrays as np
 
@@ -99,10 +98,9 @@ class Piecewise(Layer):
             raise ValueError(f"low is {self.low}, above {self.high}, which is high; exchange them")
         return x
 
-    def count(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> OpCount:
-        (x,) = inputs
+    def work(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> tuple[int, int]:
         flops, transcendentals = COUNTS[self.mode]
-        return OpCount(flops * x.size, transcendentals * x.size, x.nbytes, x.nbytes)
+        return flops * inputs[0].size, transcendentals * inputs[0].size
 
     def ports(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> tuple[Port, ...]:
         (x,) = inputs
@@ -130,9 +128,6 @@ class Piecewise(Layer):
         kernel = Kernel(name, "piecewise.hip", BLOCK, constants)
         grid = (ceil(x.size / (BLOCK * VECTOR)), 1, 1)
         return Lowering((kernel,), (Launch(name, grid, ("x", "y")),))
-
-    def moves(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> tuple[str, ...]:
-        return ("x", "y")
 
     def _line(self, x: Array) -> Array:
         return float32(self.slope) * x + float32(self.offset)
@@ -185,6 +180,4 @@ class Piecewise(Layer):
         return {"y": bound * SECOND_ORDER}
 
 
-@writes("piecewise")
-def _written(c: Values, block: int) -> list[Writes]:
-    return [dense(-1, c["size"], c["vector"], block)]
+writes_all("piecewise")

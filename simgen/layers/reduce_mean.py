@@ -14,14 +14,14 @@ from dataclasses import dataclass
 from math import ceil, prod
 from typing import TYPE_CHECKING, ClassVar
 
-from simgen.ground.ir import Distribution, Fill, Kernel, Launch, OpCount, Pass, TensorSpec
+from simgen.ground.ir import Distribution, Fill, Kernel, Launch, Pass, TensorSpec
 from simgen.ground.numerics.rounding import TINY, U, float32
 from simgen.ground.numerics.spread import Spread, order, sum_spread
 from simgen.layers import axes, elementwise
 from simgen.layers.base import Layer, Lowering, Port, key
 from simgen.layers.contract import Contract
 from simgen.layers.elementwise import BLOCK, VECTOR, ends
-from simgen.layers.written import Writes, dense, writes
+from simgen.layers.written import writes_all
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 
     from simgen.ground.numerics.rounding import Array
     from simgen.layers.base import Tensors
-    from simgen.layers.written import Values
 else:
     from simgen.ground import arrays as np
 
@@ -59,13 +58,10 @@ class ReduceMean(Layer):
         at = axes.behind_batch("axis", self.axis, x.shape)
         return TensorSpec((*x.shape[:at], 1, *x.shape[at + 1 :]), x.dtype)
 
-    def count(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> OpCount:
+    def work(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> tuple[int, int]:
         """Forward an addition for each element but the first of a sum, and a product for each mean;
         backward a product for each element."""
-        (x,), y = inputs, self.output(inputs)
-        if direction is Pass.FORWARD:
-            return OpCount(x.size, 0, x.nbytes, y.nbytes)
-        return OpCount(x.size, 0, y.nbytes, x.nbytes)
+        return inputs[0].size, 0
 
     def ports(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> tuple[Port, ...]:
         (x,), y = inputs, self.output(inputs)
@@ -94,9 +90,6 @@ class ReduceMean(Layer):
         kernel = Kernel(name, "reduce_mean.hip", BLOCK, constants)
         grid = (ceil(written.size / (BLOCK * vector)), 1, 1)
         return Lowering((kernel,), (Launch(name, grid, ends(direction)),))
-
-    def moves(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> tuple[str, ...]:
-        return ("x", "y", "dx", "dy")
 
     def _rows(self, x: Array) -> Array:
         """The terms of each sum: (outer, inner, axis)."""
@@ -135,6 +128,4 @@ class ReduceMean(Layer):
         return {"y": Spread(np.minimum(factor * sums.reshape(y.shape) + own, hard))}
 
 
-@writes("reduce_mean")
-def _written(c: Values, block: int) -> list[Writes]:
-    return [dense(-1, c["size"], c["vector"], block)]
+writes_all("reduce_mean")

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from math import prod
 from typing import TYPE_CHECKING, ClassVar
 
-from simgen.ground.ir import DType, OpCount, Pass, TensorSpec
+from simgen.ground.ir import DType, TensorSpec
 from simgen.layers.axes import extents
 from simgen.layers.base import Layer, key
 
@@ -48,6 +48,3 @@ class Reshape(Layer):
             fact = f"to is {self.to}, and x has {' x '.join(map(str, x.shape))} elements"
             raise ValueError(f"{fact}; write extents with that product")
         return TensorSpec(tuple(shape), x.dtype)
-
-    def count(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> OpCount:
-        return OpCount()

@@ -22,7 +22,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from simgen.ground.ir import DType, Fill, Kernel, Launch, OpCount, Pass, TensorSpec
+from simgen.ground.ir import DType, Fill, Kernel, Launch, Pass, TensorSpec
 from simgen.ground.numerics import exactness
 from simgen.ground.numerics.rounding import SECOND_ORDER, TINY, U, float32, identifier
 from simgen.layers import elementwise
@@ -81,12 +81,10 @@ class SGD(Optimiser):
             raise ValueError("nesterov looks ahead by the momentum, which is 0; set momentum")
         return super().output(inputs)
 
-    def count(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> OpCount:
+    def work(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> tuple[int, int]:
         """A multiply-add per element; the scale, and one more for each of the others."""
-        if self._plain:
-            return self.traffic(inputs, 2, 0)
         more = bool(self._decay) + bool(self._stays) + self.nesterov
-        return self.traffic(inputs, 3 + 2 * more, 0)
+        return (2 if self._plain else 3 + 2 * more) * inputs[0].size, 0
 
     def lower(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> Lowering:
         (x,) = inputs

@@ -15,10 +15,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from simgen.ground.ir import DType, Fill, OpCount, Pass, TensorSpec
+from simgen.ground.ir import Fill, Pass, TensorSpec
 from simgen.layers import axes
-from simgen.layers.base import Layer, Lowering, Port, Sums, key
-from simgen.layers.contract import Contract
+from simgen.layers.base import Lowering, Port, key
+from simgen.layers.copying import Copy
 from simgen.layers.joining import copies
 
 if TYPE_CHECKING:
@@ -38,16 +38,10 @@ GRADIENTS = tuple(f"dy{at}" for at in range(MAX_OUTPUTS))
 
 
 @dataclass(frozen=True)
-class Slice(Layer):
+class Slice(Copy):
     kind = "slice"
     section = "Slice"
-    contract: ClassVar[Contract] = Contract(copies=(Pass.FORWARD, Pass.BACKWARD))
-    passes = (Pass.FORWARD, Pass.BACKWARD)
     output_names: ClassVar[tuple[str, ...]] = OUTPUTS
-    rank = None
-    per_sample = True
-    any_float = True
-    integers: ClassVar[tuple[DType, ...]] = (DType.I8, DType.I32)
     sample: ClassVar[Mapping[str, str]] = {"n": "100", "c": "256", "h": "28", "w": "28"}
 
     parts: int = key("outputs", default=2, least=2, most=MAX_OUTPUTS, text="number of parts")
@@ -67,11 +61,6 @@ class Slice(Layer):
     def outputs(self, inputs: tuple[TensorSpec, ...]) -> dict[str, TensorSpec]:
         return dict.fromkeys(OUTPUTS[: self.parts], self.output(inputs))
 
-    def count(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> OpCount:
-        """Each element is read and written once."""
-        (x,) = inputs
-        return OpCount(0, 0, x.nbytes, x.nbytes)
-
     def ports(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> tuple[Port, ...]:
         (x,) = inputs
         y, normal = self.output(inputs), Fill.usual(x.dtype)
@@ -89,9 +78,6 @@ class Slice(Layer):
         ports = GRADIENTS[: self.parts], ("dx",)
         return copies(f"slice_{direction}", parts, axis, ports, joins=True)
 
-    def moves(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> tuple[str, ...]:
-        return ("x", *OUTPUTS, *GRADIENTS, "dx")
-
     def reference(self, tensors: Tensors, direction: Pass) -> Tensors:
         if direction is Pass.FORWARD:
             x = tensors["x"]
@@ -100,11 +86,3 @@ class Slice(Layer):
         parts = [tensors[name] for name in GRADIENTS[: self.parts]]
         axis = axes.behind_batch("axis", self.axis, parts[0].shape)
         return {"dx": np.concatenate(parts, axis=axis)}
-
-    def tolerance(self, tensors: Tensors, direction: Pass) -> Tensors:
-        # A copy has no error.
-        wanted = self.reference(tensors, direction)
-        return {name: np.zeros_like(values) for name, values in wanted.items()}
-
-    def sums(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> Sums | None:
-        return Sums()

@@ -30,7 +30,7 @@ from enum import StrEnum
 from math import ceil, log, prod
 from typing import TYPE_CHECKING, ClassVar
 
-from simgen.ground.ir import Distribution, DType, Fill, Kernel, Launch, OpCount, Pass, TensorSpec
+from simgen.ground.ir import Distribution, DType, Fill, Kernel, Launch, Pass, TensorSpec
 from simgen.ground.numerics import rounding
 from simgen.ground.numerics.powers import next_power_of_two
 from simgen.ground.numerics.rounding import SECOND_ORDER, TINY, U, float32
@@ -38,7 +38,7 @@ from simgen.layers import axes, elementwise
 from simgen.layers.base import Layer, Lowering, Port, key
 from simgen.layers.contract import Contract
 from simgen.layers.reduction import BLOCK, EACH, FINALS, WARP
-from simgen.layers.written import Places, Writes, cut_by, dense, writes
+from simgen.layers.written import Places, Writes, cut_by, writes, writes_all
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -130,16 +130,14 @@ class Softmax(Layer):
         self.view(x.shape)
         return x
 
-    def count(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> OpCount:
+    def work(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> tuple[int, int]:
         """Per element: [max, subtract], exp, add, multiply; backward: multiply-add, subtract,
         multiply. Per row: one reciprocal or logarithm."""
         (x,) = inputs
         outer, _, inner = self.view(x.shape)
         if direction is Pass.FORWARD:
-            flops = 2 if self.algo is SoftmaxAlgo.FAST else 4
-            return OpCount(flops * x.size, x.size + outer * inner, x.nbytes, x.nbytes)
-        flops, exps = (3, x.size) if self.algo is SoftmaxAlgo.LOG else (4, 0)
-        return OpCount(flops * x.size, exps, 2 * x.nbytes, x.nbytes)
+            return (2 if self.algo is SoftmaxAlgo.FAST else 4) * x.size, x.size + outer * inner
+        return (3 * x.size, x.size) if self.algo is SoftmaxAlgo.LOG else (4 * x.size, 0)
 
     def ports(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> tuple[Port, ...]:
         (x,) = inputs
@@ -298,9 +296,6 @@ class Softmax(Layer):
         height: Array = x.max(axis=1, keepdims=True)
         return height - self._floor(self.types[0] if self.types else DType.F32) + FLUSHED
 
-    def moves(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> tuple[str, ...]:
-        return ("x", "y", "dy", "dx")
-
     def reference(self, tensors: Tensors, direction: Pass) -> Tensors:
         shape = next(iter(tensors.values())).shape
         rows = {name: self._rows(value) for name, value in tensors.items()}
@@ -385,9 +380,7 @@ def _backward(c: Values, block: int) -> list[Writes]:
     return [_elements(c) if c["with_result"] else _rows(c, -1)]
 
 
-@writes("softmax_apply", "softmax_apply_backward")
-def _rest(c: Values, block: int) -> list[Writes]:
-    return [dense(-1, c["size"], c["vector"], block)]
+writes_all("softmax_apply", "softmax_apply_backward")
 
 
 def _elements(c: Values) -> Writes:

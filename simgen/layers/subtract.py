@@ -13,7 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from simgen.ground.ir import Distribution, Fill, Kernel, Launch, OpCount, Pass, TensorSpec
+from simgen.ground.ir import Distribution, Fill, Kernel, Launch, Pass, TensorSpec
 from simgen.ground.numerics import exactness
 from simgen.ground.numerics.rounding import U
 from simgen.layers import elementwise
@@ -21,13 +21,12 @@ from simgen.layers.base import Lowering, Port, Sums
 from simgen.layers.binary import Binary
 from simgen.layers.contract import Contract
 from simgen.layers.elementwise import BLOCK, VECTOR
-from simgen.layers.written import Writes, dense, writes
+from simgen.layers.written import writes_all
 
 if TYPE_CHECKING:
     import numpy as np
 
     from simgen.layers.base import Tensors
-    from simgen.layers.written import Values
 else:
     from simgen.ground import arrays as np
 
@@ -42,12 +41,9 @@ class Subtract(Binary):
     # dx0 and dx1 are made of dy alone: their shapes are those of x0 and x1.
     shape_given: ClassVar[tuple[str, ...]] = GRADIENTS
 
-    def count(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> OpCount:
+    def work(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> tuple[int, int]:
         """A difference for each element; backward moves data and changes signs only."""
-        x, _ = inputs
-        if direction is Pass.FORWARD:
-            return OpCount(x.size, 0, 2 * x.nbytes, x.nbytes)
-        return OpCount(0, 0, x.nbytes, 2 * x.nbytes)
+        return inputs[0].size if direction is Pass.FORWARD else 0, 0
 
     def ports(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> tuple[Port, ...]:
         x, _ = inputs
@@ -91,11 +87,7 @@ class Subtract(Binary):
         return {name: np.zeros_like(tensors["dy"]) for name in GRADIENTS}  # copies
 
 
-@writes("subtract")
-def _written(c: Values, block: int) -> list[Writes]:
-    return [dense(-1, c["size"], c["vector"], block)]
+writes_all("subtract")
 
 
-@writes("subtract_backward")
-def _gradients(c: Values, block: int) -> list[Writes]:
-    return [dense(at, c["size"], c["vector"], block) for at in (-2, -1)]
+writes_all("subtract_backward", arguments=(-2, -1))

@@ -25,7 +25,7 @@ from dataclasses import dataclass
 from math import ceil
 from typing import TYPE_CHECKING, ClassVar
 
-from simgen.ground.ir import Distribution, DType, Fill, Kernel, Launch, OpCount, Pass, TensorSpec
+from simgen.ground.ir import Distribution, DType, Fill, Kernel, Launch, Pass, TensorSpec
 from simgen.ground.numerics import rounding
 from simgen.ground.numerics.rounding import SECOND_ORDER, TINY, U, accumulated
 from simgen.layers import axes, elementwise
@@ -36,7 +36,7 @@ from simgen.layers.loss import mean
 from simgen.layers.loss.mean import ONE, Loss
 from simgen.layers.reduction import BLOCK, FINALS
 from simgen.layers.softmax import Softmax, SoftmaxAlgo
-from simgen.layers.written import Places, Writes, cut_by, dense, writes
+from simgen.layers.written import Places, Writes, cut_by, dense, writes, writes_all
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -96,7 +96,7 @@ class CrossEntropy(Loss):
         self.view(x.shape)
         return ONE
 
-    def count(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> OpCount:
+    def work(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> tuple[int, int]:
         """Per element max, subtract, exp, add; backward two subtractions, exp, another, multiply.
         Per row two subtractions, a logarithm, an addition; backward the label. At last 1 / count.
         """
@@ -104,8 +104,8 @@ class CrossEntropy(Loss):
         outer, _, inner = self.view(x.shape)
         rows = outer * inner
         if direction is Pass.FORWARD:
-            return self.traffic(inputs, direction, 3 * x.size + 3 * rows + 1, x.size + rows + 1)
-        return self.traffic(inputs, direction, 4 * x.size, x.size)
+            return 3 * x.size + 3 * rows + 1, x.size + rows + 1
+        return 4 * x.size, x.size
 
     def ports(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> tuple[Port, ...]:
         (x,) = inputs
@@ -291,6 +291,4 @@ def _forward(c: Values, block: int) -> list[Writes]:
     return [dense(-3, c["rows"], 1, block), *sums]
 
 
-@writes("cross_entropy_backward")
-def _backward(c: Values, block: int) -> list[Writes]:
-    return [dense(-1, c["size"], c["vector"], block)]
+writes_all("cross_entropy_backward")

@@ -37,7 +37,6 @@ from simgen.ground.ir import (
     Fill,
     Kernel,
     Launch,
-    OpCount,
     Pass,
     TensorSpec,
 )
@@ -114,14 +113,14 @@ class SampledSoftmax(Loss):
     def moves(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> tuple[str, ...]:
         return ()
 
-    def count(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> OpCount:
+    def work(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> tuple[int, int]:
         """A multiply-add for each feature of each score, backward two; of each score a logarithm,
         an exponential and some arithmetic."""
         (x,) = inputs
         scores = self._rows(x.shape) * self._columns
         if direction is Pass.FORWARD:
-            return self.traffic(inputs, direction, scores * (2 * x.shape[-1] + 5), 2 * scores)
-        return self.traffic(inputs, direction, scores * (4 * x.shape[-1] + 4), scores)
+            return scores * (2 * x.shape[-1] + 5), 2 * scores
+        return scores * (4 * x.shape[-1] + 4), scores
 
     def ports(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> tuple[Port, ...]:
         (x,) = inputs

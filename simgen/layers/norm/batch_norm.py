@@ -33,7 +33,7 @@ from enum import StrEnum
 from math import prod, sqrt
 from typing import TYPE_CHECKING, ClassVar
 
-from simgen.ground.ir import Distribution, Fill, OpCount, Pass, TensorSpec
+from simgen.ground.ir import Distribution, Fill, Pass, TensorSpec
 from simgen.ground.numerics import exactness
 from simgen.ground.numerics.rounding import SECOND_ORDER, TINY, U, float32
 from simgen.ground.numerics.spread import Spread
@@ -156,8 +156,8 @@ class BatchNorm(Layer):
         (x,) = inputs
         return x
 
-    def count(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> OpCount:
-        """Operations per element of x, and per statistic; every tensor counts once in the bytes.
+    def work(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> tuple[int, int]:
+        """Operations per element of x, and per statistic.
 
         Forward: 6 per element (1 for the mean, 3 for the variance, 2 for y) and 11 per statistic
         (mean, variance, epsilon, scale r, and 7 to update the running ones), with one square root.
@@ -165,25 +165,15 @@ class BatchNorm(Layer):
         statistic; without saved ones, 3 and 3 more, and the square root.
         Running statistics: forward 3 and 2 with the square root, backward 5 and 3 with it.
         """
-        (x,) = inputs
-        one = self.parameter(x)
-        if self.frozen and direction is Pass.FORWARD:
-            read = x.nbytes + 4 * one.nbytes
-            return OpCount(3 * x.size + 2 * one.size, one.size, read, x.nbytes)
+        (x,), forward = inputs, direction is Pass.FORWARD
         if self.frozen:
-            read, written = 2 * x.nbytes + 3 * one.nbytes, x.nbytes + 2 * one.nbytes
-            return OpCount(5 * x.size + 3 * one.size, one.size, read, written)
-        if direction is Pass.FORWARD:
-            saved = 2 if self.save_intermediates else 0
-            # If the factor is 1, the old running statistics do not matter.
-            history = 2 if self.factor < 1 else 0
-            flops = 6 * x.size + 11 * one.size
-            read = x.nbytes + (2 + history) * one.nbytes
-            return OpCount(flops, one.size, read, x.nbytes + (2 + saved) * one.nbytes)
-        again = 0 if self.save_intermediates else 1
-        flops = (9 + 3 * again) * x.size + (3 + 3 * again) * one.size
-        read = 2 * x.nbytes + (1 if again else 3) * one.nbytes
-        return OpCount(flops, again * one.size, read, x.nbytes + 2 * one.nbytes)
+            per_element, per_statistic, roots = (3, 2, 1) if forward else (5, 3, 1)
+        elif forward:
+            per_element, per_statistic, roots = 6, 11, 1
+        else:
+            per_element, per_statistic, roots = (9, 3, 0) if self.save_intermediates else (12, 6, 1)
+        count = self.parameter(x).size
+        return per_element * x.size + per_statistic * count, roots * count
 
     def ports(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> tuple[Port, ...]:
         (x,) = inputs
@@ -204,9 +194,6 @@ class BatchNorm(Layer):
     def lower(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> Lowering:
         (x,) = inputs
         return self._stages(x, direction).lower()
-
-    def moves(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> tuple[str, ...]:
-        return ("x", "y", "dx", "dy")
 
     def choices(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> tuple[Choice, ...]:
         if self.frozen and direction is Pass.FORWARD:

@@ -26,7 +26,7 @@ from dataclasses import dataclass
 from math import ceil, sqrt
 from typing import TYPE_CHECKING, ClassVar
 
-from simgen.ground.ir import Distribution, Fill, Kernel, Launch, OpCount, Pass, TensorSpec
+from simgen.ground.ir import Distribution, Fill, Kernel, Launch, Pass, TensorSpec
 from simgen.ground.numerics.powers import next_power_of_two
 from simgen.ground.numerics.rounding import SECOND_ORDER, TINY, float32, identifier
 from simgen.ground.numerics.spread import Spread
@@ -107,19 +107,13 @@ class LayerNorm(Layer):
         specs = {**dict.fromkeys(OF_ROWS, row), **dict.fromkeys(OF_COLUMNS, column)}
         return specs | dict.fromkeys(("x", "y", "dx", "dy"), x)
 
-    def count(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> OpCount:
+    def work(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> tuple[int, int]:
         """Per element: sum, difference, square and its sum, three operations to y; backward, nine
         to dx and five to the sums of the parameters. Per row: two divisions by D, epsilon, square
         root and reciprocal; backward, four products."""
-        (x,) = inputs
-        specs = self._specs(x)
-        rows, _ = self.view(x.shape)
-        read, written = (
-            sum(specs[port].nbytes for port in ports[direction]) for ports in (READS, WRITES)
-        )
+        rows, _ = self.view(inputs[0].shape)
         flops, of_row = {F: (8, 3), BX: (9, 4), BW: (5, 0)}[direction]
-        roots = 2 * rows if direction is F else 0
-        return OpCount(flops * x.size + of_row * rows, roots, read, written)
+        return flops * inputs[0].size + of_row * rows, 2 * rows if direction is F else 0
 
     def ports(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> tuple[Port, ...]:
         (x,) = inputs
@@ -133,9 +127,6 @@ class LayerNorm(Layer):
             *(Port(name, part, scratch=True) for name in PARTS if chunks > 1),
             *(Port(name, specs["mean"], scratch=True) for name in apart),
         )
-
-    def moves(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> tuple[str, ...]:
-        return ("x", "y", "dx", "dy")
 
     def _apart(self, x: TensorSpec) -> bool:
         """Whether rows of narrow elements begin or end within a word."""

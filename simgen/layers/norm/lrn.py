@@ -29,7 +29,7 @@ from functools import reduce
 from math import ceil, sqrt
 from typing import TYPE_CHECKING, ClassVar
 
-from simgen.ground.ir import Distribution, Fill, Kernel, Launch, OpCount, Pass, TensorSpec
+from simgen.ground.ir import Distribution, Fill, Kernel, Launch, Pass, TensorSpec
 from simgen.ground.numerics.rounding import (
     EXP2,
     RCP,
@@ -129,20 +129,17 @@ class LRN(Layer):
         (x,) = inputs
         return x
 
-    def count(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> OpCount:
+    def work(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> tuple[int, int]:
         """Per element, for windows of m elements, those over the edge too.
 
         Forward: a square (shared by the windows), m - 1 additions, a multiplication and an
         addition for s; the power as exp(-beta log(s)); a multiplication. Backward: s and its power
         again, dy s^-beta, the ratio dy y / s with a reciprocal, m - 1 additions, three for dx.
         """
-        (x,) = inputs
-        energy = self.window + 2
-        power = 1  # operations, besides two transcendentals
+        size, power = inputs[0].size, self.window + 3  # two transcendentals beside these
         if direction is Pass.FORWARD:
-            return OpCount((energy + power + 1) * x.size, 2 * x.size, x.nbytes, x.nbytes)
-        flops = energy + power + 3 + (self.window - 1) + 3
-        return OpCount(flops * x.size, 3 * x.size, 2 * x.nbytes, x.nbytes)
+            return (power + 1) * size, 2 * size
+        return (power + 3 + (self.window - 1) + 3) * size, 3 * size
 
     def ports(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> tuple[Port, ...]:
         """The backward pass needs no y: y / s = x s^(-beta - 1), and s it must compute anyway.

@@ -37,7 +37,7 @@ from enum import StrEnum
 from math import ceil, gcd, prod, sqrt
 from typing import TYPE_CHECKING, ClassVar
 
-from simgen.ground.ir import Distribution, DType, Fill, Kernel, Launch, OpCount, Pass, TensorSpec
+from simgen.ground.ir import Distribution, DType, Fill, Kernel, Launch, Pass, TensorSpec
 from simgen.ground.numerics import exactness, ranged
 from simgen.ground.numerics.powers import next_power_of_two
 from simgen.ground.numerics.rounding import RCP, SECOND_ORDER, TINY, U, float32
@@ -170,21 +170,15 @@ class Pooling(Layer):
         """Whether both sides are padded alike."""
         return self.behind_h in (-1, self.pad_h) and self.behind_w in (-1, self.pad_w)
 
-    def count(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> OpCount:
+    def work(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> tuple[int, int]:
         """Per element of y, for windows of R S elements, the padding counted as elements.
 
         Forward: R S - 1 comparisons, or as many additions and a multiplication. Backward: the
         comparisons once more, to find the maximum, and one addition; or a multiplication and R S
-        additions. x is read in backward only to find the maximum.
+        additions.
         """
-        (x,) = inputs
-        y = self.output(inputs)
-        window = self.kernel_h * self.kernel_w
-        largest = self.mode is PoolingMode.MAX
-        if direction is Pass.FORWARD:
-            return OpCount((window - 1 if largest else window) * y.size, 0, x.nbytes, y.nbytes)
-        flops = (window if largest else window + 1) * y.size
-        return OpCount(flops, 0, y.nbytes + (x.nbytes if largest else 0), x.nbytes)
+        more = int(direction is Pass.BACKWARD) - int(self.mode is PoolingMode.MAX)
+        return (self.kernel_h * self.kernel_w + more) * self.output(inputs).size, 0
 
     def ports(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> tuple[Port, ...]:
         """The backward pass of "max" searches x again, so that nothing but x is kept from the

@@ -25,7 +25,7 @@ from enum import StrEnum
 from math import ceil, sqrt
 from typing import TYPE_CHECKING, ClassVar
 
-from simgen.ground.ir import Fill, Kernel, Launch, OpCount, Pass, TensorSpec
+from simgen.ground.ir import Fill, Kernel, Launch, Pass, TensorSpec
 from simgen.ground.machine import NO
 from simgen.ground.numerics.rounding import SECOND_ORDER, TINY, U, accumulated
 from simgen.ground.numerics.spread import Spread
@@ -133,20 +133,13 @@ class BlockCirculant(Layer):
         machine = replace(self.machine, use_matrix=NO)
         return Product(*extents, batch=self._frequencies, machine=machine)
 
-    def count(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> OpCount:
+    def work(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> tuple[int, int]:
         """2.5 k log2 k for each transform of a block, as FFTW counts real ones, and 8 for each
-        product of complex numbers and its sum; every tensor counts once in the bytes."""
-        (x,) = inputs
-        n, p, q = self._extents(x.shape)
-        y, w = self.output(inputs), self.weights(x)
+        product of complex numbers and its sum."""
+        n, p, q = self._extents(inputs[0].shape)
         steps = self.block_size.bit_length() - 1
         blocks = n * q + n * p + p * q
-        flops = 5 * self.block_size * steps * blocks // 2 + 8 * n * p * q * self._frequencies
-        if direction is Pass.FORWARD:
-            return OpCount(flops, 0, x.nbytes + w.nbytes, y.nbytes)
-        if direction is Pass.BACKWARD_DATA:
-            return OpCount(flops, 0, y.nbytes + w.nbytes, x.nbytes)
-        return OpCount(flops, 0, x.nbytes + y.nbytes, w.nbytes)
+        return 5 * self.block_size * steps * blocks // 2 + 8 * n * p * q * self._frequencies, 0
 
     def ports(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> tuple[Port, ...]:
         (x,) = inputs

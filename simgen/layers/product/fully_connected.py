@@ -29,7 +29,7 @@ from math import sqrt
 from typing import TYPE_CHECKING, ClassVar
 
 from simgen.ground.dtypes import DType
-from simgen.ground.ir import Fill, Launch, OpCount, Pass, TensorSpec
+from simgen.ground.ir import Fill, Launch, Pass, TensorSpec
 from simgen.ground.numerics import exactness
 from simgen.ground.numerics.integers import wrapped
 from simgen.ground.numerics.rounding import SECOND_ORDER, TINY, U
@@ -232,22 +232,12 @@ class FullyConnected(Layer):
             machine=self.machine,
         )
 
-    def count(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> OpCount:
-        """2 N I K for each of y, dw and dx, N K for b and for db; every tensor counts once in the
-        bytes."""
+    def work(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> tuple[int, int]:
+        """2 N I K for each of y, dw and dx, N K for b and for db."""
         (x,) = inputs
-        y, w = self.output(inputs), self.weights(x)
-        b = TensorSpec((self.num_output,), x.dtype.product)
         rows, row = self.rows(x.shape)
-        flops, extra = 2 * rows * self.num_output * row, (y.size if self.bias else 0)
-        b_nbytes = b.nbytes if self.bias else 0
-        if direction is Pass.FORWARD:
-            scales = sum(port.spec.nbytes for port in self._factors(x))
-            read = x.nbytes + w.nbytes + b_nbytes + scales
-            return OpCount(flops + extra, 0, read, y.nbytes)
-        if direction is Pass.BACKWARD_DATA:
-            return OpCount(flops, 0, y.nbytes + w.nbytes, x.nbytes)
-        return OpCount(flops + extra, 0, x.nbytes + y.nbytes, w.nbytes + b_nbytes)
+        added = self.bias and direction is not Pass.BACKWARD_DATA
+        return (2 * row + added) * rows * self.num_output, 0
 
     def ports(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> tuple[Port, ...]:
         (x,) = inputs

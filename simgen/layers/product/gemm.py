@@ -39,7 +39,7 @@ from math import frexp, prod
 from typing import TYPE_CHECKING, ClassVar
 
 from simgen.ground.dtypes import DType
-from simgen.ground.ir import Distribution, Fill, Kernel, Launch, OpCount, Pass, TensorSpec
+from simgen.ground.ir import Distribution, Fill, Kernel, Launch, Pass, TensorSpec
 from simgen.ground.numerics import exactness
 from simgen.ground.numerics.integers import wrapped
 from simgen.ground.numerics.rounding import TINY, U
@@ -394,11 +394,10 @@ class Gemm(Layer):
                 part.product.check()
         return specs["y"]
 
-    def count(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> OpCount:
+    def work(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> tuple[int, int]:
         """2 m n k for each product, and for each result one multiplication by alpha, unless it is
-        1; one multiply-add with beta, unless that is 0. Every matrix counts once in the bytes."""
+        1; one multiply-add with beta, unless that is 0."""
         specs = self._specs(inputs)
-        a, b, y = (specs[name].nbytes for name in ("a", "b", "y"))
         flops = sum(
             part.product.batch
             * part.product.m
@@ -406,11 +405,8 @@ class Gemm(Layer):
             * (2 * part.product.k + (part.product.alpha != 1))
             for part in self._parts(specs, direction)
         )
-        size, c = (specs["c"].size, specs["c"].nbytes) if self._added else (0, 0)
-        if direction is Pass.FORWARD:
-            scales = sum(port.spec.nbytes for port in self._scales_of_b(specs))
-            return OpCount(flops + 2 * size, 0, a + b + c + scales, y)
-        return OpCount(flops + size, 0, a + b + y, a + b + c)
+        size = specs["c"].size if self._added else 0
+        return flops + (2 * size if direction is Pass.FORWARD else size), 0
 
     def ports(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> tuple[Port, ...]:
         specs = self._specs(inputs)

@@ -51,7 +51,7 @@ from math import prod, sqrt
 from typing import TYPE_CHECKING, ClassVar
 
 from simgen.ground.dtypes import DType
-from simgen.ground.ir import Distribution, Fill, OpCount, Pass, TensorSpec
+from simgen.ground.ir import Distribution, Fill, Pass, TensorSpec
 from simgen.ground.numerics.spread import Spread
 from simgen.layers.base import MAX_INT, Choice, Layer, Lowering, Port, key
 from simgen.layers.contract import Contract
@@ -310,14 +310,10 @@ class Recurrent(Layer):
 
     # ---- Work ----
 
-    def count(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> OpCount:
+    def work(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> tuple[int, int]:
         """Two operations for each term of a product: of all steps with w, of all that have one
         before with r; an addition for each bias and each sum that is joined; those of the cell."""
-        x, *_ = inputs
-        u = self.unrolled(x)
-        specs, state = u.specs, u.state
-        read = sum(specs[name].nbytes for name in self._reads(direction, state))
-        written = sum(specs[name].nbytes for name in self._writes(direction, state))
+        u = self.unrolled(inputs[0])
         inside = 0 if self.skips else 2 * u.rows * u.sums * u.features
         steps = u.steps - (0 if self.states else 1)
         recurrent = 2 * steps * u.batch * u.sums * u.hidden
@@ -332,7 +328,7 @@ class Recurrent(Layer):
             flops += u.batch * u.hidden if self.ends else 0
         else:
             flops += 2 * sums if self.bias else 0
-        return OpCount(flops, functions * units, read, written)
+        return flops, functions * units
 
     # ---- Launches ----
 

@@ -12,7 +12,7 @@ from math import ceil, isqrt, log2
 from typing import TYPE_CHECKING, ClassVar
 
 from simgen.ground.dtypes import TOGETHER, DType
-from simgen.ground.ir import OpCount, TensorSpec
+from simgen.ground.ir import TensorSpec
 from simgen.ground.numerics import exactness
 from simgen.ground.numerics.powers import next_power_of_two
 from simgen.ground.numerics.rounding import SECOND_ORDER, TINY, U
@@ -173,13 +173,10 @@ class SparseProduct(Layer):
         plan = self.plan(inputs)
         return TensorSpec((plan.m, plan.n), self._b(inputs).dtype)
 
-    def count(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> OpCount:
-        """A multiply-add for each stored element of a and each column of b. All tensors count once
-        in the bytes: values and indices, b and y."""
-        ports = {port.name: port.spec.nbytes for port in self.ports(inputs, direction)}
+    def work(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> tuple[int, int]:
+        """A multiply-add for each stored element of a and each column of b."""
         plan = self.plan(inputs)
-        written = ports.pop("y")
-        return OpCount(2 * plan.nonzeros * plan.n, 0, sum(ports.values()), written)
+        return 2 * plan.nonzeros * plan.n, 0
 
     @abstractmethod
     def plan(self, inputs: tuple[TensorSpec, ...]) -> RowPlan:
