@@ -34,6 +34,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, ClassVar
 
+from simgen.ground.arrays import np
 from simgen.ground.ir import Distribution, DType, Fill, Kernel, Launch, Pass, TensorSpec
 from simgen.ground.numerics import rounding
 from simgen.ground.numerics.rounding import RCP, SECOND_ORDER, TINY, U, float32, identifier
@@ -45,13 +46,9 @@ from simgen.layers.written import writes_all
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    import numpy as np
-
     from simgen.ground.ir import Constants
     from simgen.ground.numerics.rounding import Array
     from simgen.layers.base import Tensors
-else:
-    from simgen.ground import arrays as np
 
 BLOCK = 256  # work-items
 VECTOR = 4  # elements of a work-item: one 16-byte load and store

@@ -23,6 +23,7 @@ import hashlib
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar
 
+from simgen.ground.arrays import np
 from simgen.ground.ir import Distribution, Fill, Kernel, Launch, Pass, TensorSpec
 from simgen.ground.numerics.rounding import RCP, SECOND_ORDER, SQRT, TINY, U, float32
 from simgen.layers import elementwise
@@ -32,13 +33,9 @@ from simgen.layers.optimiser import Optimiser
 from simgen.layers.written import Places, Writes, cut_by, dense, writes
 
 if TYPE_CHECKING:
-    import numpy as np
-
     from simgen.ground.numerics.rounding import Array
     from simgen.layers.base import Tensors
     from simgen.layers.written import Values
-else:
-    from simgen.ground import arrays as np
 
 CORRECTIONS = TensorSpec((2,))
 # One in SPARSE elements is so small that epsilon shows.

@@ -23,6 +23,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
+from simgen.ground.arrays import np
 from simgen.ground.ir import DType, Pass, TensorSpec
 from simgen.ground.numerics import exactness
 from simgen.ground.numerics.rounding import U, float32
@@ -34,12 +35,8 @@ from simgen.layers.requantisation import chosen, requantised, scale_key, zero_ke
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    import numpy as np
-
     from simgen.ground.numerics.rounding import Array
     from simgen.layers.base import Lowering, Tensors
-else:
-    from simgen.ground import arrays as np
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,7 @@ from enum import StrEnum
 from math import prod
 from typing import TYPE_CHECKING, ClassVar
 
+from simgen.ground.arrays import np
 from simgen.ground.ir import Distribution, Fill, Kernel, Launch, Pass, TensorSpec
 from simgen.ground.numerics import exactness
 from simgen.ground.numerics.rounding import U
@@ -29,12 +30,8 @@ from simgen.layers.written import Writes, dense, writes
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    import numpy as np
-
     from simgen.layers.base import Tensors
     from simgen.layers.written import Values
-else:
-    from simgen.ground import arrays as np
 
 
 class Route(StrEnum):

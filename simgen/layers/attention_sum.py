@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from math import ceil, log, prod
 from typing import TYPE_CHECKING, ClassVar
 
+from simgen.ground.arrays import np
 from simgen.ground.ir import (
     MOST_WORDS,
     STEEPEST,
@@ -43,14 +44,11 @@ from simgen.layers.written import Writes, dense, writes, writes_all
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    import numpy as np
     from numpy.typing import NDArray
 
     from simgen.ground.numerics.rounding import Array
     from simgen.layers.base import Tensors
     from simgen.layers.written import Values
-else:
-    from simgen.ground import arrays as np
 
 F = Pass.FORWARD
 

@@ -20,6 +20,7 @@ from enum import StrEnum
 from math import prod
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from simgen.ground.arrays import np
 from simgen.ground.ir import Distribution, Fill, Kernel, Launch, Pass, TensorSpec
 from simgen.ground.numerics import exactness
 from simgen.ground.numerics.rounding import RCP, SECOND_ORDER, TINY, U
@@ -33,12 +34,8 @@ from simgen.layers.written import writes_all
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    import numpy as np
-
     from simgen.ground.ir import Constants
     from simgen.layers.base import Tensors
-else:
-    from simgen.ground import arrays as np
 
 Shape = tuple[int, ...]
 NAMES = ("x0", "x1")

@@ -24,6 +24,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
+from simgen.ground.arrays import np
 from simgen.ground.dtypes import F16, DType
 from simgen.ground.ir import Fill, Pass, TensorSpec
 from simgen.ground.numerics.rounding import float32
@@ -35,11 +36,7 @@ from simgen.layers.requantisation import requantised, scale_key, zero_key
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    import numpy as np
-
     from simgen.layers.base import Tensors
-else:
-    from simgen.ground import arrays as np
 
 SPREAD = 40.0  # standard deviation of integers that are made: some are beyond 8 bits
 

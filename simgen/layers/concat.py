@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from itertools import accumulate
 from typing import TYPE_CHECKING, ClassVar
 
+from simgen.ground.arrays import np
 from simgen.ground.ir import DType, Pass, TensorSpec
 from simgen.layers import axes
 from simgen.layers.base import key
@@ -26,12 +27,8 @@ from simgen.layers.multi_input import GRADIENTS, INPUTS, Several, reads_and_writ
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    import numpy as np
-
     from simgen.ground.numerics.rounding import Array
     from simgen.layers.base import Lowering, Tensors
-else:
-    from simgen.ground import arrays as np
 
 
 @dataclass(frozen=True)

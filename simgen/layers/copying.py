@@ -5,17 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
+from simgen.ground.arrays import np
 from simgen.ground.ir import DType, Fill, Pass, TensorSpec
 from simgen.layers.base import Layer, Port, Sums
 from simgen.layers.contract import Contract
 from simgen.layers.elementwise import ends
 
 if TYPE_CHECKING:
-    import numpy as np
-
     from simgen.layers.base import Tensors
-else:
-    from simgen.ground import arrays as np
 
 
 @dataclass(frozen=True)

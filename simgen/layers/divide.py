@@ -14,6 +14,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
+from simgen.ground.arrays import np
 from simgen.ground.ir import Distribution, Fill, Kernel, Launch, Pass, TensorSpec
 from simgen.ground.numerics.rounding import RCP, SECOND_ORDER, TINY, U
 from simgen.layers import elementwise
@@ -24,12 +25,8 @@ from simgen.layers.elementwise import BLOCK, VECTOR
 from simgen.layers.written import writes_all
 
 if TYPE_CHECKING:
-    import numpy as np
-
     from simgen.ground.numerics.rounding import Array
     from simgen.layers.base import Tensors
-else:
-    from simgen.ground import arrays as np
 
 
 @dataclass(frozen=True)

@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from math import ceil, frexp
 from typing import TYPE_CHECKING, ClassVar
 
+from simgen.ground.arrays import np
 from simgen.ground.ir import Distribution, Fill, Kernel, Launch, Pass, TensorSpec
 from simgen.ground.numerics import exactness
 from simgen.ground.numerics.rounding import TINY, U, float32
@@ -31,12 +32,9 @@ from simgen.layers.written import writes_all
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    import numpy as np
     from numpy.typing import NDArray
 
     from simgen.layers.base import Tensors
-else:
-    from simgen.ground import arrays as np
 
 ROUNDS = 7
 MULTIPLIERS = (0xD2511F53, 0xCD9E8D57)

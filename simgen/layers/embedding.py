@@ -24,6 +24,7 @@ from dataclasses import dataclass
 from math import ceil
 from typing import TYPE_CHECKING, ClassVar
 
+from simgen.ground.arrays import np
 from simgen.ground.dtypes import WORD
 from simgen.ground.ir import (
     MOST_WORDS,
@@ -52,14 +53,11 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
-    import numpy as np
     from numpy.typing import NDArray
 
     from simgen.ground.numerics.rounding import Array
     from simgen.layers.base import Tensors
     from simgen.layers.written import Values
-else:
-    from simgen.ground import arrays as np
 
 F, BW = Pass.FORWARD, Pass.BACKWARD_WEIGHT
 CHUNK = 2048  # keys that a work-group sorts: 8 KiB of LDS

@@ -17,6 +17,7 @@ from dataclasses import dataclass, fields, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from simgen.ground.arrays import np
 from simgen.ground.ir import DType, OpCount, Pass, TensorSpec
 from simgen.ground.numerics import ranged
 from simgen.ground.numerics.rounding import SECOND_ORDER, TINY, float32
@@ -33,12 +34,8 @@ from simgen.layers.product.fully_connected import FullyConnected
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    import numpy as np
-
     from simgen.ground.numerics.rounding import Array
     from simgen.layers.base import Tensors
-else:
-    from simgen.ground import arrays as np
 
 NORMALISED = dict(zip(("w", "b", "running_mean", "running_var"), PORTS))  # port of bn -> port here
 

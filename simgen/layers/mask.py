@@ -24,6 +24,7 @@ from enum import StrEnum
 from math import prod
 from typing import TYPE_CHECKING, ClassVar
 
+from simgen.ground.arrays import np
 from simgen.ground.ir import Distribution, DType, Fill, Kernel, Launch, Pass, TensorSpec
 from simgen.layers import elementwise
 from simgen.layers.base import Layer, Lowering, Port, Sums, key
@@ -36,13 +37,10 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
-    import numpy as np
     from numpy.typing import NDArray
 
     from simgen.ground.numerics.rounding import Array
     from simgen.layers.base import Tensors
-else:
-    from simgen.ground import arrays as np
 
 HIDDEN = 2.0**15  # every type of 16 bits and more has it
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from math import ceil, prod
 from typing import TYPE_CHECKING, ClassVar
 
+from simgen.ground.arrays import np
 from simgen.ground.dtypes import WORD, DType
 from simgen.ground.ir import Kernel, Launch, Pass, TensorSpec
 from simgen.layers import elementwise
@@ -17,11 +18,7 @@ from simgen.layers.written import writes_all
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    import numpy as np
-
     from simgen.layers.base import Tensors
-else:
-    from simgen.ground import arrays as np
 
 
 @dataclass(frozen=True)

@@ -22,6 +22,7 @@ from enum import StrEnum
 from math import ceil
 from typing import TYPE_CHECKING, ClassVar
 
+from simgen.ground.arrays import np
 from simgen.ground.ir import Fill, Kernel, Launch, Pass, TensorSpec
 from simgen.ground.numerics import rounding
 from simgen.ground.numerics.rounding import RCP, SECOND_ORDER, TINY, U, between, float32, identifier
@@ -34,13 +35,9 @@ from simgen.layers.written import writes_all
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    import numpy as np
-
     from simgen.ground.ir import Constants
     from simgen.ground.numerics.rounding import Array
     from simgen.layers.base import Tensors
-else:
-    from simgen.ground import arrays as np
 
 LARGEST = 3.4028234663852886e38  # largest finite float32
 

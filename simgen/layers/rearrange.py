@@ -22,6 +22,7 @@ from enum import StrEnum
 from math import ceil, prod
 from typing import TYPE_CHECKING, ClassVar
 
+from simgen.ground.arrays import np
 from simgen.ground.ir import DType, Kernel, Launch, OpCount, Pass, TensorSpec
 from simgen.ground.numerics.rounding import float32, identifier
 from simgen.layers import elementwise
@@ -35,13 +36,9 @@ from simgen.layers.written import writes_all
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    import numpy as np
-
     from simgen.ground.ir import Constants
     from simgen.ground.numerics.rounding import Array
     from simgen.layers.base import Tensors
-else:
-    from simgen.ground import arrays as np
 
 Shape = tuple[int, ...]
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from math import ceil, prod
 from typing import TYPE_CHECKING, ClassVar
 
+from simgen.ground.arrays import np
 from simgen.ground.ir import Distribution, Fill, Kernel, Launch, Pass, TensorSpec
 from simgen.ground.numerics.rounding import TINY, U, float32
 from simgen.ground.numerics.spread import Spread, order, sum_spread
@@ -26,12 +27,8 @@ from simgen.layers.written import writes_all
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    import numpy as np
-
     from simgen.ground.numerics.rounding import Array
     from simgen.layers.base import Tensors
-else:
-    from simgen.ground import arrays as np
 
 
 @dataclass(frozen=True)

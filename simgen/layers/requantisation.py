@@ -29,18 +29,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from simgen.ground.arrays import np
 from simgen.ground.ir import Distribution, DType, Fill, TensorSpec
 from simgen.ground.numerics.rounding import float32, identifier
 from simgen.layers.base import Port, key
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
     from simgen.ground.ir import Constants
     from simgen.ground.numerics.rounding import Array
-else:
-    from simgen.ground import arrays as np
 
 LOW, HIGH = -128, 127
 SCALES = "w_scales"  # port with the channels' scales

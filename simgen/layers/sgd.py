@@ -22,6 +22,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
+from simgen.ground.arrays import np
 from simgen.ground.ir import DType, Fill, Kernel, Launch, Pass, TensorSpec
 from simgen.ground.numerics import exactness
 from simgen.ground.numerics.rounding import SECOND_ORDER, TINY, U, float32, identifier
@@ -32,14 +33,10 @@ from simgen.layers.optimiser import NORMAL, Optimiser
 from simgen.layers.written import Writes, dense, writes
 
 if TYPE_CHECKING:
-    import numpy as np
-
     from simgen.ground.ir import Constants
     from simgen.ground.numerics.rounding import Array
     from simgen.layers.base import Tensors
     from simgen.layers.written import Values
-else:
-    from simgen.ground import arrays as np
 
 
 @dataclass(frozen=True)

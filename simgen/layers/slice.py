@@ -15,6 +15,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
+from simgen.ground.arrays import np
 from simgen.ground.ir import Fill, Pass, TensorSpec
 from simgen.layers import axes
 from simgen.layers.base import Lowering, Port, key
@@ -24,13 +25,9 @@ from simgen.layers.joining import copies
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    import numpy as np
-
     from simgen.layers.base import Tensors
 
     Ports = tuple[tuple[str, ...], tuple[str, ...]]
-else:
-    from simgen.ground import arrays as np
 
 MAX_OUTPUTS = 16  # outputs; each is an argument of the kernel
 OUTPUTS = tuple(f"y{at}" for at in range(MAX_OUTPUTS))  # names of ports

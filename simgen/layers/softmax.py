@@ -30,6 +30,7 @@ from enum import StrEnum
 from math import ceil, log, prod
 from typing import TYPE_CHECKING, ClassVar
 
+from simgen.ground.arrays import np
 from simgen.ground.ir import Distribution, DType, Fill, Kernel, Launch, Pass, TensorSpec
 from simgen.ground.numerics import rounding
 from simgen.ground.numerics.powers import next_power_of_two
@@ -43,14 +44,10 @@ from simgen.layers.written import Places, Writes, cut_by, writes, writes_all
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    import numpy as np
-
     from simgen.ground.ir import Constants
     from simgen.ground.numerics.rounding import Array
     from simgen.layers.base import Tensors
     from simgen.layers.written import Values
-else:
-    from simgen.ground import arrays as np
 
 HELD = 16  # elements of a row that one of BLOCK work-items keeps in registers
 # For longer rows, which have a work-group each: a work-item's registers besides its elements, and

@@ -13,6 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
+from simgen.ground.arrays import np
 from simgen.ground.ir import Distribution, Fill, Kernel, Launch, Pass, TensorSpec
 from simgen.ground.numerics import exactness
 from simgen.ground.numerics.rounding import U
@@ -24,11 +25,7 @@ from simgen.layers.elementwise import BLOCK, VECTOR
 from simgen.layers.written import writes_all
 
 if TYPE_CHECKING:
-    import numpy as np
-
     from simgen.layers.base import Tensors
-else:
-    from simgen.ground import arrays as np
 
 GRADIENTS = ("dx0", "dx1")
 

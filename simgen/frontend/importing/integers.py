@@ -24,17 +24,15 @@ from simgen.frontend.importing.draft import BYTES
 from simgen.frontend.importing.images import give_image, image_of, windows_of
 from simgen.frontend.importing.table import OPERATORS, operator
 from simgen.frontend.importing.values import Operator, Refused, Value
+from simgen.ground.arrays import np
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    import numpy as np
     from numpy.typing import NDArray
 
     from simgen.frontend.importing.draft import NodeSite
     from simgen.frontend.importing.values import Values
-else:
-    from simgen.ground import arrays as np
 
 LOW, HIGH = -128, 127
 WORDS = 6  # TensorProto.INT32

@@ -25,16 +25,14 @@ from typing import TYPE_CHECKING, Any
 from simgen.frontend.importing.draft import INTEGERS, NodeSite
 from simgen.frontend.importing.table import OPERATORS, operator
 from simgen.frontend.importing.values import Operator, Refused, Value
+from simgen.ground.arrays import np
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    import numpy as np
     from numpy.typing import NDArray
 
     from simgen.frontend.importing.values import Values
-else:
-    from simgen.ground import arrays as np
 
 MASK = "Mask"
 LOW = -1e4  # limit: with such a mask value or less, attention scores count as 0

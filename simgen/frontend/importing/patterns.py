@@ -34,17 +34,15 @@ from simgen.frontend.importing.algebra import (
     times,
 )
 from simgen.frontend.importing.values import Operator, Value
+from simgen.ground.arrays import np
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    import numpy as np
     from numpy.typing import NDArray
 
     from simgen.frontend.importing.algebra import Atom, Polynomial
     from simgen.frontend.importing.values import Values
-else:
-    from simgen.ground import arrays as np
 
 ANCHORS = ("Erf", "Tanh", "Sigmoid", "HardSigmoid", "Clip", "Sqrt", "Pow")  # a pattern has one
 FURTHEST = 8  # nodes between an anchor and either end of its pattern

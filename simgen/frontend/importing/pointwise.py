@@ -10,17 +10,15 @@ from simgen.frontend.importing.draft import FLOATS
 from simgen.frontend.importing.products import scales
 from simgen.frontend.importing.table import operator
 from simgen.frontend.importing.values import Refused
+from simgen.ground.arrays import np
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    import numpy as np
     from numpy.typing import NDArray
 
     from simgen.frontend.importing.draft import NodeSite
     from simgen.frontend.importing.values import Value
-else:
-    from simgen.ground import arrays as np
 
 MODES = {
     "Relu": "relu",

@@ -34,6 +34,7 @@ from enum import StrEnum
 from math import gcd, prod, sqrt
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from simgen.ground.arrays import np
 from simgen.ground.dtypes import DType
 from simgen.ground.ir import Fill, OpCount, Pass, TensorSpec
 from simgen.ground.numerics import exactness
@@ -78,12 +79,8 @@ from simgen.layers.window import positions, spread
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    import numpy as np
-
     from simgen.ground.numerics.rounding import Array
     from simgen.layers.base import Tensors
-else:
-    from simgen.ground import arrays as np
 
 
 # If a kernel has no tiles of a product: steps that leave extents as divisible as they are.

@@ -25,6 +25,7 @@ from dataclasses import dataclass
 from math import ceil
 from typing import TYPE_CHECKING, ClassVar
 
+from simgen.ground.arrays import np
 from simgen.ground.ir import Distribution, DType, Fill, Kernel, Launch, Pass, TensorSpec
 from simgen.ground.numerics import rounding
 from simgen.ground.numerics.rounding import SECOND_ORDER, TINY, U, accumulated
@@ -42,14 +43,11 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
-    import numpy as np
     from numpy.typing import NDArray
 
     from simgen.ground.numerics.rounding import Array
     from simgen.layers.base import Tensors
     from simgen.layers.written import Values
-else:
-    from simgen.ground import arrays as np
 
 KEPT = ("peak", "log_sum")  # values per row that the backward pass needs
 

@@ -29,6 +29,7 @@ from dataclasses import dataclass
 from math import ceil, log, prod
 from typing import TYPE_CHECKING, ClassVar
 
+from simgen.ground.arrays import np
 from simgen.ground.ir import (
     MOST_WORDS,
     STEEPEST,
@@ -55,14 +56,11 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
-    import numpy as np
     from numpy.typing import NDArray
 
     from simgen.ground.numerics.rounding import Array
     from simgen.layers.base import Tensors
     from simgen.layers.written import Values
-else:
-    from simgen.ground import arrays as np
 
 SCORES, LOSSES, SHARES, INPUTS, TABLE = range(5)  # parts of the template
 HIT = -30000.0  # score of a sample that is the label: no float32 exponential is above 0 there

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from math import ceil
 from typing import TYPE_CHECKING, ClassVar
 
+from simgen.ground.arrays import np
 from simgen.ground.ir import Distribution, Fill, Kernel, Launch, Pass, TensorSpec
 from simgen.ground.numerics.rounding import SECOND_ORDER, TINY, U, accumulated, float32
 from simgen.layers import elementwise
@@ -30,12 +31,8 @@ from simgen.layers.reduction import BLOCK, FINALS
 from simgen.layers.written import Places, Writes, cut_by, writes, writes_all
 
 if TYPE_CHECKING:
-    import numpy as np
-
     from simgen.layers.base import Tensors
     from simgen.layers.written import Values
-else:
-    from simgen.ground import arrays as np
 
 
 def _each(n: int) -> int:

@@ -33,6 +33,7 @@ from enum import StrEnum
 from math import prod, sqrt
 from typing import TYPE_CHECKING, ClassVar
 
+from simgen.ground.arrays import np
 from simgen.ground.ir import Distribution, Fill, Pass, TensorSpec
 from simgen.ground.numerics import exactness
 from simgen.ground.numerics.rounding import SECOND_ORDER, TINY, U, float32
@@ -47,12 +48,8 @@ from simgen.layers.reduction import View
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    import numpy as np
-
     from simgen.ground.numerics.rounding import Array
     from simgen.layers.base import Tensors
-else:
-    from simgen.ground import arrays as np
 
 # The data file's x. With statistics from the batch, variances are small, so that epsilon shows.
 X_MEAN, X_STD = 1 / 32, 1 / 8

@@ -26,6 +26,7 @@ from dataclasses import dataclass
 from math import ceil, sqrt
 from typing import TYPE_CHECKING, ClassVar
 
+from simgen.ground.arrays import np
 from simgen.ground.ir import Distribution, Fill, Kernel, Launch, Pass, TensorSpec
 from simgen.ground.numerics.powers import next_power_of_two
 from simgen.ground.numerics.rounding import SECOND_ORDER, TINY, float32, identifier
@@ -39,13 +40,9 @@ from simgen.layers.reduction import BLOCK, EACH, FINALS, HELD, WARP, Tiling, row
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    import numpy as np
-
     from simgen.ground.ir import Constants
     from simgen.ground.numerics.rounding import Array
     from simgen.layers.base import Tensors
-else:
-    from simgen.ground import arrays as np
 
 F, BX, BW = Pass.FORWARD, Pass.BACKWARD_DATA, Pass.BACKWARD_WEIGHT
 # The data file's x has small variances, so that epsilon shows.

@@ -29,6 +29,7 @@ from functools import reduce
 from math import ceil, sqrt
 from typing import TYPE_CHECKING, ClassVar
 
+from simgen.ground.arrays import np
 from simgen.ground.ir import Distribution, Fill, Kernel, Launch, Pass, TensorSpec
 from simgen.ground.numerics.rounding import (
     EXP2,
@@ -48,13 +49,9 @@ from simgen.layers.norm import written as written
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    import numpy as np
-
     from simgen.ground.ir import Constants
     from simgen.ground.numerics.rounding import Array
     from simgen.layers.base import Tensors
-else:
-    from simgen.ground import arrays as np
 
 BLOCK = 256  # work-items
 WIDE = {

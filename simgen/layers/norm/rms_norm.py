@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from math import ceil
 from typing import TYPE_CHECKING, ClassVar
 
+from simgen.ground.arrays import np
 from simgen.ground.ir import Distribution, Fill, Kernel, Launch, Pass, TensorSpec
 from simgen.ground.numerics.rounding import SECOND_ORDER, TINY, float32, identifier
 from simgen.ground.numerics.spread import Spread
@@ -31,13 +32,9 @@ from simgen.layers.reduction import BLOCK, FINALS, HELD, Tiling, rows_over_items
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    import numpy as np
-
     from simgen.ground.ir import Constants
     from simgen.ground.numerics.rounding import Array
     from simgen.layers.base import Tensors
-else:
-    from simgen.ground import arrays as np
 
 READS = ("x", "gamma")
 

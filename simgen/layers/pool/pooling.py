@@ -37,6 +37,7 @@ from enum import StrEnum
 from math import ceil, gcd, prod, sqrt
 from typing import TYPE_CHECKING, ClassVar
 
+from simgen.ground.arrays import np
 from simgen.ground.ir import Distribution, DType, Fill, Kernel, Launch, Pass, TensorSpec
 from simgen.ground.numerics import exactness, ranged
 from simgen.ground.numerics.powers import next_power_of_two
@@ -52,14 +53,10 @@ from simgen.layers.requantisation import check_zero_point, zero_key
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    import numpy as np
-
     from simgen.ground.ir import Constants
     from simgen.ground.numerics.rounding import Array
     from simgen.layers.base import Tensors
     from simgen.layers.pool.along_axis import Ints, PooledAxis
-else:
-    from simgen.ground import arrays as np
 
 BLOCK = 256  # work-items
 LEVELS = 32  # values of x on either side of 0: few, so that many windows have more than one maximum

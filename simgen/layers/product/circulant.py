@@ -25,6 +25,7 @@ from enum import StrEnum
 from math import ceil, sqrt
 from typing import TYPE_CHECKING, ClassVar
 
+from simgen.ground.arrays import np
 from simgen.ground.ir import Fill, Kernel, Launch, Pass, TensorSpec
 from simgen.ground.machine import NO
 from simgen.ground.numerics.rounding import SECOND_ORDER, TINY, U, accumulated
@@ -38,13 +39,9 @@ from simgen.layers.written import Places, Writes, cut_by, writes
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    import numpy as np
-
     from simgen.ground.numerics.rounding import Array
     from simgen.layers.base import Tensors
     from simgen.layers.written import Values
-else:
-    from simgen.ground import arrays as np
 
 BLOCK = 64  # work-items, each with a block in its registers
 SIZES = (2, 4, 8, 16, 32, 64)  # sizes of blocks

@@ -50,6 +50,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from simgen.ask.build import BuildChoices
+from simgen.ground.arrays import np
 from simgen.ground.dtypes import FLUSHED, DType
 from simgen.ground.machine import AUTO, MODELS, NO, TF32, YES, NoRoomError
 from simgen.ground.numerics.rounding import U
@@ -57,12 +58,8 @@ from simgen.layers.base import Choice
 from simgen.layers.product.tile import WARPGROUP_ROWS, Tile
 
 if TYPE_CHECKING:
-    import numpy as np
-
     from simgen.ground.machine import Machine, Matrix, ProductRounding
     from simgen.ground.numerics.rounding import Array
-else:
-    from simgen.ground import arrays as np
 
 LANES = 64  # lanes of an AMD wavefront
 RUN_NBYTES = 16  # bytes of a factor that a lane reads at once

@@ -28,6 +28,7 @@ from enum import StrEnum
 from math import sqrt
 from typing import TYPE_CHECKING, ClassVar
 
+from simgen.ground.arrays import np
 from simgen.ground.dtypes import DType
 from simgen.ground.ir import Fill, Launch, Pass, TensorSpec
 from simgen.ground.numerics import exactness
@@ -53,12 +54,8 @@ from simgen.layers.requantisation import (
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    import numpy as np
-
     from simgen.ground.numerics.rounding import Array
     from simgen.layers.base import Tensors
-else:
-    from simgen.ground import arrays as np
 
 LAYOUT = {  # whether the left and the right side of a pass's product lie transposed
     Pass.FORWARD: (False, True),

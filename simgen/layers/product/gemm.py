@@ -38,6 +38,7 @@ from enum import StrEnum
 from math import frexp, prod
 from typing import TYPE_CHECKING, ClassVar
 
+from simgen.ground.arrays import np
 from simgen.ground.dtypes import DType
 from simgen.ground.ir import Distribution, Fill, Kernel, Launch, Pass, TensorSpec
 from simgen.ground.numerics import exactness
@@ -61,12 +62,8 @@ from simgen.layers.requantisation import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    import numpy as np
-
     from simgen.ground.numerics.rounding import Array
     from simgen.layers.base import Tensors
-else:
-    from simgen.ground import arrays as np
 
 Shape = tuple[int, ...]
 B_SCALES = "b_scales"

@@ -50,6 +50,7 @@ from enum import StrEnum
 from math import prod, sqrt
 from typing import TYPE_CHECKING, ClassVar
 
+from simgen.ground.arrays import np
 from simgen.ground.dtypes import DType
 from simgen.ground.ir import Distribution, Fill, Pass, TensorSpec
 from simgen.ground.numerics.spread import Spread
@@ -64,13 +65,9 @@ from simgen.layers.recurrent.unrolled import StepAlgo, Unrolled, state_of
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    import numpy as np
-
     from simgen.ground.numerics.rounding import Array
     from simgen.ground.numerics.running import Bounded
     from simgen.layers.base import Tensors
-else:
-    from simgen.ground import arrays as np
 
 F, BX, BW = Pass.FORWARD, Pass.BACKWARD_DATA, Pass.BACKWARD_WEIGHT
 STEP_BY_MATRIX = (

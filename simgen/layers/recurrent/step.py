@@ -23,6 +23,7 @@ from dataclasses import dataclass, replace
 from math import ceil, prod
 from typing import TYPE_CHECKING
 
+from simgen.ground.arrays import np
 from simgen.ground.ir import Kernel
 from simgen.ground.machine import NO
 from simgen.ground.numerics.powers import next_power_of_two
@@ -36,15 +37,11 @@ from simgen.layers.recurrent.cells import RecurrentCell
 from simgen.layers.written import Places, Writes, cut_by, writes
 
 if TYPE_CHECKING:
-    import numpy as np
-
     from simgen.ground.dtypes import DType
     from simgen.ground.ir import Constants
     from simgen.ground.machine import Machine
     from simgen.ground.numerics.rounding import Array
     from simgen.layers.written import Values
-else:
-    from simgen.ground import arrays as np
 
 BLOCK = 256  # work-items
 DEPTH = 64  # elements of k in local memory

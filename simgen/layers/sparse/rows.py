@@ -11,6 +11,7 @@ from functools import cached_property
 from math import ceil, isqrt, log2
 from typing import TYPE_CHECKING, ClassVar
 
+from simgen.ground.arrays import np
 from simgen.ground.dtypes import TOGETHER, DType
 from simgen.ground.ir import TensorSpec
 from simgen.ground.numerics import exactness
@@ -23,7 +24,6 @@ from simgen.layers.contract import Contract
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    import numpy as np
     from numpy.typing import NDArray
 
     from simgen.ground.ir import Pass
@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     from simgen.layers.base import Tensors
 
     Indices = NDArray[np.int64]
-else:
-    from simgen.ground import arrays as np
 
 BLOCK_OF_SHARED, BLOCK = 256, 64  # work-items; else a wavefront, so that a row is uniform
 TERMS = 4  # average terms of a work-item that shares a sum: so many loads depend on each other

@@ -27,6 +27,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
+from simgen.ground.arrays import np
 from simgen.ground.dtypes import DType
 from simgen.ground.ir import Distribution, Fill, Kernel, Launch, Pass, TensorSpec
 from simgen.layers.base import Lowering, Port, Sums, key
@@ -38,15 +39,12 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
-    import numpy as np
     from numpy.typing import NDArray
 
     from simgen.ground.numerics.rounding import Array
     from simgen.layers.base import Tensors
     from simgen.layers.sparse.rows import Indices
     from simgen.layers.written import Values
-else:
-    from simgen.ground import arrays as np
 
 # columns of b, at most, for work-items that share sums: each needs a float of LDS for each
 MAX_SHARED_COLUMNS = 8

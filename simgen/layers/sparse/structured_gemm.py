@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from math import ceil
 from typing import TYPE_CHECKING, ClassVar
 
+from simgen.ground.arrays import np
 from simgen.ground.dtypes import DType
 from simgen.ground.ir import Distribution, Fill, Kernel, Launch, Pass, TensorSpec
 from simgen.layers.base import Choice, Lowering, Port, Sums, key
@@ -34,7 +35,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
-    import numpy as np
     from numpy.typing import NDArray
 
     from simgen.ground.numerics.rounding import Array
@@ -42,8 +42,6 @@ if TYPE_CHECKING:
     from simgen.layers.sparse.rows import Indices
     from simgen.layers.sparse.structured_matrix import StructuredTile
     from simgen.layers.written import Values
-else:
-    from simgen.ground import arrays as np
 
 GROUP = 4  # neighbours
 GROUPS = 8  # in a word of positions
