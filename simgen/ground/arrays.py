@@ -20,6 +20,8 @@ __all__ = ["np"]
 
 
 def __getattr__(name: str) -> Any:
+    if name.startswith("__"):  # what Python itself asks every module for
+        raise AttributeError(name)
     import numpy
 
     return getattr(numpy, name)

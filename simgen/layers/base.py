@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
     Tensors = Mapping[str, NDArray[np.float64]]  # by port
 
-LAYERS: dict[str, type[Layer]] = {}  # by kind; importing simgen.layers fills it
+REGISTERED: dict[str, type[Layer]] = {}  # by kind: those whose files are imported
 TYPE = "type"  # the key of the element type
 MAX_INT = 2**31 - 1  # kernels index with 32-bit integers
 MAX_RANK = 8  # axes of a tensor
@@ -203,10 +203,10 @@ class Layer(ABC):
         """`in_configs`: a section of a config may be one."""
         super().__init_subclass__()
         if "kind" in cls.__dict__ and in_configs:
-            if cls.kind in LAYERS:
-                fact = f"kind {cls.kind!r} is that of {LAYERS[cls.kind].__module__} too"
+            if cls.kind in REGISTERED:
+                fact = f"kind {cls.kind!r} is that of {REGISTERED[cls.kind].__module__} too"
                 raise SourceError(f"{cls.__module__}: {fact}; choose another")
-            LAYERS[cls.kind] = cls
+            REGISTERED[cls.kind] = cls
 
     @classmethod
     def keyed_fields(cls) -> tuple[Field[Any], ...]:

@@ -31,6 +31,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from functools import cached_property
 from math import gcd, prod, sqrt
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -439,7 +440,17 @@ class Convolution(ChoosesLayout):
             return frozenset()
         return frozenset({job.names.source, job.names.filters} & set(self.images))
 
+    @cached_property
+    def _jobs(self) -> dict[object, ConvJob]:
+        return {}
+
     def _job(self, shape: tuple[int, ...], direction: Pass, dtype: DType | None = None) -> ConvJob:
+        asked = shape, direction, dtype
+        if asked not in self._jobs:
+            self._jobs[asked] = self._planned(*asked)
+        return self._jobs[asked]
+
+    def _planned(self, shape: tuple[int, ...], direction: Pass, dtype: DType | None) -> ConvJob:
         g, transposed = self.geometry(shape, dtype), self.mode is ConvMode.TRANSPOSE
         if self.bias and direction is Pass.BACKWARD_WEIGHT:  # dy is summed up as it was computed
             g = replace(g, last=False)
