@@ -18,13 +18,11 @@ import hashlib
 from dataclasses import dataclass
 from enum import StrEnum
 from math import prod
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from simgen.ground.arrays import np
-from simgen.ground.ir import Distribution, Fill, Kernel, Launch, Pass, TensorSpec
-from simgen.ground.numerics import exactness
-from simgen.ground.numerics.rounding import RCP, SECOND_ORDER, TINY, U
-from simgen.layers import elementwise
+from simgen.ground.ir import Fill, Kernel, Launch, Pass, TensorSpec
+from simgen.layers import elementwise, pointwise
 from simgen.layers.axes import MAX_INT, extents
 from simgen.layers.base import MAX_RANK, Layer, Lowering, Port, Sums, key
 from simgen.layers.contract import Contract
@@ -48,10 +46,12 @@ class Pairwise(StrEnum):
     DIVIDE = "divide"
 
 
-FUNCTIONS: Mapping[str, Any] = {
-    Pairwise.ADD: np.add, Pairwise.SUBTRACT: np.subtract, Pairwise.MULTIPLY: np.multiply,
-    Pairwise.DIVIDE: np.divide,
-}  # fmt: skip
+ROWS = {
+    Pairwise.ADD: pointwise.ADD,
+    Pairwise.SUBTRACT: pointwise.SUBTRACT,
+    Pairwise.MULTIPLY: pointwise.MULTIPLY,
+    Pairwise.DIVIDE: pointwise.DIVIDE,
+}
 
 
 @dataclass(frozen=True)
@@ -110,12 +110,11 @@ class Broadcast(Layer):
     def work(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> tuple[int, int]:
         """An operation for each element of y."""
         size = self.output(inputs).size
-        return size, size if self.operation is Pairwise.DIVIDE else 0
+        return self._row.operations * size, self._row.transcendentals * size
 
     def ports(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> tuple[Port, ...]:
-        divisor = Fill(Distribution.UNIFORM, 0.5, 2.0)  # two binades, of which none is near 0
         first, second = Fill.usual(inputs[0].dtype), Fill.usual(inputs[1].dtype)
-        second = divisor if self.operation is Pairwise.DIVIDE else second
+        second = pointwise.DIVISORS if self.operation is Pairwise.DIVIDE else second
         x0, x1 = inputs
         return (Port("x0", x0, first), Port("x1", x1, second), Port("y", self.output(inputs)))
 
@@ -147,41 +146,24 @@ class Broadcast(Layer):
         return Lowering((kernel,), (Launch(name, elementwise.grid(y.size), (*NAMES, "y")),))
 
     def reference(self, tensors: Tensors, direction: Pass) -> Tensors:
-        x0, x1 = tensors["x0"], tensors["x1"]
         with np.errstate(all="ignore"):  # divisors of a network may be 0
-            return {"y": np.asarray(FUNCTIONS[self.operation](x0, x1))}
+            return {"y": np.asarray(self._row.value(tensors["x0"], tensors["x1"]))}
 
     def tolerance(self, tensors: Tensors, direction: Pass) -> Tensors:
-        """One rounding, of products what may be flushed, and of quotients those of a reciprocal,
-        which may be flushed where the divisor is large; of one that may be, nothing is known."""
-        x0, x1 = tensors["x0"], tensors["x1"]
         y = self.reference(tensors, direction)["y"]
-        match self.operation:
-            case Pairwise.ADD | Pairwise.SUBTRACT:
-                return {"y": U * np.abs(y)}
-            case Pairwise.MULTIPLY:
-                return {"y": U * np.abs(y) + TINY}
-            case Pairwise.DIVIDE:
-                with np.errstate(all="ignore"):
-                    bound = (RCP + U) * np.abs(y) + TINY * np.abs(x0) + TINY
-                    return {"y": np.where(np.abs(x1) < TINY, np.inf, bound * SECOND_ORDER)}
+        with np.errstate(all="ignore"):
+            return {"y": self._row.bound(y, tensors["x0"], tensors["x1"])}
 
     def sums(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> Sums | None:
-        if self.operation is Pairwise.DIVIDE:
-            return None  # reciprocals are any numbers
-        return Sums(1 if self.operation is Pairwise.MULTIPLY else 2)
+        return Sums(self._row.terms) if self._row.terms else None
 
     def exact(self, tensors: Tensors, direction: Pass) -> Tensors:
-        """Exact results for whole numbers, or divisors that are powers of two: no bit is lost."""
-        y, (x0, x1) = self.reference(tensors, direction)["y"], (tensors["x0"], tensors["x1"])
-        if self.operation is Pairwise.DIVIDE:
-            return {}
-        if self.operation is Pairwise.MULTIPLY:
-            grain, size = exactness.grain(x0, x1), np.abs(y)
-        else:
-            grain = min(exactness.grain(x0), exactness.grain(x1))
-            size = np.abs(x0) + np.abs(x1)
-        return {"y": exactness.settled(y, size, grain)} if grain else {}
+        made = self._row.exact(tensors["x0"], tensors["x1"])
+        return {} if made is None else {"y": made}
+
+    @property
+    def _row(self) -> pointwise.Row:
+        return ROWS[self.operation]
 
 
 def _aligned(shape: Shape, rank: int) -> Shape:
