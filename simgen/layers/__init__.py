@@ -49,7 +49,7 @@ FILES = {
     "squared_error": ("SquaredError", "loss.squared_error"),
     "layer_norm": ("LayerNorm", "norm.layer_norm"),
     "lrn": ("LRN", "norm.lrn"),
-    "rms_norm": ("RMSNorm", "norm.rms_norm"),
+    "rms_norm": ("RMSNorm", "norm.layer_norm"),
     "pool": ("Pooling", "pool.pooling"),
     "bcm_fc": ("BCMFullyConnected", "product.circulant"),
     "gemm": ("Gemm", "product.gemm"),
