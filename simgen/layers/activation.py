@@ -90,17 +90,9 @@ class Activation(Layer):
     rank = None
     sample: ClassVar[Mapping[str, str]] = {"n": "100", "c": "32", "h": "256", "w": "256"}
 
-    mode: ActivationMode = key("activation_mode", default=ActivationMode.RELU, text="the function")
-    ceiling: float = key(
-        "activation_ceiling",
-        default=6.0,
-        least=1e-3,
-        most=1e6,
-        text="upper limit of clipped_relu",
-    )
-    alpha: float = key(
-        "activation_alpha", default=1.0, least=0.0, most=1e6, text="factor of exp(x) - 1 in elu"
-    )
+    mode: ActivationMode = key("activation_mode", ActivationMode.RELU, "the function")
+    ceiling: float = key("activation_ceiling", 6.0, "upper limit of clipped_relu", 1e-3, 1e6)
+    alpha: float = key("activation_alpha", 1.0, "factor of exp(x) - 1 in elu", 0.0, 1e6)
     zero_point: int = zero_key("")
 
     @property

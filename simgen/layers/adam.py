@@ -49,23 +49,11 @@ class Adam(Optimiser):
     contract: ClassVar[Contract] = Contract(rounds=True)
     per_sample = False  # c is one of the whole parameter
 
-    beta1: float = key(
-        "beta1", default=0.9, least=0.0, most=0.999999, text="decay rate of the first moment"
-    )
-    beta2: float = key(
-        "beta2", default=0.999, least=0.0, most=0.999999, text="decay rate of the second moment"
-    )
-    epsilon: float = key(
-        "epsilon",
-        default=1e-8,
-        least=1e-12,
-        most=1.0,
-        text="constant added to the root, for stability",
-    )
-    weight_decay: float = key("weight_decay", default=0.0, least=0.0, most=1.0, text="weight decay")
-    decoupled: bool = key(
-        "decoupled", default=False, text="apply the weight decay outside the gradient (AdamW)"
-    )
+    beta1: float = key("beta1", 0.9, "decay rate of the first moment", 0.0, 0.999999)
+    beta2: float = key("beta2", 0.999, "decay rate of the second moment", 0.0, 0.999999)
+    epsilon: float = key("epsilon", 1e-8, "constant added to the root, for stability", 1e-12, 1.0)
+    weight_decay: float = key("weight_decay", 0.0, "weight decay", 0.0, 1.0)
+    decoupled: bool = key("decoupled", False, "apply the weight decay outside the gradient (AdamW)")
 
     @property
     def states(self) -> tuple[tuple[str, Fill], ...]:

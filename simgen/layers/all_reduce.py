@@ -52,9 +52,7 @@ class AllReduce(Layer):
     needs_gpus = True
     sample: ClassVar[Mapping[str, str]] = {"n": "4", "c": "100000"}
 
-    route: Route = key(
-        "route", default=Route.RING, hint=True, text="route of the sums between GPUs"
-    )
+    route: Route = key("route", Route.RING, "route of the sums between GPUs", hint=True)
 
     @property
     def way(self) -> str:

@@ -68,35 +68,14 @@ class AttentionSum(Layer):
     sample: ClassVar[Mapping[str, str]] = {"shape": "16x100"}
 
     candidates: int = key(
-        "candidates",
-        default=10,
-        least=1,
-        text="candidate words per sample, if no layer provides them",
+        "candidates", 10, "candidate words per sample, if no layer provides them", 1
     )
-    log: bool = key("log", default=False, text="output the logarithm of each sum")
-    epsilon: float = key(
-        "epsilon",
-        default=1e-3,
-        least=1e-30,
-        most=1.0,
-        text="constant that log=true adds to each sum",
-    )
+    log: bool = key("log", False, "output the logarithm of each sum")
+    epsilon: float = key("epsilon", 1e-3, "constant that log=true adds to each sum", 1e-30, 1.0)
     vocabulary: int = key(
-        "vocabulary",
-        default=40,
-        least=1,
-        most=MOST_WORDS,
-        hint=True,
-        text="vocabulary size of random words",
+        "vocabulary", 40, "vocabulary size of random words", 1, MOST_WORDS, hint=True
     )
-    zipf: float = key(
-        "zipf",
-        default=1.0,
-        least=0.0,
-        most=STEEPEST,
-        hint=True,
-        text="Zipf exponent of random words",
-    )
+    zipf: float = key("zipf", 1.0, "Zipf exponent of random words", 0.0, STEEPEST, hint=True)
 
     def _words(self, inputs: tuple[TensorSpec, ...]) -> tuple[TensorSpec, TensorSpec]:
         """Specs of ids and candidates.

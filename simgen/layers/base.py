@@ -98,29 +98,23 @@ class Sums:
 
 
 def key(
-    *names: str,
+    names: str,
     default: Any,
+    text: str,
     least: float | None = None,
     most: float | None = None,
+    *,
     hint: bool = False,
     of_integers: bool = False,
-    text: str = "",
 ) -> Any:
-    """A layer parameter, set by any of the config keys `names`, with its inclusive range.
+    """A layer parameter, set by any of the config keys `names`, with spaces between them; what it
+    is, in half a line; its inclusive range.
 
     A `hint` says how results are computed, or which, and never what they are. One `of_integers`
-    matters only where a factor has 8 bits. `text` says in half a line what the
-    parameter is, for the reference of config keys.
+    matters only where a factor has 8 bits.
     """
-    metadata = {
-        "keys": names,
-        "least": least,
-        "most": most,
-        "hint": hint,
-        "of_integers": of_integers,
-        "text": text,
-    }
-    return field(default=default, metadata=metadata)
+    told = {"text": text, "least": least, "most": most, "hint": hint, "of_integers": of_integers}
+    return field(default=default, metadata={"keys": tuple(names.split()), **told})
 
 
 class Phase(StrEnum):

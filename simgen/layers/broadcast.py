@@ -65,13 +65,10 @@ class Broadcast(Layer):
     any_float: ClassVar[bool] = True
     sample: ClassVar[Mapping[str, str]] = {"n": "16", "c": "64", "h": "56", "w": "56"}
 
-    operation: Pairwise = key(
-        "operation", default=Pairwise.MULTIPLY, text="operation on each pair of elements"
-    )
+    operation: Pairwise = key("operation", Pairwise.MULTIPLY, "operation on each pair of elements")
     operand: str = key(
-        "operand", default="",
-        text="extents of x1 if previous_layer has no second layer; 0: as in x0",
-    )  # fmt: skip
+        "operand", "", "extents of x1 if previous_layer has no second layer; 0: as in x0"
+    )
 
     def workload_inputs(self, x: TensorSpec) -> tuple[TensorSpec, ...]:
         """x1 has a number for each channel, if `operand` says nothing else."""

@@ -54,7 +54,7 @@ class Cast(Layer):
     type_key = "from"
     sample: ClassVar[Mapping[str, str]] = {"n": "100", "c": "1000", "h": "1", "w": "1"}
 
-    type: DType = key("type", default=F16, text="element type of the output")
+    type: DType = key("type", F16, "element type of the output")
     x_scale: float = scale_key("x")
     x_zero_point: int = zero_key("x")
     y_scale: float = scale_key("y")

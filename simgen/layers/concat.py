@@ -39,7 +39,7 @@ class Concat(Several):
     integers: ClassVar[tuple[DType, ...]] = (DType.I8, DType.I32)
     sample: ClassVar[Mapping[str, str]] = {"n": "100", "c": "128", "h": "28", "w": "28"}
 
-    axis: int = key("axis", default=1, text="axis to join along; -1 is the last")
+    axis: int = key("axis", 1, "axis to join along; -1 is the last")
 
     def output(self, inputs: tuple[TensorSpec, ...]) -> TensorSpec:
         shape = inputs[0].shape

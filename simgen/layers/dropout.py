@@ -61,13 +61,9 @@ class Dropout(Layer):
     }
 
     probability: float = key(
-        "dropout_probability",
-        default=0.5,
-        least=0,
-        most=1,
-        text="probability that an element becomes 0",
+        "dropout_probability", 0.5, "probability that an element becomes 0", 0, 1
     )
-    random_seed: int = key("random_seed", default=0, least=0, text="seed of the mask")
+    random_seed: int = key("random_seed", 0, "seed of the mask", 0)
 
     @property
     def threshold(self) -> int:

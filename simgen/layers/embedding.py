@@ -82,19 +82,12 @@ class Embedding(Layer):
     axis_names: ClassVar[tuple[str, ...]] = ("batch", "length")
     sample: ClassVar[Mapping[str, str]] = {"shape": "16x25"}
 
-    vocabulary: int = key(
-        "vocabulary", default=1000, least=1, most=MOST_WORDS, text="rows of the table"
-    )
-    features: int = key("features", default=64, least=1, text="elements of a row")
+    vocabulary: int = key("vocabulary", 1000, "rows of the table", 1, MOST_WORDS)
+    features: int = key("features", 64, "elements of a row", 1)
     zipf: float = key(
-        "zipf",
-        default=1.0,
-        least=0.0,
-        most=STEEPEST,
-        hint=True,
-        text="Zipf exponent of random ids; 0: uniform",
+        "zipf", 1.0, "Zipf exponent of random ids; 0: uniform", 0.0, STEEPEST, hint=True
     )
-    type: DType = key("type", default=DType.F32, text="element type of the table")
+    type: DType = key("type", DType.F32, "element type of the table")
 
     def workload_inputs(self, x: TensorSpec) -> tuple[TensorSpec, ...]:
         return (TensorSpec(x.shape, DType.I32),)

@@ -32,9 +32,7 @@ class Input(Layer):
     per_sample = True
     sample: ClassVar[Mapping[str, str]] = {"shape": "8x128x768"}
 
-    fixed: bool = key(
-        "fixed", default=False, text="the input has no samples; a bare n does not change it"
-    )
+    fixed: bool = key("fixed", False, "the input has no samples; a bare n does not change it")
 
     def output(self, inputs: tuple[TensorSpec, ...]) -> TensorSpec:
         (y,) = inputs

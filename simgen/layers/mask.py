@@ -65,7 +65,7 @@ class Mask(Layer):
     sample: ClassVar[Mapping[str, str]] = {"shape": "8x12x128x128"}
 
     mode: MaskMode = key(
-        "mask", default=MaskMode.CAUSAL, text="hidden elements: later ones (causal), or padding"
+        "mask", MaskMode.CAUSAL, "hidden elements: later ones (causal), or padding"
     )
 
     @property

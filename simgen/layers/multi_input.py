@@ -30,13 +30,7 @@ class Several(Layer):
     per_sample: ClassVar[bool] = True
     any_float: ClassVar[bool] = True
 
-    inputs: int = key(
-        "inputs",
-        default=2,
-        least=2,
-        most=MAX_INPUTS,
-        text="number of inputs if previous_layer names none",
-    )
+    inputs: int = key("inputs", 2, "number of inputs if previous_layer names none", 2, MAX_INPUTS)
 
     def workload_inputs(self, x: TensorSpec) -> tuple[TensorSpec, ...]:
         return (x,) * self.inputs

@@ -40,20 +40,12 @@ class Optimiser(Layer):
     sample: ClassVar[Mapping[str, str]] = {"n": "1000", "c": "4096", "h": "1", "w": "1"}
     type_cure = "leave it out; gradients have gradient_type, and working copies copy_type"
 
-    rate: float = key("rate", default=0.01, least=0.0, most=1e6, text="learning rate")
+    rate: float = key("rate", 0.01, "learning rate", 0.0, 1e6)
     loss_scale: float = key(
-        "loss_scale",
-        default=1.0,
-        least=2.0**-24,
-        most=2.0**24,
-        text="loss scale that the gradient contains",
+        "loss_scale", 1.0, "loss scale that the gradient contains", 2.0**-24, 2.0**24
     )
-    gradient_type: DType = key("gradient_type", default=DType.F32, text="element type of dx")
-    copy_type: DType = key(
-        "copy_type",
-        default=DType.F32,
-        text="element type of the working copy; f32: no copy",
-    )
+    gradient_type: DType = key("gradient_type", DType.F32, "element type of dx")
+    copy_type: DType = key("copy_type", DType.F32, "element type of the working copy; f32: no copy")
 
     @property
     def scale(self) -> float:

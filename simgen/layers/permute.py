@@ -40,7 +40,7 @@ class Heads(Copy):
     section = "Heads"
     sample: ClassVar[Mapping[str, str]] = {"shape": "8x128x768", "heads": "12"}
 
-    heads: int = key("heads", default=2, least=1, text="parts of the features")
+    heads: int = key("heads", 2, "parts of the features", 1)
 
     def output(self, inputs: tuple[TensorSpec, ...]) -> TensorSpec:
         (x,) = inputs

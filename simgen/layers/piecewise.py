@@ -73,21 +73,13 @@ class Piecewise(Layer):
     contract: ClassVar[Contract] = Contract(rounds=True)  # slopes are any numbers
     sample: ClassVar[Mapping[str, str]] = {"n": "100", "c": "32", "h": "128", "w": "128"}
 
-    mode: PiecewiseMode = key(
-        "piecewise_mode", default=PiecewiseMode.LEAKY_RELU, text="the function"
-    )
-    slope: float = key(
-        "slope", default=0.125, least=-1e6, most=1e6, text="coefficient a of all functions but clip"
-    )
+    mode: PiecewiseMode = key("piecewise_mode", PiecewiseMode.LEAKY_RELU, "the function")
+    slope: float = key("slope", 0.125, "coefficient a of all functions but clip", -1e6, 1e6)
     offset: float = key(
-        "offset",
-        default=0.5,
-        least=-1e6,
-        most=1e6,
-        text="coefficient b of hard_sigmoid, hard_swish, linear",
+        "offset", 0.5, "coefficient b of hard_sigmoid, hard_swish, linear", -1e6, 1e6
     )
-    low: float = key("low", default=-1.0, least=-LARGEST, most=LARGEST, text="lower limit of clip")
-    high: float = key("high", default=6.0, least=-LARGEST, most=LARGEST, text="upper limit of clip")
+    low: float = key("low", -1.0, "lower limit of clip", -LARGEST, LARGEST)
+    high: float = key("high", 6.0, "upper limit of clip", -LARGEST, LARGEST)
 
     def output(self, inputs: tuple[TensorSpec, ...]) -> TensorSpec:
         (x,) = inputs

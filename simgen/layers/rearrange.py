@@ -70,17 +70,20 @@ class Rearrange(Copy):
     integers: ClassVar[tuple[DType, ...]] = ()
     sample: ClassVar[Mapping[str, str]] = {"shape": "16x4x29x28x28", "order": "0x2x1x3x4"}
 
-    mode: Rearrangement = key("mode", default=Rearrangement.PERMUTE, text="kind of rearrangement")
-    order: str = key("order", default="", text="permute: axes of x, in the order of y's")
-    begin: str = key("begin", default="", text="crop: first element along each axis")
-    to: str = key("to", default="", text="crop, expand: extents of y; 0: as in x")
-    step: str = key("step", default="", text="crop: step along each axis, in elements of x")
-    before: str = key("before", default="", text="pad: elements added before x along each axis")
-    behind: str = key("behind", default="", text="pad: elements added after x along each axis")
+    mode: Rearrangement = key("mode", Rearrangement.PERMUTE, "kind of rearrangement")
+    order: str = key("order", "", "permute: axes of x, in the order of y's")
+    begin: str = key("begin", "", "crop: first element along each axis")
+    to: str = key("to", "", "crop, expand: extents of y; 0: as in x")
+    step: str = key("step", "", "crop: step along each axis, in elements of x")
+    before: str = key("before", "", "pad: elements added before x along each axis")
+    behind: str = key("behind", "", "pad: elements added after x along each axis")
     value: float = key(
-        "value", default=0.0, least=-3.4028234663852886e38, most=3.4028234663852886e38,
-        text="pad: value of the added elements",
-    )  # fmt: skip
+        "value",
+        0.0,
+        "pad: value of the added elements",
+        -3.4028234663852886e38,
+        3.4028234663852886e38,
+    )
 
     def output(self, inputs: tuple[TensorSpec, ...]) -> TensorSpec:
         (x,) = inputs

@@ -43,7 +43,7 @@ class ReduceMean(Layer):
     any_float = True
     sample: ClassVar[Mapping[str, str]] = {"shape": "16x50x256"}
 
-    axis: int = key("axis", default=1, text="axis to average over; -1 is the last")
+    axis: int = key("axis", 1, "axis to average over; -1 is the last")
 
     def _view(self, shape: tuple[int, ...]) -> tuple[int, int, int]:
         """(outer, axis, inner) of the shape of x."""

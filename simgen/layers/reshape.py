@@ -32,7 +32,7 @@ class Reshape(Layer):
     integers: ClassVar[tuple[DType, ...]] = (DType.I8, DType.I32)
     sample: ClassVar[Mapping[str, str]] = {"n": "100", "c": "256", "h": "6", "w": "6", "to": "0x-1"}
 
-    to: str = key("to", default="0x-1", text="extents of y; 0: as in x, -1: the remainder")
+    to: str = key("to", "0x-1", "extents of y; 0: as in x, -1: the remainder")
 
     def output(self, inputs: tuple[TensorSpec, ...]) -> TensorSpec:
         (x,) = inputs

@@ -45,11 +45,9 @@ class SGD(Optimiser):
     section = "SGD"
     contract: ClassVar[Contract] = Contract(exact_settings=("rate=0.125",))
 
-    momentum: float = key("momentum", default=0.0, least=0.0, most=1.0, text="momentum")
-    weight_decay: float = key(
-        "weight_decay", default=0.0, least=0.0, most=1.0, text="weight decay, part of the gradient"
-    )
-    nesterov: bool = key("nesterov", default=False, text="Nesterov momentum")
+    momentum: float = key("momentum", 0.0, "momentum", 0.0, 1.0)
+    weight_decay: float = key("weight_decay", 0.0, "weight decay, part of the gradient", 0.0, 1.0)
+    nesterov: bool = key("nesterov", False, "Nesterov momentum")
 
     @property
     def step(self) -> float:

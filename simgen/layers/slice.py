@@ -41,8 +41,8 @@ class Slice(Copy):
     output_names: ClassVar[tuple[str, ...]] = OUTPUTS
     sample: ClassVar[Mapping[str, str]] = {"n": "100", "c": "256", "h": "28", "w": "28"}
 
-    parts: int = key("outputs", default=2, least=2, most=MAX_OUTPUTS, text="number of parts")
-    axis: int = key("axis", default=1, text="axis to cut; -1 is the last")
+    parts: int = key("outputs", 2, "number of parts", 2, MAX_OUTPUTS)
+    axis: int = key("axis", 1, "axis to cut; -1 is the last")
 
     def output(self, inputs: tuple[TensorSpec, ...]) -> TensorSpec:
         (x,) = inputs

@@ -103,17 +103,15 @@ class Softmax(Layer):
 
     algo: SoftmaxAlgo = key(
         "softmax_algo",
-        default=SoftmaxAlgo.ACCURATE,
-        text="fast: no maximum subtracted; log: logarithm; masked: 0 in rows that are all -inf",
+        SoftmaxAlgo.ACCURATE,
+        "fast: no maximum subtracted; log: logarithm; masked: 0 in rows that are all -inf",
     )
     mode: SoftmaxMode = key(
         "softmax_mode",
-        default=SoftmaxMode.CHANNEL,
-        text="over the channels of each pixel, or over a whole image",
+        SoftmaxMode.CHANNEL,
+        "over the channels of each pixel, or over a whole image",
     )
-    axis: int = key(
-        "softmax_axis", default=1, text="mode channel: the axis, 1 or another; -1 is the last"
-    )
+    axis: int = key("softmax_axis", 1, "mode channel: the axis, 1 or another; -1 is the last")
 
     def view(self, shape: tuple[int, ...]) -> tuple[int, int, int]:
         """(outer, axis, inner) of an (N, ...) shape."""

@@ -61,9 +61,9 @@ class CrossEntropy(Loss):
     agreed: ClassVar[tuple[str, ...]] = ("y", "share")
     contract: ClassVar[Contract] = Contract(rounds=True)
 
-    axis: int = key("axis", default=1, text="axis of the classes: 1, or another; -1 is the last")
+    axis: int = key("axis", 1, "axis of the classes: 1, or another; -1 is the last")
     ignore_index: int = key(
-        "ignore_index", default=-100, text="label of rows that do not count, such as padding"
+        "ignore_index", -100, "label of rows that do not count, such as padding"
     )
 
     @property

@@ -78,14 +78,9 @@ class SampledSoftmax(Loss):
     contract: ClassVar[Contract] = Contract(rounds=True)
     sample: ClassVar[Mapping[str, str]] = {"shape": "4x25x64"}
 
-    vocabulary: int = key(
-        "vocabulary", default=1000, least=1, most=MOST_WORDS, text="vocabulary size (rows of w)"
-    )
-    samples: int = key("samples", default=63, least=1, text="number of sampled words")
-    zipf: float = key(
-        "zipf", default=1.0, least=0.0, most=STEEPEST,
-        text="Zipf exponent of the sampling",
-    )  # fmt: skip
+    vocabulary: int = key("vocabulary", 1000, "vocabulary size (rows of w)", 1, MOST_WORDS)
+    samples: int = key("samples", 63, "number of sampled words", 1)
+    zipf: float = key("zipf", 1.0, "Zipf exponent of the sampling", 0.0, STEEPEST)
 
     def _rows(self, shape: tuple[int, ...]) -> int:
         if len(shape) < 2:

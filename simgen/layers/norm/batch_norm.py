@@ -99,28 +99,22 @@ class BatchNorm(Layer):
 
     mode: BatchNormMode = key(
         "batchnorm_mode",
-        default=BatchNormMode.PER_ACTIVATION,
-        text="statistics per activation, or per channel over all pixels",
+        BatchNormMode.PER_ACTIVATION,
+        "statistics per activation, or per channel over all pixels",
     )
     save_intermediates: bool = key(
-        "save_intermediates", default=True, text="forward stores mean and r for backward"
+        "save_intermediates", True, "forward stores mean and r for backward"
     )
     exp_avg_factor: float = key(
-        "exp_avg_factor",
-        default=1.0,
-        least=0,
-        most=1,
-        text="weight of the batch in the running statistics",
+        "exp_avg_factor", 1.0, "weight of the batch in the running statistics", 0, 1
     )
     # Down to where r^3 of a constant channel, in the backward pass, is far from float32's largest.
     # DNNMark and cuDNN before 9 take 1e-5 at least (BN_MIN_EPSILON).
-    epsilon: float = key(
-        "epsilon", default=1e-5, least=1e-12, most=1e6, text="constant added to the variance"
-    )
+    epsilon: float = key("epsilon", 1e-5, "constant added to the variance", 1e-12, 1e6)
     statistics: Statistics = key(
         "batchnorm_statistics",
-        default=Statistics.BATCH,
-        text="statistics of the batch (training), or running statistics (inference)",
+        Statistics.BATCH,
+        "statistics of the batch (training), or running statistics (inference)",
     )
 
     @property

@@ -82,13 +82,9 @@ class LayerNorm(Layer):
     writes: ClassVar[Mapping[Pass, tuple[str, ...]]] = WRITES
 
     axis: int = key(
-        "axis",
-        default=-1,
-        text="first axis of a row; the row extends to the last axis; -1 is the last",
+        "axis", -1, "first axis of a row; the row extends to the last axis; -1 is the last"
     )
-    epsilon: float = key(
-        "epsilon", default=1e-5, least=1e-12, most=1e6, text="constant added to variances"
-    )
+    epsilon: float = key("epsilon", 1e-5, "constant added to variances", 1e-12, 1e6)
 
     def view(self, shape: tuple[int, ...]) -> tuple[int, int]:
         """(rows, elements of a row)."""
@@ -357,9 +353,7 @@ class RMSNorm(LayerNorm):
     reads: ClassVar[Mapping[Pass, tuple[str, ...]]] = {F: ("x", "gamma")}
     writes: ClassVar[Mapping[Pass, tuple[str, ...]]] = {F: ("y",)}
 
-    epsilon: float = key(
-        "epsilon", default=1e-5, least=1e-12, most=1e6, text="constant added to mean squares"
-    )
+    epsilon: float = key("epsilon", 1e-5, "constant added to mean squares", 1e-12, 1e6)
 
     @property
     def _by_halves(self) -> bool:

@@ -91,16 +91,12 @@ class LRN(Layer):
     # Lower bounds of beta and k, and the upper bound of the window: CUDNN_LRN_MIN_BETA, _MIN_K and
     # _MAX_N. With alpha >= 0 the first two keep s positive, so that its power is a number.
     mode: LrnMode = key(
-        "lrn_mode",
-        default=LrnMode.CROSS_CHANNEL_DIM1,
-        text="the window runs across channels, or over pixels",
+        "lrn_mode", LrnMode.CROSS_CHANNEL_DIM1, "the window runs across channels, or over pixels"
     )
-    local_size: int = key("local_size", default=5, least=1, most=16, text="extent of the window")
-    alpha: float = key(
-        "alpha", default=1e-4, least=0, most=1e6, text="factor of the sum of squares"
-    )
-    beta: float = key("beta", default=0.75, least=0.01, most=100, text="exponent of the sum")
-    k: float = key("k", default=2.0, least=1e-5, most=1e6, text="constant of the sum")
+    local_size: int = key("local_size", 5, "extent of the window", 1, 16)
+    alpha: float = key("alpha", 1e-4, "factor of the sum of squares", 0, 1e6)
+    beta: float = key("beta", 0.75, "exponent of the sum", 0.01, 100)
+    k: float = key("k", 2.0, "constant of the sum", 1e-5, 1e6)
 
     @property
     def across(self) -> bool:

@@ -103,32 +103,18 @@ class Pooling(Layer):
     }
 
     mode: PoolingMode = key(
-        "pool_mode",
-        default=PoolingMode.MAX,
-        text="maximum of a window, or its mean with or without the padding",
+        "pool_mode", PoolingMode.MAX, "maximum of a window, or its mean with or without the padding"
     )
-    kernel_h: int = key(
-        "kernel_size", "kernel_size_h", default=3, least=1, text="height of a window"
-    )
-    kernel_w: int = key(
-        "kernel_size", "kernel_size_w", default=3, least=1, text="width of a window"
-    )
-    pad_h: int = key("pad", "pad_h", default=0, least=0, text="rows above and below the image")
-    pad_w: int = key("pad", "pad_w", default=0, least=0, text="columns on both sides of the image")
-    stride_h: int = key(
-        "stride", "stride_h", default=2, least=1, text="rows from one window to the next"
-    )
-    stride_w: int = key(
-        "stride", "stride_w", default=2, least=1, text="columns from one window to the next"
-    )
-    behind_h: int = key(
-        "pad_behind_h", default=-1, least=-1, text="rows below the image; -1: as above it"
-    )
-    behind_w: int = key(
-        "pad_behind_w", default=-1, least=-1, text="columns on its right side; -1: as on the left"
-    )
+    kernel_h: int = key("kernel_size kernel_size_h", 3, "height of a window", 1)
+    kernel_w: int = key("kernel_size kernel_size_w", 3, "width of a window", 1)
+    pad_h: int = key("pad pad_h", 0, "rows above and below the image", 0)
+    pad_w: int = key("pad pad_w", 0, "columns on both sides of the image", 0)
+    stride_h: int = key("stride stride_h", 2, "rows from one window to the next", 1)
+    stride_w: int = key("stride stride_w", 2, "columns from one window to the next", 1)
+    behind_h: int = key("pad_behind_h", -1, "rows below the image; -1: as above it", -1)
+    behind_w: int = key("pad_behind_w", -1, "columns on its right side; -1: as on the left", -1)
     rounding: Rounding = key(
-        "round_mode", default=Rounding.CEIL, text="rounding of the number of windows"
+        "round_mode", Rounding.CEIL, "rounding of the number of windows"
     )  # Caffe's name
     zero_point: int = zero_key("")
 

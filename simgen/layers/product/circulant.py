@@ -76,15 +76,13 @@ class BlockCirculant(Layer):
         "num_output": "8192",
     }
 
-    num_output: int = key("num_output", default=4096, least=1, text="number of outputs per image")
-    block_size: int = key(
-        "block_size", default=32, least=2, text="rows and columns of a circulant block"
-    )
+    num_output: int = key("num_output", 4096, "number of outputs per image", 1)
+    block_size: int = key("block_size", 32, "rows and columns of a circulant block", 2)
     optimization: Optimization = key(
         "optimization",
-        default=Optimization.NO,
+        Optimization.NO,
+        "DNNMark's choice of kernels; simgen always uses those of KF",
         hint=True,
-        text="DNNMark's choice of kernels; simgen always uses those of KF",
     )
 
     @property

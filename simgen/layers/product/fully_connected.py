@@ -95,17 +95,15 @@ class FullyConnected(Layer):
         "num_output": "4096",
     }
 
-    num_output: int = key("num_output", default=4096, least=1, text="number of outputs per image")
-    bias: bool = key("bias", default=False, text="add a bias to each output")
-    axis: int = key(
-        "axis", default=1, text="first axis that is flattened, with all later ones; -1 is the last"
-    )
+    num_output: int = key("num_output", 4096, "number of outputs per image", 1)
+    bias: bool = key("bias", False, "add a bias to each output")
+    axis: int = key("axis", 1, "first axis that is flattened, with all later ones; -1 is the last")
     group_size: int = packed.group_key("w")
     w_type: WeightType = key(
         "w_type",
-        default=WeightType.OF_X,
+        WeightType.OF_X,
+        "element type of w, where x is f32, f16 or bf16",
         of_integers=True,
-        text="element type of w, where x is f32, f16 or bf16",
     )
     x_scale: float = scale_key("x")
     x_zero_point: int = zero_key("x")

@@ -114,37 +114,30 @@ class Gemm(Layer):
     integers: ClassVar[tuple[DType, ...]] = (DType.I8, DType.I32)
     sample: ClassVar[Mapping[str, str]] = {"m": "256", "n": "256", "k": "256"}
 
-    m: int = key("m", default=256, least=1, text="rows of y")
-    n: int = key("n", default=256, least=1, text="columns of y")
-    k: int = key("k", default=256, least=1, text="length of the sums")
-    batch: int = key("batch", default=1, least=1, text="number of pairs of matrices")
-    type: DType = key("type", default=DType.F32, text="element type of a, b and c")
-    transa: bool = key("transa", "a_t", default=False, text="a is stored transposed")
-    transb: bool = key("transb", "b_t", default=False, text="b is stored transposed")
-    alpha: float = key("alpha", default=1.0, least=-1e6, most=1e6, text="factor of the product")
-    beta: float = key(
-        "beta",
-        default=0.0,
-        least=-1e6,
-        most=1e6,
-        text="factor of c; c is read only if it is not 0",
-    )
+    m: int = key("m", 256, "rows of y", 1)
+    n: int = key("n", 256, "columns of y", 1)
+    k: int = key("k", 256, "length of the sums", 1)
+    batch: int = key("batch", 1, "number of pairs of matrices", 1)
+    type: DType = key("type", DType.F32, "element type of a, b and c")
+    transa: bool = key("transa a_t", False, "a is stored transposed")
+    transb: bool = key("transb b_t", False, "b is stored transposed")
+    alpha: float = key("alpha", 1.0, "factor of the product", -1e6, 1e6)
+    beta: float = key("beta", 0.0, "factor of c; c is read only if it is not 0", -1e6, 1e6)
     a_scale: float = scale_key("a")
     a_zero_point: int = zero_key("a")
     b_scale: float = scale_key("b")
     b_zero_point: int = zero_key("b")
     b_type: FactorType = key(
         "b_type",
-        default=FactorType.OF_A,
+        FactorType.OF_A,
+        "element type of b, where a is f32, f16 or bf16",
         of_integers=True,
-        text="element type of b, where a is f32, f16 or bf16",
     )
     b_scale_per_channel: bool = key(
         "b_scale_per_channel",
-        default=False,
+        False,
+        f"has each column of op(B) a b_scale of its own, in {B_SCALES}, where b_type is i8 or i4?",
         of_integers=True,
-        text=f"has each column of op(B) a b_scale of its own, in {B_SCALES}, where b_type is i8 or "
-        "i4?",
     )
     group_size: int = packed.group_key("b")
     y_scale: float = scale_key("y")

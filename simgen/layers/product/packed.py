@@ -184,8 +184,8 @@ def group_key(tensor: str) -> Any:
     """The key of the size of groups."""
     return key(
         "group_size",
-        default=0,
-        least=0,
+        0,
+        f"elements along k with one scale, of i4 or i8 {tensor}; 0: {USUAL} of i4, all of i8",
+        0,
         of_integers=True,
-        text=f"elements along k with one scale, of i4 or i8 {tensor}; 0: {USUAL} of i4, all of i8",
     )

@@ -99,34 +99,29 @@ class Recurrent(Layer):
     algorithms: ClassVar[tuple[str, ...]] = (StepAlgo.STEPS, StepAlgo.PERSISTENT)
 
     cell: RecurrentCell = key(
-        "cell", default=RecurrentCell.LSTM, text="kind of unit; relu and tanh have no gates"
+        "cell", RecurrentCell.LSTM, "kind of unit; relu and tanh have no gates"
     )
     hidden_size: int = key(
-        "hidden_size",
-        default=0,
-        least=0,
-        text="number of units; 0: as many as the input has features",
+        "hidden_size", 0, "number of units; 0: as many as the input has features", 0
     )
     input_mode: InputMode = key(
-        "input_mode", default=InputMode.LINEAR, text="multiply x by weights, or use it directly"
+        "input_mode", InputMode.LINEAR, "multiply x by weights, or use it directly"
     )
-    bias: bool = key("bias", default=True, text="add a bias to each of the two products")
-    reverse: bool = key("reverse", default=False, text="process time steps from last to first")
+    bias: bool = key("bias", True, "add a bias to each of the two products")
+    reverse: bool = key("reverse", False, "process time steps from last to first")
     initial_state: bool = key(
         "initial_state",
-        default=False,
-        text="start from states h0 and c0, which previous_layer names after x, instead of zero",
+        False,
+        "start from states h0 and c0, which previous_layer names after x, instead of zero",
     )
     final_state: bool = key(
-        "final_state",
-        default=False,
-        text="also output the final states: hy, and cy of an lstm",
+        "final_state", False, "also output the final states: hy, and cy of an lstm"
     )
     algo: StepAlgo = key(
         "algo",
-        default=StepAlgo.AUTO,
+        StepAlgo.AUTO,
+        "keep the recurrent weights in LDS; auto: if a launch has many steps",
         hint=True,
-        text="keep the recurrent weights in LDS; auto: if a launch has many steps",
     )
 
     @property

@@ -58,10 +58,10 @@ class StructuredGemm(SparseProduct):
     input_keys: ClassVar[tuple[str, ...]] = ("n", "k", "type")
     sample: ClassVar[Mapping[str, str]] = {"m": "256", "n": "64", "k": "256"}
 
-    m: int = key("m", default=256, least=1, text="rows of a and y")
-    n: int = key("n", default=64, least=1, text="columns of b and y")
-    k: int = key("k", default=256, least=1, text="columns of a, rows of b: a multiple of 4")
-    type: DType = key("type", default=DType.F32, text="element type of a and b")
+    m: int = key("m", 256, "rows of a and y", 1)
+    n: int = key("n", 64, "columns of b and y", 1)
+    k: int = key("k", 256, "columns of a, rows of b: a multiple of 4", 1)
+    type: DType = key("type", DType.F32, "element type of a and b")
 
     def plan(self, inputs: tuple[TensorSpec, ...]) -> RowPlan:
         k, n = self._b(inputs).shape
