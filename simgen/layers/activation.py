@@ -83,11 +83,9 @@ GELU = (ActivationMode.GELU, ActivationMode.GELU_TANH)  # their slope is a funct
 class Activation(Layer):
     kind = "activation"
     section = "Activation"
-    passes = (Pass.FORWARD, Pass.BACKWARD)
     per_sample = True
     any_float = True
     integers: ClassVar[tuple[DType, ...]] = (DType.I8,)
-    rank = None
     sample: ClassVar[Mapping[str, str]] = {"n": "100", "c": "32", "h": "256", "w": "256"}
 
     mode: ActivationMode = key("activation_mode", ActivationMode.RELU, "the function")

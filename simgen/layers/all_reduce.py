@@ -46,7 +46,6 @@ class AllReduce(Layer):
     kind = "all_reduce"
     section = "AllReduce"
     passes = (Pass.FORWARD,)
-    rank = None
     data_parallel = True
     summed: ClassVar[tuple[str, ...]] = ("y",)
     needs_gpus = True

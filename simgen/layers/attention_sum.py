@@ -58,11 +58,9 @@ class AttentionSum(Layer):
     kind = "attention_sum"
     section = "AttentionSum"
     contract: ClassVar[Contract] = Contract(rounds=True, slope_shape=(4, 3))
-    passes: ClassVar[tuple[Pass, ...]] = (F, Pass.BACKWARD)
     input_names: ClassVar[tuple[str, ...]] = ("x", "ids", "candidates")
     indices: ClassVar[tuple[str, ...]] = ("ids", "candidates")
     shape_given: ClassVar[tuple[str, ...]] = ("dx",)
-    rank: ClassVar[int | None] = None
     per_sample = True
     any_float = True
     sample: ClassVar[Mapping[str, str]] = {"shape": "16x100"}

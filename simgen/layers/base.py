@@ -76,6 +76,7 @@ class Lowering:
 
 
 EXTENTS = ("n", "c", "h", "w")
+IN_PARTS = (Pass.FORWARD, Pass.BACKWARD_DATA, Pass.BACKWARD_WEIGHT)
 CHUNKS = "chunks of the sum"  # what is chosen: 1, or "6 of 256"
 
 
@@ -128,18 +129,18 @@ class Phase(StrEnum):
 class Layer(ABC):
     """One DNN layer: parameters in the dataclass fields, behaviour in pure methods.
 
-    A layer whose `passes` is empty is understood (keys, shapes, counts) but not lowered yet.
+    A layer whose `passes` is empty has no kernels: nothing runs for it.
     `inputs` are the specs of the tensors that come from the previous layers, in the order of
     `input_names`.
     """
 
     kind: ClassVar[str]  # in workload names: softmax in softmax_fwd
     section: ClassVar[str]  # DNNMark's section name
-    passes: ClassVar[tuple[Pass, ...]] = ()
+    passes: ClassVar[tuple[Pass, ...]] = (Pass.FORWARD, Pass.BACKWARD)
     input_names: ClassVar[tuple[str, ...]] = ("x",)  # ports; the most of them that there can be
     output_names: ClassVar[tuple[str, ...]] = ("y",)  # the same; `outputs` says which there are
     from_data: ClassVar[str] = ""  # a port that no layer can give: the data file has its values
-    rank: ClassVar[int | None] = 4  # axes of its inputs, (N, C, H, W); None: any number of them
+    rank: ClassVar[int | None] = None  # axes of its inputs, 4 for (N, C, H, W); None: any number
     parameters: ClassVar[tuple[str, ...]] = ()  # ports that training changes
     # Written ports that `reference` and `tolerance` get too, for their shape only (the values are
     # NaN): where strides round, the shape of dx does not follow from that of dy.

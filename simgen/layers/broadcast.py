@@ -61,7 +61,6 @@ class Broadcast(Layer):
     contract: ClassVar[Contract] = Contract(gathers=NAMES, rounds=True)  # `rounds` holds for divide
     passes: ClassVar[tuple[Pass, ...]] = (Pass.FORWARD,)
     input_names: ClassVar[tuple[str, ...]] = NAMES
-    rank: ClassVar[int | None] = None
     any_float: ClassVar[bool] = True
     sample: ClassVar[Mapping[str, str]] = {"n": "16", "c": "64", "h": "56", "w": "56"}
 

@@ -46,8 +46,6 @@ class Cast(Layer):
     kind = "cast"
     section = "Cast"
     contract: ClassVar[Contract] = Contract(copies=(Pass.FORWARD, Pass.BACKWARD))
-    passes = (Pass.FORWARD, Pass.BACKWARD)
-    rank = None
     per_sample = True
     any_float = True
     integers: ClassVar[tuple[DType, ...]] = (DType.I8, DType.I32)

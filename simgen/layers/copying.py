@@ -20,8 +20,6 @@ class Copy(Layer):
     """Forward, elements of x become those of y; backward the other way round."""
 
     contract: ClassVar[Contract] = Contract(copies=(Pass.FORWARD, Pass.BACKWARD))
-    passes: ClassVar[tuple[Pass, ...]] = (Pass.FORWARD, Pass.BACKWARD)
-    rank: ClassVar[int | None] = None
     per_sample: ClassVar[bool] = True
     any_float: ClassVar[bool] = True
     integers: ClassVar[tuple[DType, ...]] = (DType.I8, DType.I32)

@@ -48,9 +48,7 @@ class Dropout(Layer):
     kind = "dropout"
     section = "Dropout"
     any_float = True
-    passes = (Pass.FORWARD, Pass.BACKWARD)
     training_only = True
-    rank = None
     sample: ClassVar[Mapping[str, str]] = {
         "n": "100",
         "c": "1000",

@@ -75,7 +75,6 @@ class Embedding(Layer):
     indices: ClassVar[tuple[str, ...]] = ("ids",)
     tables: ClassVar[Mapping[str, str]] = {"ids": "w"}
     parameters: ClassVar[tuple[str, ...]] = ("w",)
-    rank: ClassVar[int | None] = None
     per_sample = True
     any_float = True
     own_type = True

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 class Input(Layer):
     kind = "input"
     section = "Input"
+    passes = ()
     input_names: ClassVar[tuple[str, ...]] = ()
-    rank = None
     given = True
     any_float = True
     integers: ClassVar[tuple[DType, ...]] = (DType.I8, DType.I32)

@@ -55,11 +55,9 @@ class Mask(Layer):
     kind = "mask"
     section = "Mask"
     contract: ClassVar[Contract] = Contract(copies=(Pass.FORWARD, Pass.BACKWARD))
-    passes: ClassVar[tuple[Pass, ...]] = (Pass.FORWARD, Pass.BACKWARD)
     input_names: ClassVar[tuple[str, ...]] = ("x", "lengths")
     indices: ClassVar[tuple[str, ...]] = ("lengths",)
     lengths: ClassVar[tuple[str, ...]] = ("lengths",)
-    rank: ClassVar[int | None] = None
     per_sample = True
     any_float = True
     sample: ClassVar[Mapping[str, str]] = {"shape": "8x12x128x128"}

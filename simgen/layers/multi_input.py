@@ -23,10 +23,8 @@ class Several(Layer):
     By itself it has `inputs` of one shape, in a network those that `previous_layer` names.
     """
 
-    passes: ClassVar[tuple[Pass, ...]] = (Pass.FORWARD, Pass.BACKWARD)
     shape_given: ClassVar[tuple[str, ...]] = GRADIENTS
     input_names: ClassVar[tuple[str, ...]] = INPUTS
-    rank: ClassVar[int | None] = None
     per_sample: ClassVar[bool] = True
     any_float: ClassVar[bool] = True
 

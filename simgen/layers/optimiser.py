@@ -36,7 +36,6 @@ class Optimiser(Layer):
 
     passes = (Pass.FORWARD,)
     per_sample = True  # samples are independent, whatever the first axis is
-    rank = None
     sample: ClassVar[Mapping[str, str]] = {"n": "1000", "c": "4096", "h": "1", "w": "1"}
     type_cure = "leave it out; gradients have gradient_type, and working copies copy_type"
 

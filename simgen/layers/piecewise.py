@@ -69,7 +69,6 @@ class Piecewise(Layer):
     passes: ClassVar[tuple[Pass, ...]] = (Pass.FORWARD,)
     per_sample = True
     any_float = True
-    rank: ClassVar[int | None] = None
     contract: ClassVar[Contract] = Contract(rounds=True)  # slopes are any numbers
     sample: ClassVar[Mapping[str, str]] = {"n": "100", "c": "32", "h": "128", "w": "128"}
 

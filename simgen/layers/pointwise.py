@@ -109,9 +109,7 @@ class Pointwise(Layer):
     kernels: ClassVar[Mapping[Pass, tuple[str, str, tuple[str, ...]]]]
     fills: ClassVar[Mapping[str, Fill]] = {}
 
-    passes: ClassVar[tuple[Pass, ...]] = (F, B)
     input_names: ClassVar[tuple[str, ...]] = PAIR
-    rank: ClassVar[int | None] = None
     per_sample: ClassVar[bool] = True
     any_float: ClassVar[bool] = True
     sample: ClassVar[Mapping[str, str]] = {"n": "100", "c": "256", "h": "56", "w": "56"}

@@ -36,9 +36,7 @@ class ReduceMean(Layer):
     kind = "reduce_mean"
     section = "ReduceMean"
     contract: ClassVar[Contract] = Contract(rounds=True, cancels=True)
-    passes: ClassVar[tuple[Pass, ...]] = (Pass.FORWARD, Pass.BACKWARD)
     shape_given: ClassVar[tuple[str, ...]] = ("dx",)
-    rank: ClassVar[int | None] = None
     per_sample = True
     any_float = True
     sample: ClassVar[Mapping[str, str]] = {"shape": "16x50x256"}

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 class Reshape(Layer):
     kind = "reshape"
     section = "Reshape"
-    rank: ClassVar[int | None] = None
+    passes = ()
     is_view = True
     any_float = True
     integers: ClassVar[tuple[DType, ...]] = (DType.I8, DType.I32)

@@ -95,10 +95,8 @@ class Softmax(Layer):
     kind = "softmax"
     section = "Softmax"
     contract: ClassVar[Contract] = Contract(rounds=True)
-    passes = (Pass.FORWARD, Pass.BACKWARD)
     per_sample = True
     any_float = True
-    rank = None
     sample: ClassVar[Mapping[str, str]] = {"n": "100", "c": "1000", "h": "1", "w": "1"}
 
     algo: SoftmaxAlgo = key(

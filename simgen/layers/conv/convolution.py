@@ -42,7 +42,7 @@ from simgen.ground.numerics import exactness
 from simgen.ground.numerics.integers import wrapped
 from simgen.ground.numerics.rounding import TINY, U, accumulated
 from simgen.ground.numerics.spread import Spread, sum_spread
-from simgen.layers.base import MAX_INT, Choice, Lowering, Port, Sums, key
+from simgen.layers.base import IN_PARTS, MAX_INT, Choice, Lowering, Port, Sums, key
 from simgen.layers.contract import Contract
 from simgen.layers.conv import (
     algorithms as conv_algorithms,
@@ -111,12 +111,9 @@ def _preference(name: str, direction: str) -> Any:
 class Convolution(ChoosesLayout):
     kind = "conv"
     section = "Convolution"
+    rank: ClassVar[int | None] = 4
     contract: ClassVar[Contract] = Contract(rounding_algorithms=(str(Algorithm.FFT),))
-    passes: ClassVar[tuple[Pass, ...]] = (
-        Pass.FORWARD,
-        Pass.BACKWARD_DATA,
-        Pass.BACKWARD_WEIGHT,
-    )
+    passes: ClassVar[tuple[Pass, ...]] = IN_PARTS
     parameters: ClassVar[tuple[str, ...]] = ("w", "b", SCALES)
     algorithms: ClassVar[tuple[str, ...]] = tuple(map(str, Algorithm))
     shape_given = ("dx",)

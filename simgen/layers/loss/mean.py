@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from math import ceil
 from typing import TYPE_CHECKING, ClassVar, Self
 
-from simgen.ground.ir import Distribution, Fill, Kernel, Launch, Pass, TensorSpec
+from simgen.ground.ir import Distribution, Fill, Kernel, Launch, TensorSpec
 from simgen.ground.numerics.rounding import identifier
 from simgen.layers.base import Layer, Lowering, Port
 from simgen.layers.reduction import BLOCK, FINALS
@@ -38,10 +38,8 @@ class Loss(Layer):
 
     gpus: int = field(default=1, kw_only=True, repr=False, metadata={"keys": ()})
 
-    passes = (Pass.FORWARD, Pass.BACKWARD)
     training_only = True
     any_float = True
-    rank = None
     sample: ClassVar[Mapping[str, str]] = {"n": "100", "c": "1000", "h": "1", "w": "1"}
 
     def output(self, inputs: tuple[TensorSpec, ...]) -> TensorSpec:

@@ -75,11 +75,11 @@ class Statistics(StrEnum):
 class BatchNorm(Layer):
     kind = "bn"
     section = "BatchNorm"
+    rank: ClassVar[int | None] = 4
     # Two samples become -1 and 1, whatever they are.
     contract: ClassVar[Contract] = Contract(
         rounds=True, slope_shape=(7, 2, 2, 3), cancelling_batch=2
     )
-    passes = (Pass.FORWARD, Pass.BACKWARD)
     parameters = ("w", "b")
     any_float = True
     phases: ClassVar[Mapping[Phase, Mapping[str, str]]] = {

@@ -74,7 +74,6 @@ class LayerNorm(Layer):
     contract: ClassVar[Contract] = Contract(rounds=True, slope_shape=(2, 2, 3, 16))
     passes: ClassVar[tuple[Pass, ...]] = (F, BX, BW)
     parameters: ClassVar[tuple[str, ...]] = ("gamma", "beta")
-    rank: ClassVar[int | None] = None
     per_sample = True
     any_float = True
     sample: ClassVar[Mapping[str, str]] = {"shape": "8x128x768"}

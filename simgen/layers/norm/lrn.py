@@ -72,8 +72,8 @@ class LrnMode(StrEnum):
 class LRN(Layer):
     kind = "lrn"
     section = "LRN"
+    rank: ClassVar[int | None] = 4
     contract: ClassVar[Contract] = Contract(rounds=True)
-    passes = (Pass.FORWARD, Pass.BACKWARD)
     per_sample = True
     any_float = True
     sample: ClassVar[Mapping[str, str]] = {

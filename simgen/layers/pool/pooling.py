@@ -85,8 +85,8 @@ class Rounding(StrEnum):
 class Pooling(Layer):
     kind = "pool"
     section = "Pooling"
+    rank: ClassVar[int | None] = 4
     contract: ClassVar[Contract] = Contract(cancels=True)  # means
-    passes = (Pass.FORWARD, Pass.BACKWARD)
     shape_given = ("dx",)
     per_sample = True
     any_float = True

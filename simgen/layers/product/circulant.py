@@ -30,7 +30,7 @@ from simgen.ground.ir import Fill, Kernel, Launch, Pass, TensorSpec
 from simgen.ground.machine import NO
 from simgen.ground.numerics.rounding import SECOND_ORDER, TINY, U, accumulated
 from simgen.ground.numerics.spread import Spread
-from simgen.layers.base import Choice, Layer, Lowering, Port, key
+from simgen.layers.base import IN_PARTS, Choice, Layer, Lowering, Port, key
 from simgen.layers.contract import Contract
 from simgen.layers.product.matrix_product import FACTORS, Product
 from simgen.layers.product.tile import SPLITS
@@ -59,12 +59,9 @@ class Optimization(StrEnum):
 class BlockCirculant(Layer):
     kind = "bcm_fc"
     section = "BCMFullyConnected"
+    rank: ClassVar[int | None] = 4
     contract: ClassVar[Contract] = Contract(rounds=True)
-    passes: ClassVar[tuple[Pass, ...]] = (
-        Pass.FORWARD,
-        Pass.BACKWARD_DATA,
-        Pass.BACKWARD_WEIGHT,
-    )
+    passes: ClassVar[tuple[Pass, ...]] = IN_PARTS
     parameters: ClassVar[tuple[str, ...]] = ("w",)
     data_parallel = True
     shape_given = ("dx",)

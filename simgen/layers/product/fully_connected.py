@@ -36,7 +36,7 @@ from simgen.ground.numerics.integers import wrapped
 from simgen.ground.numerics.rounding import SECOND_ORDER, TINY, U
 from simgen.ground.numerics.spread import Spread, order, sum_spread
 from simgen.layers import axes
-from simgen.layers.base import EXTENTS, Choice, Layer, Lowering, Port, Sums, key
+from simgen.layers.base import EXTENTS, IN_PARTS, Choice, Layer, Lowering, Port, Sums, key
 from simgen.layers.epilogue import NOTHING, Epilogue
 from simgen.layers.product import fragment, packed
 from simgen.layers.product.elements import Elements
@@ -76,17 +76,12 @@ class WeightType(StrEnum):
 class FullyConnected(Layer):
     kind = "fc"
     section = "FullyConnected"
-    passes: ClassVar[tuple[Pass, ...]] = (
-        Pass.FORWARD,
-        Pass.BACKWARD_DATA,
-        Pass.BACKWARD_WEIGHT,
-    )
+    passes: ClassVar[tuple[Pass, ...]] = IN_PARTS
     parameters: ClassVar[tuple[str, ...]] = ("w", "b", SCALES)
     data_parallel = True
     shape_given = ("dx",)
     any_float = True
     integers: ClassVar[tuple[DType, ...]] = (DType.I8,)
-    rank: ClassVar[int | None] = None
     sample: ClassVar[Mapping[str, str]] = {
         "n": "100",
         "c": "9162",

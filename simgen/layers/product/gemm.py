@@ -104,10 +104,8 @@ class PassProduct:
 class Gemm(Layer):
     kind = "gemm"
     section = "Gemm"
-    passes = (Pass.FORWARD, Pass.BACKWARD)
     input_names: ClassVar[tuple[str, ...]] = ("a", "b", "c")
     parameters: ClassVar[tuple[str, ...]] = (B_SCALES,)
-    rank = None
     takes_input = False
     input_keys: ClassVar[tuple[str, ...]] = ("m", "n", "k", "batch", "type")
     any_float = True

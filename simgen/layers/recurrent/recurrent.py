@@ -88,7 +88,6 @@ class Recurrent(Layer):
     contract: ClassVar[Contract] = Contract(rounds=True, slope_shape=(4, 2, 3))
     passes: ClassVar[tuple[Pass, ...]] = (F, BX, BW)
     parameters: ClassVar[tuple[str, ...]] = ("w", "r", "bw", "br")
-    rank: ClassVar[int | None] = None
     any_float = True
     data_first = True
     axis_names: ClassVar[tuple[str, ...]] = ("steps", "batch", "features")

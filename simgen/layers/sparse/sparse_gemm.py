@@ -63,7 +63,6 @@ class SparseGemm(SparseProduct):
     section = "SparseGemm"
     passes = (Pass.FORWARD,)
     input_names: ClassVar[tuple[str, ...]] = ("b",)
-    rank = None
     takes_input = False
     input_keys: ClassVar[tuple[str, ...]] = ("n", "k", "type")
     sample: ClassVar[Mapping[str, str]] = {"m": "512", "n": "64", "k": "512", "sparsity": "0.9"}

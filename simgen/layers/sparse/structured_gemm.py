@@ -53,7 +53,6 @@ class StructuredGemm(SparseProduct):
     section = "StructuredGemm"
     passes = (Pass.FORWARD,)
     input_names: ClassVar[tuple[str, ...]] = ("b",)
-    rank = None
     takes_input = False
     input_keys: ClassVar[tuple[str, ...]] = ("n", "k", "type")
     sample: ClassVar[Mapping[str, str]] = {"m": "256", "n": "64", "k": "256"}
