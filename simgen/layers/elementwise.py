@@ -128,7 +128,7 @@ def runs(size: int, dtype: DType, machine: Machine) -> int:
     NVIDIA GPU that all of its work-groups fill."""
     wide = RUN_NBYTES // (VECTOR * dtype.nbytes)
     filled = machine.units * FULL * BLOCK * VECTOR * wide
-    return wide if machine.arch.startswith("sm_") and size >= filled else 1
+    return wide if machine.is_nvidia and size >= filled else 1
 
 
 writes_all("add")

@@ -18,13 +18,12 @@ PyTorch exports them.
 
 from __future__ import annotations
 
-from collections import defaultdict
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from simgen.frontend.importing.draft import INTEGERS, NodeSite
 from simgen.frontend.importing.table import OPERATORS, operator
-from simgen.frontend.importing.values import Operator, Refused, Value
+from simgen.frontend.importing.values import Operator, Refused, Value, linked
 from simgen.ground.arrays import np
 
 if TYPE_CHECKING:
@@ -45,11 +44,7 @@ VIEWS = ("Unsqueeze", "Reshape", "Cast", "Identity")
 
 def recognised(operators: Sequence[Operator], values: Values) -> list[Operator]:
     """The operators with masks of attention as one."""
-    makers = {name: each for each in operators for name in each.outputs if name}
-    readers: defaultdict[str, list[Operator]] = defaultdict(list)
-    for each in operators:
-        for name in each.inputs:
-            readers[name].append(each)
+    makers, readers = linked(operators)
     ends = {each.name for each in values.model.graph.output}
     found = []
     for each in operators:

@@ -109,7 +109,7 @@ class Product:
             return False
         few = 1 if self.k >= LONG else 2
         staged = fragment.staged(self.machine, self._factors, *self._lying)
-        return bool(staged) and least >= few and self.machine.arch.startswith("sm_")
+        return bool(staged) and least >= few and self.machine.is_nvidia
 
     @property
     def chunks(self) -> tuple[int, int]:

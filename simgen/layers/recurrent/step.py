@@ -197,7 +197,7 @@ class MatrixTile:
 
 def by_matrix(machine: Machine, dtype: DType, hidden: int) -> bool:
     """Whether matrix instructions multiply weights of this type in the steps."""
-    if not machine.arch.startswith("sm_") or machine.use_matrix == NO or dtype.nbytes != 2:
+    if not machine.is_nvidia or machine.use_matrix == NO or dtype.nbytes != 2:
         return False
     return hidden % RUN == 0 and bool(fragment.instructions(machine, dtype.name))
 
@@ -223,7 +223,7 @@ def tile_of(
 
 def waits(machine: Machine) -> bool:
     """Whether what work-groups read next is on its way while they multiply."""
-    return machine.arch.startswith("sm_")
+    return machine.is_nvidia
 
 
 def _waiting_tile(machine: Machine, batch: int, hidden: int, sums: int) -> StepTile:
