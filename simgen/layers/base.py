@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
-from abc import ABC, abstractmethod
+from abc import ABC
 from dataclasses import dataclass, field, fields, replace
 from enum import StrEnum
 from functools import cache
@@ -347,13 +347,14 @@ class Layer(ABC):
         """The inputs of a layer without a previous layer, whose section says `x`."""
         return (x,)
 
-    @abstractmethod
     def output(self, inputs: tuple[TensorSpec, ...]) -> TensorSpec:
-        """Shape of the first, or only, output.
+        """Shape of the first, or only, output: that of the only input, unless a layer says another.
 
         Raises:
             ValueError: an output extent would be less than 1, or the inputs do not fit together.
         """
+        (x,) = inputs
+        return x
 
     def outputs(self, inputs: tuple[TensorSpec, ...]) -> dict[str, TensorSpec]:
         """Shapes of what other layers may read, by port, the first one first.

@@ -29,8 +29,8 @@ from simgen.ground.dtypes import F16, DType
 from simgen.ground.ir import Fill, Pass, TensorSpec
 from simgen.ground.numerics.rounding import float32
 from simgen.layers import conversion, elementwise
-from simgen.layers.base import Layer, Lowering, Port, Sums, key
-from simgen.layers.contract import Contract
+from simgen.layers.base import Lowering, Port, Sums, key
+from simgen.layers.copying import Copy
 from simgen.layers.requantisation import requantised, scale_key, zero_key
 
 if TYPE_CHECKING:
@@ -42,13 +42,9 @@ SPREAD = 40.0  # standard deviation of integers that are made: some are beyond 8
 
 
 @dataclass(frozen=True)
-class Cast(Layer):
+class Cast(Copy):
     kind = "cast"
     section = "Cast"
-    contract: ClassVar[Contract] = Contract(copies=(Pass.FORWARD, Pass.BACKWARD))
-    per_sample = True
-    any_float = True
-    integers: ClassVar[tuple[DType, ...]] = (DType.I8, DType.I32)
     type_key = "from"
     sample: ClassVar[Mapping[str, str]] = {"n": "100", "c": "1000", "h": "1", "w": "1"}
 
@@ -93,10 +89,6 @@ class Cast(Layer):
         if self.type == DType.I8:
             return {target: requantised(made, self.y_zero_point)}
         return {target: made.astype(np.float64)}
-
-    def tolerance(self, tensors: Tensors, direction: Pass) -> Tensors:
-        source, target = elementwise.ends(direction)
-        return {target: np.zeros_like(tensors[source])}  # what storing rounds is known to the bit
 
     def sums(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> Sums | None:
         return None if self._scaled else Sums()

@@ -79,10 +79,6 @@ class Dropout(Layer):
         """Whether the scale is a power of two, or 0."""
         return self.scale == 0.0 or frexp(self.scale)[0] == 0.5
 
-    def output(self, inputs: tuple[TensorSpec, ...]) -> TensorSpec:
-        (x,) = inputs
-        return x
-
     def work(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> tuple[int, int]:
         """A comparison and a multiplication per element, in either pass.
 

@@ -27,8 +27,8 @@ from typing import TYPE_CHECKING, ClassVar
 from simgen.ground.arrays import np
 from simgen.ground.ir import Distribution, DType, Fill, Kernel, Launch, Pass, TensorSpec
 from simgen.layers import elementwise
-from simgen.layers.base import Layer, Lowering, Port, Sums, key
-from simgen.layers.contract import Contract
+from simgen.layers.base import Lowering, Port, Sums, key
+from simgen.layers.copying import Copy
 from simgen.layers.elementwise import BLOCK, VECTOR, ends
 from simgen.layers.indices import outside
 from simgen.layers.written import writes_all
@@ -51,15 +51,13 @@ class MaskMode(StrEnum):
 
 
 @dataclass(frozen=True)
-class Mask(Layer):
+class Mask(Copy):
     kind = "mask"
     section = "Mask"
-    contract: ClassVar[Contract] = Contract(copies=(Pass.FORWARD, Pass.BACKWARD))
+    integers: ClassVar[tuple[DType, ...]] = ()
     input_names: ClassVar[tuple[str, ...]] = ("x", "lengths")
     indices: ClassVar[tuple[str, ...]] = ("lengths",)
     lengths: ClassVar[tuple[str, ...]] = ("lengths",)
-    per_sample = True
-    any_float = True
     sample: ClassVar[Mapping[str, str]] = {"shape": "8x12x128x128"}
 
     mode: MaskMode = key(
@@ -143,10 +141,6 @@ class Mask(Layer):
         x = tensors[source]
         hidden = self._hidden(self.types[0] if self.types else DType.F32, direction)
         return {target: np.where(self._seen(tensors, x.shape), x, hidden)}
-
-    def tolerance(self, tensors: Tensors, direction: Pass) -> Tensors:
-        # A copy has no error.
-        return {port: np.zeros_like(t) for port, t in self.reference(tensors, direction).items()}
 
     def sums(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> Sums | None:
         return Sums(whole=direction is Pass.BACKWARD)

@@ -78,7 +78,7 @@ def _ratio(y: Array, divided: Array) -> Array:
 
 
 def _known(x1: Array, bound: Array) -> Array:
-    """Of a divisor that may be flushed nothing is known."""
+    """Nothing is known of a divisor that may be flushed."""
     return np.where(np.abs(x1) < TINY, np.inf, bound * SECOND_ORDER)
 
 

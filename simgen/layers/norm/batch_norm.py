@@ -143,10 +143,6 @@ class BatchNorm(Layer):
         extents = (n, c, prod(image)) if spatial else (n, c * prod(image), 1)
         return View(*extents, self.machine)
 
-    def output(self, inputs: tuple[TensorSpec, ...]) -> TensorSpec:
-        (x,) = inputs
-        return x
-
     def work(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> tuple[int, int]:
         """Operations per element of x, and per statistic.
 

@@ -118,10 +118,6 @@ class LRN(Layer):
         n, c, h, w = shape
         return (n * c, h, w) if self.across else (n, c, h * w)
 
-    def output(self, inputs: tuple[TensorSpec, ...]) -> TensorSpec:
-        (x,) = inputs
-        return x
-
     def work(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> tuple[int, int]:
         """Per element, for windows of m elements, those over the edge too.
 
