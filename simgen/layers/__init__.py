@@ -35,7 +35,7 @@ FILES = {
     "input": ("Input", "input"),
     "mask": ("Mask", "mask"),
     "multiply": ("Multiply", "pointwise"),
-    "piecewise": ("Piecewise", "piecewise"),
+    "piecewise": ("Piecewise", "pointwise"),
     "rearrange": ("Rearrange", "rearrange"),
     "reduce_mean": ("ReduceMean", "reduce_mean"),
     "reshape": ("Reshape", "reshape"),

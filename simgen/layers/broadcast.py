@@ -146,9 +146,9 @@ class Broadcast(Layer):
             return {"y": np.asarray(self._row.value(tensors["x0"], tensors["x1"]))}
 
     def tolerance(self, tensors: Tensors, direction: Pass) -> Tensors:
-        y = self.reference(tensors, direction)["y"]
+        x0, x1 = np.broadcast_arrays(tensors["x0"], tensors["x1"])
         with np.errstate(all="ignore"):
-            return {"y": self._row.bound(y, tensors["x0"], tensors["x1"])}
+            return {"y": self._row.bound(x0, x1)}
 
     def sums(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> Sums | None:
         return Sums(self._row.terms) if self._row.terms else None
@@ -158,7 +158,7 @@ class Broadcast(Layer):
         return {} if made is None else {"y": made}
 
     @property
-    def _row(self) -> pointwise.Row:
+    def _row(self) -> pointwise.Formula:
         return ROWS[self.operation]
 
 

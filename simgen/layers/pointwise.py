@@ -1,47 +1,56 @@
-"""Layers that give each element of what they write from the same elements of two tensors: a row for
-each result.
+"""Layers that give each element of what they write from the same elements of what they read: a row
+for each result.
 
-A row has the result in NumPy, and a bound on the error of the kernel, derived from the kernel's
-line in templates/kernels. Both are written for themselves, so an exchanged argument shows.
+A row has the expression of the result: of arrays, that is the reference, and of what has errors
+the bound (with_error.py). The kernel's line in templates/kernels is written for itself, so an
+exchanged argument shows.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, NamedTuple
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from simgen.ground.arrays import np
 from simgen.ground.ir import Distribution, Fill, Kernel, Launch, Pass, TensorSpec
-from simgen.ground.numerics import exactness
-from simgen.ground.numerics.rounding import RCP, SECOND_ORDER, TINY, U
+from simgen.ground.numerics import exactness, rounding
+from simgen.ground.numerics.rounding import RCP, SECOND_ORDER, TINY, U, float32, identifier
 from simgen.layers import elementwise
-from simgen.layers.base import Layer, Lowering, Port, Sums
+from simgen.layers.base import Layer, Lowering, Port, Sums, key
 from simgen.layers.contract import Contract
 from simgen.layers.elementwise import BLOCK, VECTOR
+from simgen.layers.with_error import WithError
 from simgen.layers.written import writes_all
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from simgen.ground.ir import Constants
     from simgen.ground.numerics.rounding import Array
     from simgen.layers.base import Tensors
 
 F, B = Pass.FORWARD, Pass.BACKWARD
+LARGEST = 3.4028234663852886e38  # largest finite float32
 NORMAL = Fill(Distribution.NORMAL, 0.0, 1.0)
 DIVISORS = Fill(Distribution.UNIFORM, 0.5, 2.0)  # two binades, of which none is near 0
 PAIR = ("x0", "x1")
 
 
-class Row(NamedTuple):
-    """A result: the ports that it is made of, its value, its bound from value and ports."""
+class Formula(NamedTuple):
+    """A result: the ports that it is made of, and its value, of arrays or what has errors."""
 
     reads: tuple[str, ...]
-    value: Callable[..., Array]
-    bound: Callable[..., Array]
+    value: Callable[..., Any]
     operations: int = 1
     transcendentals: int = 0
     # terms of a sum that whole numbers leave exact; 1: a product, 0: a copy, None: it rounds
     terms: int | None = 1
+
+    def bound(self, *tensors: Array) -> Array:
+        """Bound on the error of each element."""
+        found: Array = np.zeros_like(tensors[0]) + self.value(*map(WithError, tensors)).error
+        return found
 
     def exact(self, *tensors: Array) -> Array | None:
         """Results of whole numbers, or of those by powers of two, that need no rounding."""
@@ -57,54 +66,17 @@ class Row(NamedTuple):
         return exactness.settled(value, size, grain)
 
 
-def _sum(y: Array, *_: Array) -> Array:
-    """One rounding to the nearest; a sum below the least normal number is exact."""
-    return U * np.abs(y)
-
-
-def _product(y: Array, *_: Array) -> Array:
-    """One product is rounded, and may be flushed to zero."""
-    return U * np.abs(y) + TINY
-
-
-def _copy(y: Array, *_: Array) -> Array:
-    return np.zeros_like(y)
-
-
-def _ratio(y: Array, divided: Array) -> Array:
-    """A reciprocal and the rounding of the product with it; where the divisor is so large that its
-    reciprocal may be flushed, that times what is divided."""
-    return (RCP + U) * np.abs(y) + TINY * np.abs(divided) + TINY
-
-
-def _known(x1: Array, bound: Array) -> Array:
-    """Nothing is known of a divisor that may be flushed."""
-    return np.where(np.abs(x1) < TINY, np.inf, bound * SECOND_ORDER)
-
-
-def _quotient(y: Array, x0: Array, x1: Array) -> Array:
-    return _known(x1, _ratio(y, x0))
-
-
-def _product_of_quotients(dx1: Array, x0: Array, x1: Array, dy: Array) -> Array:
-    """The errors of both, and its own rounding."""
-    y, dx0 = x0 / x1, dy / x1
-    first, second = _ratio(dx0, dy), _ratio(y, x0)
-    product = np.abs(y) * first + np.abs(dx0) * second + first * second
-    return _known(x1, product + U * np.abs(dx1) + TINY)
-
-
-ADD = Row(PAIR, lambda x0, x1: x0 + x1, _sum, terms=2)
-SUBTRACT = Row(PAIR, lambda x0, x1: x0 - x1, _sum, terms=2)
-MULTIPLY = Row(PAIR, lambda x0, x1: x0 * x1, _product)
-DIVIDE = Row(PAIR, lambda x0, x1: x0 / x1, _quotient, 1, 1, None)
+ADD = Formula(PAIR, lambda x0, x1: x0 + x1, terms=2)
+SUBTRACT = Formula(PAIR, lambda x0, x1: x0 - x1, terms=2)
+MULTIPLY = Formula(PAIR, lambda x0, x1: x0 * x1)
+DIVIDE = Formula(PAIR, lambda x0, x1: x0 / x1, 1, 1, None)
 
 
 @dataclass(frozen=True)
 class Pointwise(Layer):
     """A layer with two inputs: by itself of one shape, in a network those of `previous_layer`."""
 
-    rows: ClassVar[Mapping[Pass, Mapping[str, Row]]]
+    rows: ClassVar[Mapping[Pass, Mapping[str, Formula]]]
     # what begins the kernel's name, its template, and the arguments of each launch
     kernels: ClassVar[Mapping[Pass, tuple[str, str, tuple[str, ...]]]]
     fills: ClassVar[Mapping[str, Fill]] = {}
@@ -147,31 +119,29 @@ class Pointwise(Layer):
         launches = (Launch(name, elementwise.grid(x.size), tuple(a.split())) for a in launched)
         return Lowering((Kernel(name, template, BLOCK, constants),), tuple(launches))
 
-    def reference(self, tensors: Tensors, direction: Pass) -> Tensors:
+    def _each(
+        self, tensors: Tensors, direction: Pass, made: Callable[..., Array | None]
+    ) -> Tensors:
+        """What `made` gives for each row, of that and the tensors that it reads."""
         with np.errstate(all="ignore"):  # divisors of a network may be 0
-            return {
-                port: row.value(*map(tensors.__getitem__, row.reads))
+            found = {
+                port: made(row, *map(tensors.__getitem__, row.reads))
                 for port, row in self.rows[direction].items()
             }
+        return {port: values for port, values in found.items() if values is not None}
+
+    def reference(self, tensors: Tensors, direction: Pass) -> Tensors:
+        return self._each(tensors, direction, lambda row, *read: row.value(*read))
 
     def tolerance(self, tensors: Tensors, direction: Pass) -> Tensors:
-        made = self.reference(tensors, direction)
-        with np.errstate(all="ignore"):
-            return {
-                port: row.bound(made[port], *map(tensors.__getitem__, row.reads))
-                for port, row in self.rows[direction].items()
-            }
+        return self._each(tensors, direction, Formula.bound)
 
     def sums(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> Sums | None:
         terms = [row.terms for row in self.rows[direction].values()]
         return None if None in terms else Sums(max(filter(None, terms), default=1))
 
     def exact(self, tensors: Tensors, direction: Pass) -> Tensors:
-        made = {
-            port: row.exact(*map(tensors.__getitem__, row.reads))
-            for port, row in self.rows[direction].items()
-        }
-        return {port: values for port, values in made.items() if values is not None}
+        return self._each(tensors, direction, Formula.exact)
 
 
 @dataclass(frozen=True)
@@ -189,7 +159,7 @@ class Multiply(Pointwise):
 
     kind = "multiply"
     section = "Multiply"
-    rows: ClassVar[Mapping[Pass, Mapping[str, Row]]] = {
+    rows: ClassVar[Mapping[Pass, Mapping[str, Formula]]] = {
         F: {"y": MULTIPLY},
         B: {
             "dx0": MULTIPLY._replace(reads=("dy", "x1")),
@@ -219,11 +189,11 @@ class Subtract(Pointwise):
     contract: ClassVar[Contract] = Contract(copies=(B,))
     # dx0 and dx1 are made of dy alone: their shapes are those of x0 and x1.
     shape_given: ClassVar[tuple[str, ...]] = ("dx0", "dx1")
-    rows: ClassVar[Mapping[Pass, Mapping[str, Row]]] = {
+    rows: ClassVar[Mapping[Pass, Mapping[str, Formula]]] = {
         F: {"y": SUBTRACT},
         B: {
-            "dx0": Row(("dy",), lambda dy: dy, _copy, 0, terms=0),
-            "dx1": Row(("dy",), lambda dy: -dy, _copy, 0, terms=0),
+            "dx0": Formula(("dy",), lambda dy: dy, 0, terms=0),
+            "dx1": Formula(("dy",), lambda dy: -dy, 0, terms=0),
         },
     }
     kernels: ClassVar[Mapping[Pass, tuple[str, str, tuple[str, ...]]]] = {
@@ -249,13 +219,12 @@ class Divide(Pointwise):
     section = "Divide"
     contract: ClassVar[Contract] = Contract(rounds=True)  # reciprocals are any numbers
     fills: ClassVar[Mapping[str, Fill]] = {"x1": DIVISORS}  # quotients keep the size of x0
-    rows: ClassVar[Mapping[Pass, Mapping[str, Row]]] = {
+    rows: ClassVar[Mapping[Pass, Mapping[str, Formula]]] = {
         F: {"y": DIVIDE},
         B: {
             "dx0": DIVIDE._replace(reads=("dy", "x1")),
-            "dx1": Row(
-                (*PAIR, "dy"), lambda x0, x1, dy: -(dy / x1) * (x0 / x1), _product_of_quotients,
-                2, terms=None,
+            "dx1": Formula(
+                (*PAIR, "dy"), lambda x0, x1, dy: -(dy / x1) * (x0 / x1), 2, terms=None
             ),
         },
     }  # fmt: skip
@@ -265,5 +234,138 @@ class Divide(Pointwise):
     }
 
 
-writes_all("multiply", "subtract", "divide")
+class PiecewiseMode(StrEnum):
+    LEAKY_RELU = "leaky_relu"
+    CLIP = "clip"
+    HARD_SIGMOID = "hard_sigmoid"
+    HARD_SWISH = "hard_swish"
+    LINEAR = "linear"
+    SWISH = "swish"
+
+
+class Numbers(NamedTuple):
+    """The keys of a layer as kernels have them; 0 where the function has none."""
+
+    slope: float
+    offset: float
+    low: float
+    high: float
+
+
+class Curve(NamedTuple):
+    """A function: its keys, operations and transcendental ones, its value with errors."""
+
+    keys: tuple[str, ...]
+    operations: tuple[int, int]
+    value: Callable[[WithError, Numbers], WithError]
+
+
+def _swish(of: WithError, n: Numbers) -> WithError:
+    """With e = exp(-t) and t = a x, the error counts by its share of 1 + e. a log2(e) has one
+    rounding more than without a. The sum, its reciprocal and the product follow."""
+    x, t = of.value, n.slope * of.value
+    e = np.exp(-np.abs(t))  # float64 does not overflow either
+    y: Array = x * np.where(t >= 0, 1.0, e) / (1 + e)
+    share = np.where(t > 0, e, 1.0) / (1 + e)
+    relative = share * (rounding.exp(t) + U * np.abs(t)) + 2 * U + RCP
+    return WithError(y, (relative * np.abs(y) + (1 + np.abs(x)) * TINY) * SECOND_ORDER)
+
+
+LINE = ("slope", "offset")
+# A function is a row here, and a line in piecewise.hip.
+FUNCTIONS = {
+    PiecewiseMode.LEAKY_RELU: Curve(("slope",), (2, 0), lambda x, n: x.where_positive(x * n.slope)),
+    PiecewiseMode.CLIP: Curve(("low", "high"), (2, 0), lambda x, n: x.between(n.low, n.high)),
+    PiecewiseMode.HARD_SIGMOID: Curve(
+        LINE, (4, 0), lambda x, n: x.fused(n.slope, n.offset).between(0.0, 1.0)
+    ),
+    PiecewiseMode.HARD_SWISH: Curve(
+        LINE, (5, 0), lambda x, n: x * x.fused(n.slope, n.offset).between(0.0, 1.0)
+    ),
+    PiecewiseMode.LINEAR: Curve(LINE, (2, 0), lambda x, n: x.fused(n.slope, n.offset)),
+    PiecewiseMode.SWISH: Curve(("slope",), (3, 2), _swish),
+}
+
+
+@dataclass(frozen=True)
+class Piecewise(Layer):
+    """Piecewise linear functions and swish, element by element, forward only.
+
+        mode           y =
+        leaky_relu     x where x > 0, otherwise a x
+        clip           min(max(x, low), high)
+        hard_sigmoid   min(max(a x + b, 0), 1)
+        hard_swish     x min(max(a x + b, 0), 1)
+        linear         a x + b
+        swish          x / (1 + exp(-a x))
+
+    a is `slope`, b is `offset`. relu and clipped_relu are in [Activation], with a backward pass.
+
+    Source: LeakyRelu, Clip, HardSigmoid and HardSwish of ONNX; Howard et al., "Searching for
+    MobileNetV3", 2019, section 5.2, where a = 1/6 and b = 1/2. Swish: Ramachandran et al.,
+    "Searching for Activation Functions", 2017; with a = 1, torch.nn.SiLU.
+    """
+
+    kind = "piecewise"
+    section = "Piecewise"
+    passes: ClassVar[tuple[Pass, ...]] = (Pass.FORWARD,)
+    per_sample = True
+    any_float = True
+    contract: ClassVar[Contract] = Contract(rounds=True)  # slopes are any numbers
+    sample: ClassVar[Mapping[str, str]] = {"n": "100", "c": "32", "h": "128", "w": "128"}
+
+    mode: PiecewiseMode = key("piecewise_mode", PiecewiseMode.LEAKY_RELU, "the function")
+    slope: float = key("slope", 0.125, "coefficient a of all functions but clip", -1e6, 1e6)
+    offset: float = key(
+        "offset", 0.5, "coefficient b of hard_sigmoid, hard_swish, linear", -1e6, 1e6
+    )
+    low: float = key("low", -1.0, "lower limit of clip", -LARGEST, LARGEST)
+    high: float = key("high", 6.0, "upper limit of clip", -LARGEST, LARGEST)
+
+    def output(self, inputs: tuple[TensorSpec, ...]) -> TensorSpec:
+        (x,) = inputs
+        if self.mode is PiecewiseMode.CLIP and float32(self.low) > float32(self.high):
+            raise ValueError(f"low is {self.low}, above {self.high}, which is high; exchange them")
+        return x
+
+    def work(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> tuple[int, int]:
+        flops, transcendentals = FUNCTIONS[self.mode].operations
+        return flops * inputs[0].size, transcendentals * inputs[0].size
+
+    def ports(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> tuple[Port, ...]:
+        (x,) = inputs
+        return (Port("x", x, Fill.usual(x.dtype, 8.0)), Port("y", x))
+
+    def lower(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> Lowering:
+        (x,) = inputs
+        numbers = self._numbers._asdict()
+        constants: Constants = (
+            ("function", str(self.mode)),
+            *numbers.items(),
+            ("size", x.size),
+            ("vector", VECTOR),
+            *elementwise.element(x.dtype),
+        )
+        used = "".join(f"_{name[0]}{identifier(each)}" for name, each in numbers.items() if each)
+        suffix = elementwise.suffix(x.dtype)
+        name = f"piecewise_{self.mode}_{x.size}{used}{suffix}"
+        kernel = Kernel(name, "piecewise.hip", BLOCK, constants)
+        return Lowering((kernel,), (Launch(name, elementwise.grid(x.size), ("x", "y")),))
+
+    @property
+    def _numbers(self) -> Numbers:
+        keys = FUNCTIONS[self.mode].keys
+        return Numbers(*(float32(getattr(self, n)) if n in keys else 0.0 for n in Numbers._fields))
+
+    def _evaluated(self, tensors: Tensors) -> WithError:
+        return FUNCTIONS[self.mode].value(WithError(tensors["x"]), self._numbers)
+
+    def reference(self, tensors: Tensors, direction: Pass) -> Tensors:
+        return {"y": self._evaluated(tensors).value}
+
+    def tolerance(self, tensors: Tensors, direction: Pass) -> Tensors:
+        return {"y": np.zeros_like(tensors["x"]) + self._evaluated(tensors).error}
+
+
+writes_all("multiply", "subtract", "divide", "piecewise")
 writes_all("subtract_backward", "divide_backward", arguments=(-2, -1))
