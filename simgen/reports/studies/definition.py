@@ -26,6 +26,8 @@ class Draws(StrEnum):
     LAYERS = "layers"  # its metrics, by layer and pass
     PARTS = "parts"  # the parts of a figure of metrics.PARTS, by layer and pass
     CASES = "cases"  # its metrics, by case: of all layers and passes together
+    KERNELS = "kernels"  # the same of the kernel that takes most of a case's time, and its name
+    MACHINES = "machines"  # its metrics on machines A and B, by layer and pass
     BATCHES = "batches"  # its metric by layer and pass, at each size of the batch
     SPEED_UP = "speed-up"  # the time on machine A by that on B, by layer and pass
     BYPASS = "bypass"  # the time with L1 by that without, by layer and pass
@@ -51,6 +53,7 @@ class Case:
     workload: str
     batch: Settings
     passes: str | None = None  # with commas between them; None: the workload's own
+    settings: Settings = ()  # as the publication has them
     reduced: Settings = ()  # for a study of minutes
     figures: frozenset[Draws] = frozenset()  # figures that it is in; empty: all
 
@@ -75,8 +78,38 @@ class Figure:
     draws: Draws
     metrics: tuple[str, ...] = ()
     part: str = ""  # one of metrics.PARTS
-    machine: str = "A"
+    machine: str = "A"  # or B, or both, one after the other
+    direction: str = ""  # the passes whose names begin so
+    places: tuple[str, ...] = ()  # layers and passes that the publication selects; empty: all
     printed: tuple[Printed, ...] = ()
+
+
+@dataclass(frozen=True)
+class Read:
+    """A number that is read from the values of a figure, on a target."""
+
+    figure: str  # its name
+    quantity: str
+    places: str  # expression for the names of layers and passes, or of cases
+    how: str = "sum"  # or mean, most, least: of what is there
+    machine: str = "A"
+
+
+@dataclass(frozen=True)
+class Statement:
+    """A sentence of the publication in our words, and the numbers that decide whether it holds.
+
+    With `over` alone, its number is compared with `bound`; else its part of that of `under`.
+    """
+
+    text: str
+    place: str  # where it was read
+    over: Read | None = None
+    under: Read | None = None
+    relation: str = ">"  # or <, or ~: between half of the bound and twice it
+    bound: float = 0.0
+    minus: float = 0.0  # taken from the number: 1 for what a speed-up gains
+    unsaid: str = ""  # why no target decides it
 
 
 @dataclass(frozen=True)
@@ -89,6 +122,7 @@ class Study:
     known: str  # what of it could be read
     cases: tuple[Case, ...]
     figures: tuple[Figure, ...]
+    statements: tuple[Statement, ...] = ()
     batches: tuple[int, ...] = (16, 64, 128)
     reduced_batches: tuple[int, ...] = (1, 2, 4)
 
@@ -137,7 +171,7 @@ def settings_of(
         UsageError: one is the size of the batch.
     """
     sizes = {name for key, _ in case.batch for name in (key, key.rpartition(".")[2])}
-    usual = (*case.batch, *(case.reduced if reduced else ()))
+    usual = (*case.batch, *case.settings, *(case.reduced if reduced else ()))
     own = {key: text.format(n=batch) for key, text in usual}
     for key, value in given:
         of, colon, rest = key.partition(":")
