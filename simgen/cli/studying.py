@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -87,14 +88,15 @@ def study(name: str, output: Path, quiet: bool, verbose: bool, **given: Any) -> 
     """Run the study NAME and draw all of its figures.
 
     \b
-    dnnmark      figures 9 to 12 of the DNNMark paper: profiles of single layers
+    dnnmark      table 3 and figures 9 to 12 of the DNNMark paper: profiles of single layers
     icpe18       table 1 and figures 6 to 17 of "Characterizing ... CNN Execution on GPUs", its
-                 L1 bypass and its kernel fusion: AlexNet on two machines
+                 L1 bypass, kernel fusion and statements: AlexNet on two machines
     workloads    time and memory of whole networks in training, and their hardware counters
 
     \b
     DIR/study.html    all figures, what each metric is on each target, and what one cannot give
     DIR/figures/      each figure as SVG, and all of its values as CSV
+    DIR/statements.csv    sentences of the publication, and whether they hold
     DIR/report.html   all metrics of all runs, with metrics.csv and trace.sqlite3
 
     \b
@@ -103,13 +105,21 @@ def study(name: str, output: Path, quiet: bool, verbose: bool, **given: Any) -> 
     simgen study icpe18 -o icpe18 --targets mgpusim --elsewhere cuda --reduced --counters
     """
     from simgen.cli.study_listener import PrintingStudy
-    from simgen.reports.studies import definition, machines, measuring, operating_points, reporting
+    from simgen.reports.studies import (
+        definition,
+        drawing,
+        machines,
+        measuring,
+        operating_points,
+        reporting,
+    )
 
     chosen = definition.find(name)
     settings = BuildChoices.set.read(given["settings"])
     definition.check(chosen, settings)
     elsewhere = _words(given["elsewhere"])
     targets, passed = machines.chosen(_words(given["targets"]), output, elsewhere)
+    targets, passed = drawing.drawable(chosen, targets, passed, given["targets"] is not None)
     clocks, units = (
         operating_points.parse_settings(axis, _words(given[name]), targets)
         if given[name] is not None
@@ -138,6 +148,7 @@ def study(name: str, output: Path, quiet: bool, verbose: bool, **given: Any) -> 
         for target, what in made.waiting.items():
             print(f"{target}: {what}")
         _table(made)
+        _statements(made)
         _agreement(made, targets)
         print(f"page: {made.page}")
     made.check()
@@ -156,6 +167,14 @@ def _table(made: Made) -> None:
         for each in made.figures
     ]
     present.table(None, ("", "figure", "given by", "values"), rows)
+
+
+def _statements(made: Made) -> None:
+    """How many sentences of the publication hold on each target."""
+    for target in dict.fromkeys(each.target for each in made.judged):
+        count = Counter(each.verdict for each in made.judged if each.target == target)
+        words = ", ".join(f"{n} {verdict}" for verdict, n in count.items())
+        print(f"statements on {target}: {words}; {made.page.parent.name}/statements.csv")
 
 
 def _agreement(made: Made, targets: Sequence[str]) -> None:

@@ -216,6 +216,11 @@ _ROWS = (
     _float("special", "special function", "Reciprocals, roots, exponentials and the like"),
     _float("other", "other", "Those that a target does not tell apart, comparisons included"),
     Metric(
+        "f32_instructions", "instructions of work-items", COUNTER, "Floating-point instructions",
+        "f32_fma_operations + coalesce(f32_add_operations, 0) + coalesce(f32_mul_operations, 0)"
+        " + coalesce(f32_special_operations, 0) + coalesce(f32_other_operations, 0)",
+    ),
+    Metric(
         "f32_flops", "flops", COUNTER, "Floating-point operations that were executed",
         "2 * f32_fma_operations + coalesce(f32_add_operations, 0)"
         " + coalesce(f32_mul_operations, 0) + coalesce(f32_special_operations, 0)"

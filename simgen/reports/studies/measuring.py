@@ -99,6 +99,8 @@ class Measured:
 
     point: StudyPoint
     rows: tuple[Row, ...]
+    # the kernel that takes the most time, and the metrics of that launch
+    longest: tuple[str, Mapping[str, float]] = ("", {})
 
 
 @dataclass(frozen=True)
@@ -231,15 +233,15 @@ def measure(study: Study, scope: Scope, output: Path, listener: StudyListener) -
     for nth, point in enumerate(todo, 1):
         listener.begins_point(nth, len(todo), point.title)
         try:
-            rows = _rows(point, scope, output, listener)
+            measured = _measured(point, scope, output, listener)
         except (RunError, RefusedError) as error:
             done.failed[point.title] = one_line(str(error))
             listener.failed_point(point.title, done.failed[point.title])
             continue
-        if rows is None:
+        if measured is None:
             done.waiting.append(point)
         else:
-            done.measured.append(Measured(point, rows))
+            done.measured.append(measured)
     return done
 
 
@@ -257,9 +259,9 @@ def result_of(point: StudyPoint, scope: Scope) -> str:
     return result_names.of_point(name, given) if given else name
 
 
-def _rows(
+def _measured(
     point: StudyPoint, scope: Scope, output: Path, listener: StudyListener
-) -> tuple[Row, ...] | None:
+) -> Measured | None:
     """What a point measured, after a run if there was none; None: another machine is to run it."""
     own = {"l1": BYPASS} if point.variant == BYPASS else {}
     target = point.place.made(**own)
@@ -277,9 +279,8 @@ def _rows(
     if point.place.target in scope.elsewhere:
         with bundles.opened(path) as made:
             name = result_of(point, scope)
-            return (
-                _rows_of(made, finding.find_result(made, name), scope) if made.has(name) else None
-            )
+            found = finding.find_result(made, name) if made.has(name) else None
+            return _of_result(point, made, found, scope) if found else None
     listener.error = None
     with bundles.opened(path) as made:
         options = scope.options(point)
@@ -289,7 +290,7 @@ def _rows(
         raise listener.error
     (ran,) = swept.points
     with bundles.opened(path) as made:
-        return _rows_of(made, ran.result, scope)
+        return _of_result(point, made, ran.result, scope)
 
 
 def is_study(output: Path) -> bool:
@@ -297,9 +298,13 @@ def is_study(output: Path) -> bool:
     return any(manifest.has_our_format(home / manifest.FILE) for home in (output / RUNS).glob("*"))
 
 
-def _rows_of(made: Bundle, result: Result, scope: Scope) -> tuple[Row, ...]:
+def _of_result(point: StudyPoint, made: Bundle, result: Result, scope: Scope) -> Measured:
     verdicts = _verdicts(made, result.name, check=scope.check)
-    return tuple(page.rows(made, [result], made.path.name, verdicts))
+    rows = tuple(page.rows(made, [result], made.path.name, verdicts))
+    names = [name for _, name in result.kernels(made.workload)]
+    launches = [(n, m) for n, m in zip(names, result.launches, strict=True) if "seconds" in m]
+    longest = max(launches, key=lambda each: each[1]["seconds"], default=("", {}))
+    return Measured(point, rows, longest)
 
 
 def _verdicts(bundle: Bundle, result: str, *, check: bool) -> Mapping[str, Mapping[str, str]]:

@@ -47,22 +47,27 @@ def sizes(of: DrawnFrom, made: Drawn) -> None:
 
 def work_table(of: DrawnFrom, made: Drawn) -> None:
     largest = max(of.scope.batches)
-    made.cells.append(
-        ("layer", "kind", "pass", "result", "parameters", "operations", "bytes", "operations/byte")
-    )
+    head = ("layer", "kind", "pass", "input", "result", "parameters", "operations", "of one image",
+            "bytes", "operations/byte")  # fmt: skip
+    made.cells.append(head)
     for each in of.planned:
         for work in costs.costs_of(each.workload) if each.batch == largest else ():
             count = work.count
             operations = count.flops + count.transcendentals
             moved = count.read_bytes + count.written_bytes
             place = f"{work.layer} {work.direction}"
-            shape = "x".join(map(str, work.output))
-            numbers = (f"{work.parameters:,}", f"{operations:,}", f"{moved:,}")
-            words = (work.layer, work.kind, str(work.direction), shape)
+            several = len({planned.case.name for planned in of.planned}) > 1
+            place = f"{each.case.name} {place}" if several else place
+            first = each.workload.node(work.layer).inputs[0].shape
+            shapes = ("x".join(map(str, shape)) for shape in (first, work.output))
+            one = operations // largest
+            numbers = (f"{work.parameters:,}", f"{operations:,}", f"{one:,}", f"{moved:,}")
+            words = (work.layer, work.kind, str(work.direction), *shapes)
             made.cells.append((*words, *numbers, f"{work.intensity:.2f}"))
             quantities = {
                 "parameters": ("elements", work.parameters),
                 "operations": ("operations", operations),
+                "operations of one image": ("operations", one),
                 "bytes": ("bytes", moved),
             }
             for quantity, (unit, value) in quantities.items():

@@ -13,7 +13,7 @@ from simgen.ground.storage.files import write_atomic
 from simgen.kernels import render
 from simgen.reports.pages import correlation, reporting
 from simgen.reports.pages import page as report_page
-from simgen.reports.studies import drawing, elsewhere, explaining, measuring
+from simgen.reports.studies import drawing, elsewhere, explaining, measuring, statements
 from simgen.reports.studies.operating_points import CLOCKS, UNITS
 
 if TYPE_CHECKING:
@@ -25,8 +25,9 @@ if TYPE_CHECKING:
     from simgen.reports.studies.definition import Study
     from simgen.reports.studies.drawn import Drawn
     from simgen.reports.studies.measuring import Measured, Scope, StudyListener
+    from simgen.reports.studies.statements import Judged
 
-PAGE, FIGURES = "study.html", "figures"
+PAGE, FIGURES, STATEMENTS = "study.html", "figures", "statements.csv"
 
 
 @dataclass(frozen=True)
@@ -39,6 +40,7 @@ class Made:
         failed: points that have no result, and why.
         waiting: targets of another machine that points have no result of, how many, and what to do.
         passed: targets that cannot run here, and why.
+        judged: the publication's sentences beside what was measured.
         agreement: how well each simulator agrees with a GPU, metric by metric.
     """
 
@@ -48,6 +50,7 @@ class Made:
     passed: Mapping[str, str]
     points: int
     agreement: tuple[Correlation, ...] = ()
+    judged: tuple[Judged, ...] = ()
     waiting: Mapping[str, str] = field(default_factory=dict)
 
     def check(self) -> None:
@@ -91,6 +94,10 @@ def make(
     drawn = [drawing.draw(figure, measured, planned, scope) for figure in figures]
     for each in drawn:
         _write(output / FIGURES, each)
+    judged = statements.judge(study, drawn, scope)
+    if judged:
+        table = report_page.csv_text(statements.HEAD, [each.cells for each in judged])
+        write_atomic(output / STATEMENTS, table.encode())
     if measured:
         homes = {each.point.bundle for each in measured}
         reporting.write(
@@ -106,6 +113,8 @@ def make(
         study=study,
         scope=scope,
         figures=drawn,
+        statements=judged,
+        statements_head=statements.HEAD,
         folder=FIGURES,
         metrics=explaining.explanations(study, scope.targets),
         counts=explaining.counts(study, scope.targets),
@@ -123,7 +132,8 @@ def make(
     write_atomic(page, text.encode())
     native = tuple(each for each in correlations if correlation.is_of_gpu(each))
     points = len(measuring.points(study, scope))
-    return Made(page, tuple(drawn), failed, passed or {}, points, native, waiting)
+    told = tuple(judged)
+    return Made(page, tuple(drawn), failed, passed or {}, points, native, told, waiting)
 
 
 def _alike(measured: Sequence[Measured]) -> list[Row]:

@@ -87,8 +87,11 @@ COUNTED = {
     **{f"{k}_hits": f"{name} read-hit, write-hit" for k, name in _CACHES.items()},
     **{f"{k}_misses": f"{name} read-miss, write-miss" for k, name in _CACHES.items()},
     **{f"{k}_mshr_hits": f"{name} read-mshr-hit, write-mshr-hit" for k, name in _CACHES.items()},
-    **{f"{k}_{way}s": f"{_CACHES[k]} {way}-hit, {way}-mshr-hit, {way}-miss"
-       for k in ("l1", "l2") for way in ("read", "write")},
+    **{
+        f"{k}_{way}s": f"{_CACHES[k]} {way}-hit, {way}-mshr-hit, {way}-miss"
+        for k in ("l1", "l2")
+        for way in ("read", "write")
+    },
     "dram_reads": "ReadReq at DRAM",
     "dram_writes": "WriteReq at DRAM",
     "dram_read_bytes": "bytes of ReadReq at DRAM",
