@@ -173,7 +173,7 @@ def _statements(made: Made) -> None:
     """How many sentences of the publication hold on each target."""
     for target in dict.fromkeys(each.target for each in made.judged):
         count = Counter(each.verdict for each in made.judged if each.target == target)
-        words = ", ".join(f"{n} {verdict}" for verdict, n in count.items())
+        words = ", ".join(f"{verdict}: {n}" for verdict, n in count.items())
         print(f"statements on {target}: {words}; {made.page.parent.name}/statements.csv")
 
 

@@ -96,8 +96,8 @@ def _cache(
     hit, as it does in gem5: only so do two simulators' rates compare.
     """
     parts = {"l1": (("transactions", "L1"),), "l2": (("transactions", "L2"),)}.get(name, ())
-    more = (Metric(f"{name}_reads", "accesses", COUNTER, f"{title} reads"),
-            Metric(f"{name}_writes", "accesses", COUNTER, f"{title} writes"))  # fmt: skip
+    more = (Metric(f"{name}_reads", "transactions", COUNTER, f"{title} reads"),
+            Metric(f"{name}_writes", "transactions", COUNTER, f"{title} writes"))  # fmt: skip
     hits, merged, misses = f"{name}_hits", f"{name}_mshr_hits", f"{name}_misses"
     accesses, rate = f"{name}_accesses", f"{name}_hit_rate"
     total = f"{hits} + coalesce({merged}, 0) + {misses}"
@@ -184,7 +184,7 @@ _ROWS = (
         "instructions / cycles", figure=True,
     ),
     Metric(
-        "unit_instructions_per_cycle", "of a compute unit", RATE,
+        "unit_instructions_per_cycle", "instructions / cycle", RATE,
         "Instructions per active cycle of a compute unit", "instructions / cu_active_cycles",
     ),
     Metric("vector_operations", "operations", COUNTER, "Vector instructions times work-items"),
@@ -226,8 +226,8 @@ _ROWS = (
         " + coalesce(f32_mul_operations, 0) + coalesce(f32_special_operations, 0)"
         " + coalesce(f32_other_operations, 0)",
     ),
-    Metric("lds_reads", "accesses", COUNTER, "Loads from LDS"),
-    Metric("lds_writes", "accesses", COUNTER, "Stores to LDS"),
+    Metric("lds_reads", "transactions", COUNTER, "Loads from LDS"),
+    Metric("lds_writes", "transactions", COUNTER, "Stores to LDS"),
     Metric("lds_bank_accesses", "accesses", COUNTER, "Accesses to banks of LDS"),
     Metric("lds_bytes", "bytes", COUNTER, "Bytes that work-items load from LDS and store to it"),
     Metric(

@@ -96,7 +96,7 @@ class Read:
 
 
 @dataclass(frozen=True)
-class Statement:
+class Sentence:
     """A sentence of the publication in our words, and the numbers that decide whether it holds.
 
     With `over` alone, its number is compared with `bound`; else its part of that of `under`.
@@ -122,7 +122,7 @@ class Study:
     known: str  # what of it could be read
     cases: tuple[Case, ...]
     figures: tuple[Figure, ...]
-    statements: tuple[Statement, ...] = ()
+    statements: tuple[Sentence, ...] = ()
     batches: tuple[int, ...] = (16, 64, 128)
     reduced_batches: tuple[int, ...] = (1, 2, 4)
 

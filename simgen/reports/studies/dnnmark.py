@@ -2,34 +2,24 @@
 
 from __future__ import annotations
 
+from simgen.frontend.dnnmark import SIZES
 from simgen.reports.studies.definition import Case, Draws, Figure, Study
 
-IMAGE = (("h", "256"), ("w", "256"))
 SMALL = (("c", "4"), ("h", "16"), ("w", "16"))
-# Settings of each primitive, and those of a study of minutes.
-PRIMITIVES = {
-    "conv": (
-        (("c", "3"), *IMAGE, ("num_output", "32"), ("kernel_size", "5"), ("pad", "2"),
-         ("stride", "1")),
-        (*SMALL, ("num_output", "8")),
-    ),
-    "pool": (
-        (("c", "3"), *IMAGE, ("pool_mode", "max"), ("kernel_size", "3"), ("pad", "0"),
-         ("stride", "2")),
-        SMALL,
-    ),
-    "lrn": (
-        (("c", "32"), *IMAGE, ("local_size", "5"), ("alpha", "0.001"), ("beta", "0.75"),
-         ("k", "1")),
-        SMALL,
-    ),
-    "activation": ((("c", "32"), *IMAGE, ("activation_mode", "relu")), SMALL),
-    "fc": ((("c", "9162"), ("num_output", "4096")), (("c", "256"), ("num_output", "64"))),
-    "softmax": ((("c", "1000"),), (("c", "100"),)),
-}  # fmt: skip
+REDUCED = {  # of a study of minutes
+    "conv": (*SMALL, ("num_output", "8")),
+    "fc": (("c", "256"), ("num_output", "64")),
+    "softmax": (("c", "100"),),
+}
 CASES = tuple(
-    Case(f"{kind}_{way}", f"{kind}_{way}", (("n", "{n}"),), settings=full, reduced=reduced)
-    for kind, (full, reduced) in PRIMITIVES.items()
+    Case(
+        f"{kind}_{way}",
+        f"{kind}_{way}",
+        (("n", "{n}"),),
+        settings=tuple(each for each in size if each[0] != "n"),
+        reduced=REDUCED.get(kind, SMALL),
+    )
+    for kind, size in SIZES.items()
     for way in ("fwd", "bwd")
 )
 BOTH = "first of the kernel that takes most of the time, as the paper has one for each primitive"

@@ -10,7 +10,7 @@ from simgen.reports.studies.definition import (
     Figure,
     Printed,
     Read,
-    Statement,
+    Sentence,
     Study,
 )
 
@@ -28,10 +28,10 @@ SECTION = "its sections on layers"
 TIMES = tuple(Read(f"figure-{n}", "seconds", EVERY, machine=m) for n, m in ((6, "A"), (7, "B")))
 
 
-def _part(text: str, which: str, relation: str, bound: float) -> tuple[Statement, ...]:
+def _part(text: str, which: str, relation: str, bound: float) -> tuple[Sentence, ...]:
     """A sentence about a part of the time, on each machine."""
     return tuple(
-        Statement(
+        Sentence(
             f"{text} ({whole.machine})", SECTION, replace(whole, places=which), whole, relation,
             bound,
         )
@@ -40,21 +40,21 @@ def _part(text: str, which: str, relation: str, bound: float) -> tuple[Statement
 
 
 STATEMENTS = (
-    Statement(
+    Sentence(
         "conv2 has 896 M operations, forward and for one image", "Table 1",
         Read("table-1", "operations of one image", "^conv2 fwd"), None, "=", 896e6,
     ),
     *_part("convolutions and fully connected layers dominate the time", LINEAR, ">", 0.5),
     *_part("activations take 3 % of the time", RELU, "~", 0.03),
     *(
-        Statement(
+        Sentence(
             f"ReLU has no hits in L2 ({machine})", SECTION,
             Read(figure, "l2_hit_rate", r"^relu2", "mean", machine), None, "<", 0.01,
         )
         for figure, machine in (("figure-13", "A"), ("figure-14", "B"))
     ),
     *(
-        Statement(
+        Sentence(
             f"shared memory moves about 4 times as much as L1 or texture caches ({machine})",
             SECTION,
             Read("figure-16a", "lds_bytes_per_second", r"(conv|fc)\d", "mean", machine),
@@ -62,33 +62,33 @@ STATEMENTS = (
         )
         for machine in "AB"
     ),
-    Statement(
+    Sentence(
         "the weight gradient of fc6 waits for instructions (A)", SECTION,
         Read("figure-10", "stall_fetch_cycles", "^fc6 bwd_weight"),
         Read("figure-10", "wavefront_cycles", "^fc6 bwd_weight"), ">", 0.25,
     ),
-    Statement(
+    Sentence(
         "without L1, a layer gains up to 6.2 %", ABSTRACT,
         Read("bypass", "speed_up", "^(?!all)", "most"), None, "~", 0.062, minus=1,
     ),
-    Statement(
+    Sentence(
         "the layer that gains most without L1 is a convolution's weight gradient", SECTION,
         Read("bypass", "speed_up", r"^conv\d bwd_weight", "most"),
         Read("bypass", "speed_up", "^(?!all)", "most"), "=", 1.0,
     ),
-    Statement(
+    Sentence(
         "without L1, the application gains very little (less than 3 %)", ABSTRACT,
         Read("bypass", "speed_up", "^all$"), None, "<", 0.03, minus=1,
     ),
-    Statement(
+    Sentence(
         "fused kernels gain 4.0 % of a whole iteration", ABSTRACT,
         Read("fusion", "speed_up", "^whole iteration"), None, "~", 0.04, minus=1,
     ),
-    Statement(
+    Sentence(
         "loads from global memory leave L1 idle (on a Kepler)", SECTION,
         unsaid="it is about the caches of a Kepler, whose L1 serves local memory alone",
     ),
-    Statement(
+    Sentence(
         "stalls by memory throttle are gone on the GTX 1080", SECTION,
         unsaid="it is about a counter of nvprof that no target has, on two NVIDIA GPUs",
     ),

@@ -11,7 +11,7 @@ from simgen.reports.studies.definition import OF_PLAN
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from simgen.reports.studies.definition import Read, Statement, Study
+    from simgen.reports.studies.definition import Read, Sentence, Study
     from simgen.reports.studies.drawn import Drawn
     from simgen.reports.studies.measuring import Scope
 
@@ -25,7 +25,7 @@ PLAN = "plan"
 class Judged:
     """A sentence on a target."""
 
-    statement: Statement
+    statement: Sentence
     target: str
     verdict: str
     value: float | None
@@ -43,33 +43,37 @@ class Judged:
 def judge(study: Study, drawn: Sequence[Drawn], scope: Scope) -> list[Judged]:
     """Every sentence of the study on every target, in its order."""
     return [
-        _judged(each, drawn, target, max(scope.batches))
+        _judged(each, drawn, target, scope)
         for each in study.statements
         for target in ([PLAN] if _of_plan(each, drawn) else scope.targets)
     ]
 
 
-def _of_plan(each: Statement, drawn: Sequence[Drawn]) -> bool:
+def _of_plan(each: Sentence, drawn: Sequence[Drawn]) -> bool:
     """Whether it is read from a figure that needs no run."""
     return each.over is not None and _figure(drawn, each.over.figure).figure.draws in OF_PLAN
 
 
-def _judged(of: Statement, drawn: Sequence[Drawn], target: str, batch: int) -> Judged:
+def _judged(of: Sentence, drawn: Sequence[Drawn], target: str, scope: Scope) -> Judged:
     if of.over is None:
         return Judged(of, target, UNSAID, None, of.unsaid)
     reads = [of.over, *([of.under] if of.under else [])]
-    numbers = [_number(read, drawn, target, batch) for read in reads]
+    numbers = [_number(read, drawn, target, max(scope.batches)) for read in reads]
     if None in numbers or (of.under and not numbers[-1]):
         lacks = next((r for r, n in zip(reads, numbers, strict=True) if not n), reads[-1])
+        notes = [note for note in _figure(drawn, lacks.figure).notes if target in note]
         what = lacks.quantity.replace("_", " ")
-        return Judged(of, target, UNSAID, None, f"no {what} in {lacks.figure}, {lacks.machine}")
+        why = "; ".join(notes) or f"{lacks.figure} has no {what} of it on machine {lacks.machine}"
+        return Judged(of, target, UNSAID, None, why)
+    if target == PLAN and scope.reduced:
+        return Judged(of, target, UNSAID, None, "layers are made smaller; leave --reduced out")
     over, *under = (number for number in numbers if number is not None)
     value = (over / under[0] if under else over) - of.minus
     figures = ", ".join(dict.fromkeys(read.figure for read in reads))
     return Judged(of, target, HOLDS if _holds(of, value) else NOT, value, figures)
 
 
-def _holds(of: Statement, value: float) -> bool:
+def _holds(of: Sentence, value: float) -> bool:
     match of.relation:
         case ">":
             return value > of.bound

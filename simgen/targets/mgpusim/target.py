@@ -108,7 +108,7 @@ COUNTED = {
     "executing_salu_cycles": "time of Scalar and Branch tasks, after their issue, * clock",
     "executing_lds_cycles": "time of LDS tasks, after their issue, * clock",
     "executing_memory_cycles": "time from VMem tasks to the next instruction * clock",
-    "stall_wait_cycles": "time of s_waitcnt * clock",
+    "stall_wait_cycles": "time of s_waitcnt, and of s_endpgm with stores on their way, * clock",
     "stall_barrier_cycles": "time of s_barrier * clock",
     "stall_other_cycles": "wavefront_cycles - all of these",
 }

@@ -429,7 +429,7 @@ const (
 	inSALU   // branches and scalar loads too
 	inLDS
 	inMemory  // until the unit has taken it, and the next instruction issues
-	atWait    // in s_waitcnt
+	atWait    // in s_waitcnt and s_endpgm
 	atBarrier // in s_barrier
 	activeUnit
 	atReads  // reads at controllers of the DRAM
@@ -453,8 +453,8 @@ func phaseOf(inst *insts.Inst) (of span, known bool) {
 	return of, known
 }
 
-// Opcodes of program control in which wavefronts wait.
-var waits = map[insts.Opcode]span{10: atBarrier, 12: atWait}
+// Opcodes of program control in which wavefronts wait: s_endpgm for stores that are on their way.
+var waits = map[insts.Opcode]span{1: atWait, 10: atBarrier, 12: atWait}
 
 // wave is a wavefront in a unit of the timing model.
 type wave struct {
