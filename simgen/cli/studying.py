@@ -80,7 +80,7 @@ MOST_BATCH = 2**20
     "--elsewhere",
     metavar="T,T",
     help="Targets on another machine. simgen writes T.sh, which runs their bundles there; copy "
-    "the results back and run the study again.",
+    "the results back and run the study again. cuda=a,cuda=b are two such machines, A and B.",
 )
 @click.option("--no-check", is_flag=True, help="Do not compare results with the reference.")
 @verbosity

@@ -322,6 +322,23 @@ def test_points_are_all_that_the_figures_need():
     assert not any(p.variant == "bypass" for p in measuring.points(ICPE, SCOPE))
 
 
+def test_two_gpus_of_other_machines_are_a_and_b():
+    scope = Scope(("cuda",), (1,), elsewhere=("cuda=old", "cuda=new"))
+    places = [p.place for p in measuring.points(ICPE, scope) if not p.variant]
+    assert [(each.machine, each.where) for each in places] == [
+        ("A", "cuda-old"), ("B", "cuda-new"),
+    ]  # fmt: skip
+    assert len({each.bundle for each in places}) == 2
+    usual = Scope(("cuda",), (1,), elsewhere=("cuda",))
+    assert {p.place.machine for p in measuring.points(ICPE, usual)} == {"A"}
+
+
+def test_gpgpusim_has_the_families_of_the_paper_s_gpus():
+    """Kepler and Pascal: compute capabilities 3.5 and 6.1."""
+    found = [each.made().simulated.arch for each in PLACES["gpgpusim"]]
+    assert found == ["sm_35", "sm_61"]
+
+
 def test_formulas_are_of_what_a_target_counts():
     counted = {"l2_hits", "l2_misses", "cycles"}
     assert metrics.expressed("l2_hit_rate", counted) == "1 - l2_misses / (l2_hits + l2_misses)"
@@ -370,6 +387,11 @@ def test_a_refused_run_is_named_and_a_clash_ends_the_study(tmp_path, monkeypatch
         ("study icpe18 -o out --targets host --units 1,2", 3, "no mask of compute units"),
         ("study icpe18 -o out --targets mgpusim --machine B", 2, "--clocks and --units"),
         ("study icpe18 -o out --elsewhere cudo", 2, "cuda"),
+        ("study icpe18 -o out --elsewhere cuda=a", 2, "write two"),
+        ("study icpe18 -o out --elsewhere cuda=a,cuda", 2, "write two"),
+        ("study icpe18 -o out --elsewhere cuda=a,cuda=b,cuda=c", 2, "write two"),
+        ("study icpe18 -o out --elsewhere cuda=a,cuda=/", 2, "not a name"),
+        ("study icpe18 -o out --elsewhere mgpusim=a,mgpusim=b", 2, "A and B already"),
         ("study icpe18", 2, "--output"),
     ],
 )

@@ -30,7 +30,6 @@ from simgen.reports.studies.drawn import (
     table_of,
     whole_of,
 )
-from simgen.reports.studies.machines import PLACES
 from simgen.targets import TARGETS
 
 if TYPE_CHECKING:
@@ -51,7 +50,7 @@ def draw(
         _OF_PLAN[figure.draws](of, made)
         return made
     for target in scope.targets:
-        if not {*figure.machine} & {place.machine for place in PLACES[target]}:
+        if not {*figure.machine} & {place.machine for place in scope.places(target)}:
             made.notes.append(f"{target} is one machine here")
             continue
         before = len(made.lines)
@@ -273,7 +272,7 @@ def _batches(of: DrawnFrom, made: Drawn, target: str) -> None:
         for batch, table in tables.items()
     }
     if any(value for values in series.values() for value in values):
-        title = next(p.title for p in PLACES[target] if p.machine == of.figure.machine)
+        title = next(p.title for p in of.scope.places(target) if p.machine == of.figure.machine)
         add_picture(made, title, places, series, metrics.unit(name), share=False)
 
 
@@ -296,7 +295,7 @@ def _shares_of_time(kind: Callable[[Measured, Row], str], quantity: str) -> _Dra
         labels = list(dict.fromkeys(label for sums in table.values() for label in sums))
         series = {label: [sums.get(label) for sums in table.values()] for label in labels}
         if table:
-            place = next(p for p in PLACES[target] if p.machine == of.figure.machine)
+            place = next(p for p in of.scope.places(target) if p.machine == of.figure.machine)
             caption = f"{place.title}, batch {max(of.scope.batches)}"
             svg = figures.stacked(list(table), shares(series), "share of time")
             made.pictures.append((caption, svg))

@@ -17,9 +17,8 @@ from simgen.bundle import writing as bundles
 from simgen.bundle.planning import Plan
 from simgen.errors import LossError, RefusedError, RunError, SimgenError, UsageError, one_line
 from simgen.reports.pages import page
-from simgen.reports.studies import definition, operating_points
+from simgen.reports.studies import definition, machines, operating_points
 from simgen.reports.studies.definition import OF_PLAN, Draws
-from simgen.reports.studies.machines import PLACES, StudyPlace
 from simgen.reports.studies.operating_points import CLOCKS, UNITS
 from simgen.running import sweeps
 from simgen.running.sweeps import SweepListener
@@ -35,6 +34,7 @@ if TYPE_CHECKING:
     from simgen.ground.ir import Workload
     from simgen.reports.pages.row import Row
     from simgen.reports.studies.definition import Case, Settings, Study
+    from simgen.reports.studies.machines import StudyPlace
     from simgen.targets import Target
 
 BASE, BYPASS, FUSED, FORWARD = "", "bypass", "fused", "fwd"  # variants
@@ -57,6 +57,10 @@ class Scope:
     units: tuple[str, ...] = ()  # numbers of compute units, likewise
     set_machine: str = "A"  # the one that is run at these clocks and numbers of units
     elsewhere: tuple[str, ...] = ()  # targets that run on another machine, by hand
+
+    def places(self, target: str) -> tuple[StudyPlace, ...]:
+        """The machines of a target."""
+        return machines.places(target, self.elsewhere)
 
     def options(self, point: StudyPoint) -> Mapping[str, str | int]:
         """Options of a point's run."""
@@ -135,7 +139,7 @@ def points(study: Study, scope: Scope) -> list[StudyPoint]:
     """All points of a study, in the order in which they are run: small ones first."""
     found = []
     for target in scope.targets:
-        for place in PLACES[target]:
+        for place in scope.places(target):
             for batch in sorted(scope.batches):
                 for case in study.cases:
                     point = StudyPoint(case, batch, place)
@@ -276,7 +280,7 @@ def _measured(
                 f"{path}: is of a study with other settings, or of another simgen; give another "
                 f"-o, or remove it ({one_line(str(error))})"
             ) from None
-    if point.place.target in scope.elsewhere:
+    if point.place.target in machines.away(scope.elsewhere):
         with bundles.opened(path) as made:
             name = result_of(point, scope)
             found = finding.find_result(made, name) if made.has(name) else None

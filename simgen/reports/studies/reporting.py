@@ -83,7 +83,7 @@ def make(
     outputs.folder(output, measuring.STUDY, measuring.is_study)
     measured, failed = done.measured, done.failed
     elsewhere.write(output, done.waiting, scope)
-    count = Counter(point.place.target for point in done.waiting)
+    count = Counter(point.place.where for point in done.waiting)
     waiting = {
         target: f"{runs} of its runs {'waits' if runs == 1 else 'wait'} for another machine; "
         f"{elsewhere.cure(target, output)}"
