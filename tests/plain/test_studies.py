@@ -122,6 +122,31 @@ def test_settings_of_a_case_stand_before_the_study_s():
     assert found == {"n": "4", "c": "5", "num_output": "2"}
 
 
+def test_memory_against_sizes_is_the_sum_of_its_kinds():
+    study = replace(STUDIES["workloads"], cases=STUDIES["workloads"].cases[:1])
+    scope = replace(SCOPE, batches=(1, 2))
+    planned = measuring.planned(study, scope)
+    figures = {each.name: each for each in study.figures}
+    lines = {
+        name: drawing.draw(figures[name], [], planned, scope).lines
+        for name in ("memory", "sizes", "extents")
+    }
+    kinds = sum(line[-1] for line in lines["memory"])
+    found = {line[3]: line[-1] for line in lines["sizes"]}
+    assert found[2] == kinds
+    # Activations and their gradients double with the batch, parameters do not.
+    assert found[1] < found[2] < 2 * found[1]
+    usual, *larger = (line[-1] for line in lines["extents"])
+    assert usual == found[1] < min(larger)
+
+
+def test_images_and_sentences_grow_by_a_factor():
+    case = Case("one", "vgg16", (("n", "{n}"), ("words.shape", "{n}x20")),
+                extents=("h", "words.shape"), settings=(("h", "32"),))  # fmt: skip
+    found = dict(definition.settings_of(case, 4, (), reduced=False, factor=1.5))
+    assert found == {"n": "4", "h": "48", "words.shape": "4x30"}
+
+
 def row(layer: str, way: str, seconds: float, **counts: float) -> Row:
     return Row(
         "b", "net", "m", layer, way, "f32", "mgpusim", 100, 50, {"seconds": seconds, **counts},

@@ -6,6 +6,7 @@ is a Printed with the place that it was read in; nothing is there that was not r
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
@@ -38,10 +39,11 @@ class Draws(StrEnum):
     PHASES = "phases"  # shares of the time by pass, by case
     MEMORY = "memory"  # bytes by what they hold, by case
     SIZES = "sizes"  # bytes against the size of the batch, by case
+    EXTENTS = "extents"  # bytes against the size of images or sentences, by case
     TABLE = "table"  # layers, their shapes and work
 
 
-OF_PLAN = {Draws.MEMORY, Draws.SIZES, Draws.TABLE}  # known before anything runs
+OF_PLAN = {Draws.MEMORY, Draws.SIZES, Draws.EXTENTS, Draws.TABLE}  # known before anything runs
 
 
 @dataclass(frozen=True)
@@ -55,7 +57,7 @@ class Case:
     passes: str | None = None  # with commas between them; None: the workload's own
     settings: Settings = ()  # as the publication has them
     reduced: Settings = ()  # for a study of minutes
-    figures: frozenset[Draws] = frozenset()  # figures that it is in; empty: all
+    extents: tuple[str, ...] = ()  # keys of the size of its images or sentences
 
 
 @dataclass(frozen=True)
@@ -161,11 +163,16 @@ def check(study: Study, given: Iterable[tuple[str, str]]) -> None:
             )
 
 
+FACTORS = (1, 1.5, 2)  # times the usual size of images and sentences
+LAST = re.compile(r"\d+$")
+
+
 def settings_of(
-    case: Case, batch: int, given: Iterable[tuple[str, str]], *, reduced: bool
+    case: Case, batch: int, given: Iterable[tuple[str, str]], *, reduced: bool, factor: float = 1
 ) -> Settings:
     """All settings of a case at a size of the batch. Those that are given as CASE:KEY are for one
-    case, the others for all; they stand before the study's own.
+    case, the others for all; they stand before the study's own. Images and sentences are `factor`
+    times as large.
 
     Raises:
         UsageError: one is the size of the batch.
@@ -181,4 +188,6 @@ def settings_of(
         if name in sizes:
             raise UsageError(f"{BuildChoices.set} {key}: the study sets it; give --batch")
         own[name] = value
+    for key in case.extents:
+        own[key] = LAST.sub(lambda number: str(int(factor * int(number[0]))), own[key])
     return tuple(own.items())

@@ -6,7 +6,7 @@ from simgen.frontend.dnnmark import SIZES
 from simgen.reports.studies.definition import Case, Draws, Figure, Study
 
 SMALL = (("c", "4"), ("h", "16"), ("w", "16"))
-REDUCED = {  # of a study of minutes
+REDUCED = {  # for a study of minutes
     "conv": (*SMALL, ("num_output", "8")),
     "fc": (("c", "256"), ("num_output", "64")),
     "softmax": (("c", "100"),),

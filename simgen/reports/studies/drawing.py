@@ -160,8 +160,8 @@ def _cases(of: DrawnFrom, made: Drawn, target: str) -> None:
 
 
 def _kernels(of: DrawnFrom, made: Drawn, target: str) -> None:
-    """Of the kernel that takes most of a case's time, and of all: in one picture where there is one
-    metric, else one for each."""
+    """Draw the metrics of the kernel that takes most of a case's time, and of all kernels: in one
+    picture where there is one metric, else one for each."""
     found = [each for each in of.at(target) if each.longest[0]]
     names = of.figure.metrics
     tables: dict[str, dict[str, Mapping[str, float]]] = {LONGEST: {}, "all kernels": {}}
@@ -321,6 +321,7 @@ if TYPE_CHECKING:
 _OF_PLAN: Mapping[Draws, Callable[[DrawnFrom, Drawn], None]] = {
     Draws.MEMORY: plan_figures.memory,
     Draws.SIZES: plan_figures.sizes,
+    Draws.EXTENTS: plan_figures.extents,
     Draws.TABLE: plan_figures.work_table,
 }
 _OF_RUNS: Mapping[Draws, _Draw] = {

@@ -114,6 +114,7 @@ class PlannedCase:
     case: Case
     batch: int
     workload: Workload
+    factor: float = 1  # by which its images or sentences are larger than usual
 
 
 class StudyListener(SweepListener):
@@ -151,7 +152,7 @@ def points(study: Study, scope: Scope) -> list[StudyPoint]:
 
 
 def _needs_second(study: Study) -> bool:
-    return any(each.machine == "B" or each.draws is Draws.SPEED_UP for each in study.figures)
+    return any("B" in each.machine or each.draws is Draws.SPEED_UP for each in study.figures)
 
 
 def _variants(study: Study, scope: Scope, point: StudyPoint) -> list[StudyPoint]:
@@ -192,15 +193,31 @@ def planned(study: Study, scope: Scope) -> list[PlannedCase]:
     largest = max(scope.batches)
     sizes = scope.batches if study.draws(Draws.SIZES) else (largest,)
     wanted = sorted({*sizes, largest}) if study.draws(*OF_PLAN) else []
-    return [
+    found = [
         PlannedCase(case, batch, _plan(case, batch, scope, BASE, ()).workload)
         for case in study.cases
         for batch in wanted
     ]
+    batch = min(scope.batches)
+    factors = definition.FACTORS[1:] if study.draws(Draws.EXTENTS) else ()
+    return found + [
+        PlannedCase(case, batch, _plan(case, batch, scope, BASE, (), factor).workload, factor)
+        for case in study.cases
+        for factor in factors
+    ]
 
 
-def _plan(case: Case, batch: int, scope: Scope, variant: str, targets: Sequence[Target]) -> Plan:
-    settings = definition.settings_of(case, batch, scope.settings, reduced=scope.reduced)
+def _plan(
+    case: Case,
+    batch: int,
+    scope: Scope,
+    variant: str,
+    targets: Sequence[Target],
+    factor: float = 1,
+) -> Plan:
+    settings = definition.settings_of(
+        case, batch, scope.settings, reduced=scope.reduced, factor=factor
+    )
     forward = variant in (FORWARD, FUSED)
     choices = BuildChoices(
         set=settings,
