@@ -38,7 +38,9 @@ def memory(of: DrawnFrom, made: Drawn) -> None:
 def sizes(of: DrawnFrom, made: Drawn) -> None:
     """Bytes of all tensors at each size of the batch; then by those of the first network."""
     batches = sorted({each.batch for each in of.planned if each.factor == 1})
-    found = {(each.case.name, each.batch): _bytes(each) for each in of.planned if each.factor == 1}
+    found: dict[tuple[str, float], int] = {
+        (each.case.name, each.batch): _bytes(each) for each in of.planned if each.factor == 1
+    }
     _over(of, made, batches, found, "batch")
 
 
