@@ -73,9 +73,14 @@ MOST_BATCH = 2**20
     help="gem5-se and mgpusim: the same for these numbers of compute units.",
 )
 @click.option(
+    "--gpus",
+    metavar="N,N",
+    help="mgpusim: also share the largest batch between these numbers of GPUs: time, efficiency.",
+)
+@click.option(
     "--machine",
     type=click.Choice(["A", "B"]),
-    help="Machine that --clocks and --units apply to. [default: A]",
+    help="Machine that --clocks, --units and --gpus apply to. [default: A]",
 )
 @click.option(
     "--elsewhere",
@@ -122,17 +127,22 @@ def study(name: str, output: Path, quiet: bool, verbose: bool, **given: Any) -> 
     elsewhere = _words(given["elsewhere"])
     targets, passed = machines.chosen(_words(given["targets"]), output, elsewhere)
     targets, passed = drawing.drawable(chosen, targets, passed, given["targets"] is not None)
-    clocks, units = (
-        operating_points.parse_settings(axis, _words(given[name]), targets)
+    batches = _batches(given["batch"], chosen, reduced=given["reduced"])
+    clocks, units, gpus = (
+        operating_points.parse_settings(axis, _words(given[name]), targets, max(batches))
         if given[name] is not None
         else ()
-        for axis, name in ((operating_points.CLOCKS, "clocks"), (operating_points.UNITS, "units"))
+        for axis, name in (
+            (operating_points.CLOCKS, "clocks"),
+            (operating_points.UNITS, "units"),
+            (operating_points.GPUS, "gpus"),
+        )
     )
-    if given["machine"] and not clocks and not units:
-        raise UsageError("--machine: is for --clocks and --units; give one of them")
+    if given["machine"] and not (clocks or units or gpus):
+        raise UsageError("--machine: is for --clocks, --units and --gpus; give one of them")
     scope = measuring.Scope(
         tuple(targets),
-        _batches(given["batch"], chosen, reduced=given["reduced"]),
+        batches,
         settings,
         given["reduced"],
         given["timeout"],
@@ -140,6 +150,7 @@ def study(name: str, output: Path, quiet: bool, verbose: bool, **given: Any) -> 
         given["counters"],
         clocks,
         units,
+        gpus,
         given["machine"] or "A",
         tuple(elsewhere),
     )

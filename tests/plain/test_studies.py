@@ -312,6 +312,24 @@ def test_a_layer_gets_the_slowest_clock_that_costs_it_little():
     assert made.cells[1] == ("mgpusim conv1 fwd", "1.04 s", "1.01 s", "1 s", "500MHz")
 
 
+def test_efficiency_is_the_time_of_one_gpu_by_that_of_n_and_n():
+    scope = replace(SCOPE, gpus=("1", "2", "4"))
+    points = [p for p in measuring.points(ICPE, scope) if p.options and p.case.name == "alexnet"]
+    assert [p.options for p in points] == [(("gpus", n),) for n in (1, 2, 4)]
+    # Two GPUs halve it; with four, layers take as long as with two, and all-reduces come to it.
+    runs = []
+    for word, seconds, reduced in (("1", 8.0, 0.0), ("2", 4.0, 0.0), ("4", 2.5, 1.5)):
+        name = operating_points.variant(operating_points.GPUS, word)
+        rows = (row("conv1", "fwd", seconds, all_reduce_seconds=reduced),)
+        runs.append(Measured(StudyPoint(CASE, 4, SLOW, name), rows))
+    made = drawing.draw(operating_points.GPUS.figure, runs, [], scope)
+    found = {line[4]: line[-1] for line in made.lines if line[5] == "efficiency"}
+    assert found == {"1 GPUs": 1.0, "2 GPUs": 1.0, "4 GPUs": 0.5}
+    assert [cells[-1] for cells in made.cells] == ["what keeps it low", "", "", "all-reduces"]
+    with pytest.raises(UsageError, match="does not divide the batch of 4"):
+        operating_points.parse_settings(operating_points.GPUS, ["1", "3"], ["mgpusim"], 4)
+
+
 @pytest.mark.parametrize(
     ("draws", "more", "why"),
     [
@@ -411,8 +429,9 @@ def test_a_refused_run_is_named_and_a_clash_ends_the_study(tmp_path, monkeypatch
         ("study icpe18 -o out --targets host --set alexne:conv1.c=4", 2, "no such case"),
         ("study icpe18 -o out --targets hip", 3, "/dev/kfd"),
         ("study icpe18 -o out --targets host --clocks 1GHz,2GHz", 3, "not simgen's to set"),
+        ("study icpe18 -o out --targets host --gpus 1,2", 3, "one GPU here"),
         ("study icpe18 -o out --targets host --units 1,2", 3, "no mask of compute units"),
-        ("study icpe18 -o out --targets mgpusim --machine B", 2, "--clocks and --units"),
+        ("study icpe18 -o out --targets mgpusim --machine B", 2, "--clocks, --units"),
         ("study icpe18 -o out --elsewhere cudo", 2, "cuda"),
         ("study icpe18 -o out --elsewhere cuda=a", 2, "write two"),
         ("study icpe18 -o out --elsewhere cuda=a,cuda", 2, "write two"),

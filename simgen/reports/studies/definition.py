@@ -34,6 +34,7 @@ class Draws(StrEnum):
     BYPASS = "bypass"  # the time with L1 by that without, by layer and pass
     CLOCKS = "clocks"  # the time by layer and pass at several clocks, on machine A
     UNITS = "units"  # the same with several numbers of compute units
+    GPUS = "gpus"  # the time of all layers and passes on several numbers of GPUs, by case
     FUSION = "fusion"  # the time of the forward pass by that with fused kernels
     TYPES = "types"  # shares of the time by kind of layer, by case
     PHASES = "phases"  # shares of the time by pass, by case

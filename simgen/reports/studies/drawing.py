@@ -336,6 +336,7 @@ _OF_RUNS: Mapping[Draws, _Draw] = {
     Draws.FUSION: speed_ups.fusion,
     Draws.CLOCKS: trade_offs.draw,
     Draws.UNITS: trade_offs.draw,
+    Draws.GPUS: trade_offs.scaling,
     Draws.TYPES: _shares_of_time(_kind_of, "time_of_type"),
     Draws.PHASES: _shares_of_time(_pass_of, "time_of_phase"),
 }

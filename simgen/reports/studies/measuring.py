@@ -19,7 +19,7 @@ from simgen.errors import LossError, RefusedError, RunError, SimgenError, UsageE
 from simgen.reports.pages import page
 from simgen.reports.studies import definition, machines, operating_points
 from simgen.reports.studies.definition import OF_PLAN, Draws
-from simgen.reports.studies.operating_points import CLOCKS, UNITS
+from simgen.reports.studies.operating_points import CLOCKS, GPUS, UNITS
 from simgen.running import sweeps
 from simgen.running.sweeps import SweepListener
 from simgen.targets import TARGETS
@@ -55,7 +55,8 @@ class Scope:
     counters: bool = False  # on GPUs, with their profiler
     clocks: tuple[str, ...] = ()  # other clocks of the machine, if its target takes them
     units: tuple[str, ...] = ()  # numbers of compute units, likewise
-    set_machine: str = "A"  # the one that is run at these clocks and numbers of units
+    gpus: tuple[str, ...] = ()  # numbers of GPUs, likewise
+    set_machine: str = "A"  # the one that is run at these clocks and numbers
     elsewhere: tuple[str, ...] = ()  # targets that run on another machine, by hand
 
     def places(self, target: str) -> tuple[StudyPlace, ...]:
@@ -168,9 +169,9 @@ def _variants(study: Study, scope: Scope, point: StudyPoint) -> list[StudyPoint]
 
 
 def _set(scope: Scope, point: StudyPoint) -> list[StudyPoint]:
-    """A point at other clocks, and with other numbers of compute units."""
+    """A point at other clocks, and with other numbers of compute units and of GPUs."""
     found = []
-    for axis, words in ((CLOCKS, scope.clocks), (UNITS, scope.units)):
+    for axis, words in ((CLOCKS, scope.clocks), (UNITS, scope.units), (GPUS, scope.gpus)):
         option = TARGETS[point.place.target].run_options.get(axis.option)
         for word in words if option else ():
             options = ((axis.option, option.read(word)),) if option else ()

@@ -15,7 +15,7 @@ from simgen.kernels import render
 from simgen.reports.pages import correlation, reporting
 from simgen.reports.pages import page as report_page
 from simgen.reports.studies import drawing, elsewhere, explaining, measuring, statements
-from simgen.reports.studies.operating_points import CLOCKS, UNITS
+from simgen.reports.studies.operating_points import CLOCKS, GPUS, UNITS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -91,7 +91,7 @@ def make(
         f"{elsewhere.cure(target, output)}"
         for target, runs in count.items()
     }
-    more = ((CLOCKS, scope.clocks), (UNITS, scope.units))
+    more = ((CLOCKS, scope.clocks), (UNITS, scope.units), (GPUS, scope.gpus))
     figures = (*study.figures, *(axis.figure for axis, given in more if given))
     drawn = [drawing.draw(figure, measured, planned, scope) for figure in figures]
     for each in drawn:
