@@ -346,7 +346,7 @@ def test_carries_and_limits_are_roles_of_their_architecture():
         "ds_swizzle_b32 v0, v1 offset:0x8055",
         "s_setreg_imm32_b32 hwreg(HW_REG_MODE, 0, 4), 3",
         "v_pk_mul_lo_u16 v0, v1, 3",
-        "v_sub_u32_e64 v0, v1, v2 clamp",
+        "v_mul_lo_u16_e64 v0, v1, v2 clamp",
         "v_pk_mul_f32 v[0:1], v[2:3], 2.0",
         "v_unheard_of_f32 v0, v1",
     ],
