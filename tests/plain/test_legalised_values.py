@@ -41,6 +41,7 @@ class Wavefront:
         self.v = {0: LANES.astype(np.uint32)}
         self.s = {}
         self.masks = {"exec": exec_, "vcc": 0}
+        self.scc = 1
         self.lds = np.zeros(1 << 17, np.uint8)
 
     def pair(self, text):
@@ -152,8 +153,11 @@ class Wavefront:
         values = [self.scalar(each) for each in sources]
         if name == "mov":
             self.put_scalar(to, *values)
+        elif name == "cselect":
+            self.put_scalar(to, values[not self.scc])
         elif name == "lshl":
-            self.put_scalar(to, values[0] << (values[1] & 63))
+            most = 63 if to.startswith("s[") else 31
+            self.put_scalar(to, values[0] << (values[1] & most))
         else:
             self.put_scalar(to, BITS[name](*values))
 
@@ -335,3 +339,33 @@ def test_three_words_of_memory_are_read(offset):
         wave.run(f"global_load_dwordx3 v[4:6], {words_} offset:{offset}")
         for at in range(3):
             assert (wave.v[4 + at] == stored(base + np.uint64(offset + 4 * at))).all()
+
+
+@pytest.mark.parametrize("place", ["s3", "5"])
+def test_a_bit_of_a_scalar_is_set(place):
+    """S_BITSET: the bit that the low five bits of the source name."""
+    for value in (0, 0xFFFFFFFF, 0xF0F0):
+        wave = Wavefront()
+        wave.s |= {2: value, 3: 32 + 5}
+        assert wave.run(f"s_bitset1_b32 s2, {place}").s[2] == value | 32
+        assert wave.run(f"s_bitset0_b32 s2, {place}").s[2] == value & ~32
+
+
+@pytest.mark.parametrize("scc", [0, 1])
+def test_a_scalar_is_moved_if(scc):
+    wave = Wavefront()
+    wave.s |= {2: 7, 3: 9}
+    wave.scc = scc
+    assert wave.run("s_cmov_b32 s2, s3").s[2] == (9 if scc else 7)
+    assert wave.run("s_cmovk_i32 s3, 0xfffe").s[3] == (0xFFFFFFFE if scc else 9)
+
+
+def test_words_of_two_pairs_are_moved():
+    """V_PK_MOV_B32: op_sel says which word of each, also where the result is a source."""
+    wave = Wavefront()
+    for at in range(2, 6):
+        wave.v[at] = words(at)
+    right = wave.v[3].copy(), wave.v[4].copy()
+    wave.run("v_pk_mov_b32 v[4:5], v[2:3], v[4:5] op_sel:[1,0]")
+    assert (wave.v[4] == right[0]).all()
+    assert (wave.v[5] == right[1]).all()

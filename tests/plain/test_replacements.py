@@ -7,13 +7,16 @@ import inspect
 
 import numpy as np
 import pytest
+from test_legalise import module
 from test_legalised_values import Wavefront, mask_of
 
-from simgen.isa.legalise import expression, replacements, roles
-from simgen.isa.legalise.assembly import registers
+from simgen.isa.legalise import NoRuleError, expression, instruction_rules, replacements, roles
+from simgen.isa.legalise.assembly import Instruction, parse, registers
 from simgen.isa.legalise.expression import term
+from simgen.isa.legalise.flow import Flow
 from simgen.isa.legalise.replacements import EXPRESSIONS, Wide, flattened
 from simgen.isa.legalise.simulators import native
+from simgen.isa.legalise.site import Registers, Site
 from simgen.isa.legalise.table import RULES
 from simgen.targets.mgpusim.target import model
 from simgen_examine.conform.catalogue import catalogue
@@ -28,8 +31,8 @@ CORNERS = np.array(
 )  # fmt: skip
 CLAMPED = {"v_add_i16 clamp": np.add, "v_sub_i16 clamp": np.subtract}
 OTHERS = {"v_swap_b32", *CLAMPED}  # no form of conform's
-OLD = {"v_dot4c_i32_i8": 2}  # which source is the result, too
-LIKE = {"v_dot4c_i32_i8": "v_dot4_i32_i8", "v_mad_legacy_u16": "v_mad_u16"}
+OLD = {"v_dot4c_i32_i8": 2, "v_dot2c_i32_i16": 2, "v_dot8c_i32_i4": 2}  # a source and result
+LIKE = {"v_mad_legacy_u16": "v_mad_u16", **{name: name.replace("c_", "_") for name in OLD}}
 
 
 def drawn(rng):
@@ -109,16 +112,17 @@ def test_a_sum_of_16_bits_stays_in_their_range(name):
     assert (found == np.clip(exact, -0x8000, 0x7FFF).astype(np.uint16)).all()
 
 
-def operands_of(name, arch):
+def operands_of(name, arch, form=None):
     """Each operand of an instruction in registers of its own, the first in v2 or v[2:3]."""
-    found, free = [], 2
-    for role in roles.forms(name, arch)[0].operands:
-        free += free % role.width if not role.lane_mask else 0
-        found.append(f"v{free}" if role.width == 1 else f"v[{free}:{free + 1}]")
+    found, free, kind = [], 2, "s" if name.startswith("s_") else "v"
+    for role in (form or roles.forms(name, arch)[0]).operands:
+        width = role.width or 2  # an address without a base
+        free += free % 2 if width > 1 and not role.lane_mask else 0
+        found.append(f"{kind}{free}" if width == 1 else f"{kind}[{free}:{free + width - 1}]")
         if role.lane_mask:
             found[-1] = "vcc" if name.endswith("e32") else "s[4:5]"
         else:
-            free += role.width
+            free += width
     return found
 
 
@@ -166,3 +170,55 @@ def test_what_is_put_computes_the_same(name, arch):
                     assert wave.scalar(register) == mask_of(np.broadcast_to(value, 64)), line
                 else:
                     assert (wave.v[int(register[1:])] == value).all(), line
+
+
+class AllLive(Flow):
+    """Every register is needed behind every place."""
+
+    def live_after(self, at, register):
+        return True
+
+
+SAVED = {"scc": ("s_cselect_b32", ("1", "0")), "vcc": ("s_mov_b64", ("vcc",)),
+         "exec": ("s_mov_b64", ("exec",))}  # fmt: skip
+
+
+def kept(special, out, arch):
+    """Whether something that is written holds in the end what it held before."""
+    (word, sources), holders, is_kept = SAVED[special], set(), True
+    for item in out:
+        if item.mnemonic == word and item.operands[1:] == sources:
+            holders |= {item.operands[0]} if is_kept else set()
+        elif any(r.startswith(special) for r in roles.effect(item, arch).writes):
+            back = item.operands[special != "scc" :][:1]
+            restores = item.mnemonic in ("s_cmp_lg_u32", "s_mov_b64")
+            is_kept = restores and back[0] in holders
+    return is_kept
+
+
+@pytest.mark.parametrize("arch", ["gfx942", "gfx803"])
+def test_what_is_put_changes_nothing_but_results_and_temporaries(arch):
+    """SCC, VCC and EXEC are as before where somebody needs them, or the instruction sets them."""
+    bad = []
+    for name in sorted(RULES[arch]):
+        for form in roles.forms(name, arch):
+            text = ", ".join("off" if r.role == "o" else "7" if r.role == "i" else o
+                             for r, o in zip(form.operands, operands_of(name, arch, form),
+                                             strict=True))  # fmt: skip
+            (kernel,) = parse(module(f"{name} {text}", arch=arch, vgprs=40, sgprs=40).split("\n"))
+            at, item = next((n, i) for n, i in kernel.items.items() if isinstance(i, Instruction))
+            site = Site(arch, item, at, AllLive(kernel, arch), Registers(kernel))
+            try:
+                instruction_rules._Table(model(arch)).replace_one(site)
+            except NoRuleError:
+                continue
+            mine = roles.effect(item, arch).writes
+            out = [i for i in site.out if not i.mnemonic.endswith(":")]
+            for each in out:
+                for register in roles.effect(each, arch).writes - mine:
+                    special = register.partition("_")[0]
+                    temporary = register[0] in "sv" and register[1:].isdigit() and (
+                        int(register[1:]) >= 40)  # fmt: skip
+                    if not temporary and not (special in SAVED and kept(special, out, arch)):
+                        bad.append((name, text, str(each), register))
+    assert bad == []

@@ -174,6 +174,12 @@ def _to_unsigned(x: Any) -> Array:
     return np.where(np.isnan(x), 0, np.clip(x, 0, ALL)).astype(np.int64).astype(np.uint32)
 
 
+def _byte_distances(a: Any, b: Any, c: Any) -> Array:
+    bytes_ = ([_i(x) >> np.int32(at) & np.int32(255) for at in range(0, 32, 8)] for x in (a, b))
+    far = [abs(x - y).astype(np.uint32) for x, y in zip(*bytes_, strict=True)]
+    return np.asarray(_u(c) + np.add.reduce(far))
+
+
 VOP2: dict[str, Callable[..., Array]] = {
     "and_b32": lambda a, b: _u(a) & _u(b),
     "or_b32": lambda a, b: _u(a) | _u(b),
@@ -210,6 +216,7 @@ VOP3: dict[str, Callable[..., Array]] = {
     "mul_lo_u32": lambda a, b: _u(a) * _u(b),
     "mad_i32_i24": lambda a, b, c: _mul_i24(a, b) + _u(c),
     "mul_hi_u32": lambda a, b: (_u(a).astype(np.uint64) * _u(b) >> np.uint64(32)).astype(np.uint32),
+    "sad_u8": _byte_distances,
     "bfe_u32": lambda x, first, width: _u(x) >> np.uint32(first) & _low_bits(width),
     "bfe_i32": _sign_extended,
 }
@@ -306,6 +313,7 @@ umin, umax = operation("min_u32"), operation("max_u32")
 smin, smax = operation("min_i32"), operation("max_i32")
 mul24, imul24, mulhi = operation("mul_u32_u24"), operation("mul_i32_i24"), operation("mul_hi_u32")
 imad24, rev = operation("mad_i32_i24"), operation("bfrev_b32")
+sad_u8 = operation("sad_u8")
 lt_64, pair = operation("cmp_lt_u64"), operation("pair")
 eq, ne = operation("cmp_eq_u32"), operation("cmp_ne_u32")
 lt, le, gt, ge = (operation(f"cmp_{c}_u32") for c in ("lt", "le", "gt", "ge"))
@@ -488,6 +496,9 @@ class Emission:
                 a, b, op = -b & ALL, a, "add_u32"
             elif op == "add_u32" and not is_vgpr(self._text(b)):
                 a, b = b, a
+            if self._may_be_long(op, a, b):
+                yield f"v_{op}_e64", self._with_target(each, at, self._long(a, b))
+                return
             texts = [self._text(a), self._vector(b)]
             yield f"v_{op}_e32", self._with_target(each, at, texts)
         elif op in SUMS:
@@ -520,6 +531,13 @@ class Emission:
                 yield op, self._with_target(each, at, texts)
         else:
             raise NotImplementedError(op)
+
+    def _may_be_long(self, op: str, a: Word, b: Word) -> bool:
+        """Whether the long encoding takes a second source that the short one does not."""
+        first, second = self._text(a), self._text(b)
+        if is_vgpr(second) or not self.site.has(f"v_{op}_e64") or self.site.native is not None:
+            return False
+        return all(not is_constant(text) or is_inline(text) for text in (first, second))
 
     def _with_target(self, each: Term, at: int, texts: Sequence[str]) -> tuple[str, ...]:
         """The operands of an instruction that makes a term."""

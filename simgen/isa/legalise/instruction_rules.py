@@ -177,6 +177,8 @@ class _Table:
     def _has(self, name: str) -> bool:
         """Whether an instruction, or the short encoding of a long one, is right as it is."""
         short = name.removesuffix("_e64") + "_e32"
+        if name in replacements.PARTLY:
+            return False
         return name in self.native or (short in self.native and not name.startswith("v_cmp"))
 
     def replace_one(self, site: Site) -> None:
@@ -198,7 +200,8 @@ class _Table:
         if clamped and replacements.key_of(site.item.mnemonic, site.item.tail):
             clamped = False  # what stands for it does that
         elif omod or clamped:
-            if "_f32" not in site.item.mnemonic or not is_vgpr(result):
+            other = "_f32" not in site.item.mnemonic or "_cvt_f16" in site.item.mnemonic
+            if other or len(registers(result)) != 1 or not is_vgpr(result):
                 raise site.refusal(
                     "an output modifier has no replacement",
                     "write the limits as minimum and maximum",

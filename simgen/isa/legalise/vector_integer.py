@@ -59,20 +59,6 @@ def add_long(site: Site) -> None:
         site.subtract(result, a, b)
 
 
-@rule("v_bfe_i32")
-def extract_signed(site: Site) -> None:
-    """MGPUSim forgets the sign of a field that ends beyond bit 31; on gfx803 of one at 31 too."""
-    result, x, offset, width = site.item.operands
-    first, count = integer(offset), integer(width)
-    if first is None or count is None:
-        raise site.refusal("a variable field", "shift twice instead")
-    first, count = first & 31, count & 31
-    if first + count < 32 + (not site.gcn3):
-        site.put("v_bfe_i32", *site.item.operands)
-    else:
-        site.put("v_ashrrev_i32_e32", result, str(first), site.in_vgpr(x))
-
-
 # 64 bits -------------------------------------------------------------------------------------
 
 
