@@ -137,24 +137,3 @@ def unsigned(site: Site) -> None:
     """Native, but for negative constants."""
     result, a, b = site.item.operands
     site.put(site.item.mnemonic, result, site.unsigned_source(a), site.unsigned_source(b))
-
-
-def same_64(site: Site, condition: str, result: str, a: str, b: str) -> None:
-    different, other = site.vgpr(), site.vgpr()
-    (a_low, a_high), (b_low, b_high) = site.halves(a), site.halves(b)
-    site.binary("xor_b32", different, a_low, b_low)
-    site.binary("xor_b32", other, a_high, b_high)
-    site.put("v_or_b32_e32", different, different, other)
-    site.put(f"v_cmp_{condition}_u32_e64", result, "0", different)
-
-
-def ordered_64(site: Site, operand: str, *, signed: bool) -> str:
-    """A pair of registers that compares as an unsigned number like the operand does."""
-    pair, low, high = site.vgpr_pair()
-    from_low, from_high = site.halves(operand)
-    site.put("v_mov_b32_e32", low, from_low)
-    if signed:
-        site.binary("xor_b32", high, "0x80000000", site.in_vgpr(from_high))
-    else:
-        site.put("v_mov_b32_e32", high, from_high)
-    return pair

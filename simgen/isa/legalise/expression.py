@@ -321,6 +321,11 @@ slt, sle, sgt, sge = (operation(f"cmp_{c}_i32") for c in ("lt", "le", "gt", "ge"
 add_co, sub_co, carry = operation("add_co"), operation("sub_co"), operation("carry")
 
 
+flt, fgt = operation("cmp_lt_f32"), operation("cmp_gt_f32")
+fadd, fsub, fmul, fmin = (operation(f"{o}_f32") for o in ("add", "sub", "mul", "min"))
+trunc, to_u32, from_byte = (operation(o) for o in ("trunc_f32", "cvt_u32_f32", "cvt_f32_ubyte0"))
+
+
 def sar(x: Word, count: Word) -> Word:
     """x >> count, with its sign."""
     if isinstance(x, Term) and isinstance(count, int):
@@ -337,6 +342,9 @@ def where(mask: Any, a: Word, b: Word) -> Word:
 
 
 # Instructions --------------------------------------------------------------------------------
+
+
+FLOATS = {"0x3f800000": "1.0", "0xbf800000": "-1.0"}  # as inline constants
 
 
 def text_of(value: int) -> str:
@@ -487,10 +495,10 @@ class Emission:
         op, site = each.op, self.site
         if op in VOP2 or (op in SUMS and not site.gcn3):
             a, b = args
-            if op in VOP2 and not is_vgpr(self._text(b)) and is_vgpr(self._text(a)):
-                if op in COMMUTES:
+            if op in VOP2 and not is_vgpr(self._text(b)):
+                if op in COMMUTES and (is_vgpr(self._text(a)) or isinstance(b, int)):
                     a, b = b, a
-                elif op == "sub_f32":
+                elif op == "sub_f32" and is_vgpr(self._text(a)):
                     a, b, op = b, a, "subrev_f32"
             elif op == "sub_u32" and isinstance(b, int):
                 a, b, op = -b & ALL, a, "add_u32"
@@ -547,6 +555,7 @@ class Emission:
 
     def _beside_mask(self, value: Word) -> str:
         text = self._text(value)
+        text = FLOATS.get(text, text)
         return text if is_inline(text) else self._vector(value)
 
     def _field(self, each: Term, at: int) -> Iterator[tuple[str, tuple[str, ...]]]:
@@ -600,7 +609,10 @@ class Emission:
         self._release(each.args, at)
 
 
-COMMUTES = frozenset(VOP2) - {"lshlrev_b32", "lshrrev_b32", "ashrrev_i32", "sub_f32"}
+# A NaN wins as the first source of MGPUSim's v_min_f32.
+COMMUTES = frozenset(VOP2) - {
+    "lshlrev_b32", "lshrrev_b32", "ashrrev_i32", "sub_f32", "min_f32",
+}  # fmt: skip
 
 
 def emit(site: Site, texts: Mapping[Term, str], made: Sequence[tuple[str, Word]]) -> None:

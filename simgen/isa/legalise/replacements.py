@@ -12,7 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from simgen.isa.legalise import roles
-from simgen.isa.legalise.assembly import integer, registers
+from simgen.isa.legalise.assembly import integer, is_vgpr, registers, source_modifiers
 from simgen.isa.legalise.expression import (
     ALL,
     SIGN,
@@ -21,6 +21,11 @@ from simgen.isa.legalise.expression import (
     carry,
     emit,
     eq,
+    fgt,
+    flt,
+    fmin,
+    from_byte,
+    fsub,
     ge,
     gt,
     imad24,
@@ -42,6 +47,8 @@ from simgen.isa.legalise.expression import (
     smin,
     sub_co,
     term,
+    to_u32,
+    trunc,
     umax,
     umin,
     where,
@@ -56,6 +63,7 @@ if TYPE_CHECKING:
 
     Expression = Callable[..., Any]
 
+ONE, MINUS_ONE, ALMOST_ONE = 0x3F800000, 0xBF800000, 0x3F7FFFFF  # floats
 LOW, MAGNITUDE = 0xFFFF, 0x7FFFFFFF
 KNOWN = ("selector", "first", "width")  # sources whose numbers are looked for
 
@@ -218,6 +226,21 @@ def each_half(of: Expression, *sources: Wide) -> Word:
     return (low & LOW) | high << 16
 
 
+def floored(x: Word, beyond: Expression = flt, step: int = ONE) -> Word:
+    """trunc(x), less `step` where that lies on the wrong side. -0 stays -0: x - 0 is x."""
+    whole = trunc(x)
+    return fsub(whole, where(beyond(x, whole), step, 0))
+
+
+def to_int(x: Word) -> Word:
+    """Through the unsigned conversion of |x|: that one saturates, and gives 0 for a NaN.
+
+    With s = -1 for a negative x and 0 else: (min(u, 0x7fffffff ^ s) ^ s) - s.
+    """
+    sign = sar(x, 31)
+    return (umin(to_u32(x & MAGNITUDE), sign ^ MAGNITUDE) ^ sign) - sign
+
+
 def class_bit(x: Word, classes: Word) -> Word:
     """The bit of a mask that the class of a float has; classes in the order of the numbers.
 
@@ -288,6 +311,12 @@ TABLE: dict[str, Expression] = {
     "v_sub_i16": lambda a, b: a - b & LOW,
     "v_add_i16 clamp": lambda a, b: clamped_16(sx(a) + sx(b)),
     "v_sub_i16 clamp": lambda a, b: clamped_16(sx(a) - sx(b)),
+    # Floats
+    "v_floor_f32*": floored,
+    "v_ceil_f32*": lambda x: floored(x, fgt, MINUS_ONE),
+    "v_fract_f32*": lambda x: fmin(fsub(x, floored(x)), ALMOST_ONE),  # below 1 where it rounds to 1
+    "v_cvt_i32_f32*": to_int,
+    **{f"v_cvt_f32_ubyte{n}*": lambda x, n=n: from_byte(x >> 8 * n) for n in (1, 2, 3)},
     "v_cmp_class_f32*": class_bit,
     # Two of 16 bits
     "v_pk_mul_lo_u16": lambda a, b: each_half(mul24, a, b),
@@ -359,6 +388,17 @@ def replace(site: Site) -> None:
 
 # A rule of the architecture stands for it, or MGPUSim lacks what is put there.
 _OTHERWISE = [("v_cmp_class_f32*", GFX942), *(("v_sad_hi_u8", arch) for arch in ARCHS)]
+
+
+def put(site: Site, result: str, of: Expression, *sources: str) -> None:
+    """What an expression makes of some operands, in a register, a pair of them or a mask."""
+    texts: dict[Term, str] = {}
+    given = [
+        _source(site, each, len(registers(source_modifiers(each)[2])), f"source{n}", texts)
+        for n, each in enumerate(sources)
+    ]
+    targets = registers(result) if is_vgpr(result) else (result,)
+    emit(site, texts, list(zip(targets, flattened(of(*given)), strict=True)))
 
 
 def replace_if_plain(site: Site) -> None:
