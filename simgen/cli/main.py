@@ -54,18 +54,16 @@ GROUPS: dict[str, dict[str, str | None]] = {
     "Make": {
         "build": "pipeline",
         "new": "creating",
-        "data": "inventory",
-        "synthesise": "synthesising",
         "export": "exporting",
     },
     "Run": {
         "run": "pipeline",
+        "quick": "quickly",
         "sweep": "sweep_files",
-        "collect": "sweep_files",
         "status": "standing",
         "study": "studying",
     },
-    "Judge": {"diff": "comparing", "report": "comparing", "score": "synthesising"},
+    "Judge": {"diff": "comparing", "report": "comparing"},
     "Examine a simulator": {
         "lint": "linting",
         "legalise": "legalising",
@@ -81,6 +79,12 @@ GROUPS: dict[str, dict[str, str | None]] = {
     },
 }
 cli.groups = {title: tuple(group) for title, group in GROUPS.items()}
+cli.unlisted = {"collect": "sweep_files"}
+cli.moved = {
+    "data": ("new", "data"),
+    "synthesise": ("new", "network"),
+    "score": ("report", "--score"),
+}
 cli.below = {name: module for group in GROUPS.values() for name, module in group.items()}
 
 
@@ -115,6 +119,9 @@ def _one_line_errors() -> Iterator[None]:
         if isinstance(error, click.NoSuchOption):  # which each version of click words otherwise
             message = f"No such option: {error.option_name}"
             cure = _passed_on(error) or _near(error) or cure
+        elif isinstance(error, click.MissingParameter) and error.ctx:
+            pieces = error.ctx.command.collect_usage_pieces(error.ctx)
+            cure = f"usage: {' '.join([error.ctx.command_path, *pieces])}"
         _fail(f"{place}{message}; {cure}", 2)
     except (KeyboardInterrupt, click.Abort):
         # Python ends `-m simgen` by the signal all the same where it met text that was executed, as

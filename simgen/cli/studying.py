@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from simgen.ask.build import BuildChoices
+from simgen.ask.report import FigureChoices
 from simgen.cli.numbers import SECONDS, number
-from simgen.cli.options import folder_of_page, verbosity
+from simgen.cli.options import asked, asks, folder_of_page, verbosity
 from simgen.errors import UsageError
 
 if TYPE_CHECKING:
@@ -82,6 +83,7 @@ MOST_BATCH = 2**20
     "the results back and run the study again.",
 )
 @click.option("--no-check", is_flag=True, help="Do not compare results with the reference.")
+@asks(FigureChoices)
 @verbosity
 def study(name: str, output: Path, quiet: bool, verbose: bool, **given: Any) -> None:
     """Run the study NAME and draw all of its figures.
@@ -131,7 +133,8 @@ def study(name: str, output: Path, quiet: bool, verbose: bool, **given: Any) -> 
         given["machine"] or "A",
         tuple(elsewhere),
     )
-    made = reporting.make(chosen, scope, output, PrintingStudy(quiet, verbose), passed)
+    looks = asked(FigureChoices, given)
+    made = reporting.make(chosen, scope, output, PrintingStudy(quiet, verbose), passed, looks)
     if not quiet:
         for target, why in made.passed.items():
             print(f"not on {target}: {why}")

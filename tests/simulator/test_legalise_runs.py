@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 LACKS = MGPUSim().needs.missing()
 pytestmark = pytest.mark.skipif(bool(LACKS), reason="; ".join(map(str, LACKS)))
 
+SECONDS = 1200.0  # that a busy machine may take
 # Texts of forms that stay different from hardware, by intent (`instruction_rules`):
 ROUNDED_TWICE = re.compile(r"v_(pk_)?(fma|fmac|mad|mac|fmaak|fmamk|madak|madmk|div_fmas)_f32")
 DIVIDED_ANEW = re.compile(r"v_div_(scale|fixup)_f32 ")  # of the numbers, not of an estimate
@@ -50,7 +51,7 @@ REFUSED = re.compile(  # what the message says that there is no replacement for
 # tests/plain executes.
 NO_FORM = re.compile(
     r"s_(c?branch|barrier|endpgm|nop|waitcnt|sleep|setprio|bitset|cmovk?_)|s_\w+_saveexec_b64"
-    r"|buffer_|ds_permute|v_(swap_b32|pk_mov_b32|div_fixup_f16|mad_legacy_u16|dot4c)"
+    r"|buffer_|ds_permute|flat_atomic_add_f32|v_(swap_b32|pk_mov_b32|div_fixup_f16|mad_legacy_u16|dot4c)"
 )
 
 
@@ -64,7 +65,7 @@ def tried(
     patch: pytest.MonkeyPatch, folder: Path, arch: str, forms: list[Form], **how: object
 ) -> list[Seen]:
     patch.setattr(probe, "catalogue", lambda _: forms)
-    return probe.Trial("mgpusim", arch, **how).findings(folder)  # type: ignore[arg-type]
+    return probe.Trial("mgpusim", arch, limit=SECONDS, **how).findings(folder)  # type: ignore[arg-type]
 
 
 def is_meant(seen: Seen) -> bool:
@@ -102,15 +103,15 @@ def test_what_has_a_rule_is_wrong_as_it_is(
     tmp_path: Path, arch: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A defect that is gone is noticed."""
-    forms = [f for f in forms_of(arch) if f.mnemonic in RULES[arch]]
+    ruled = RULES[arch].keys() - native(model(arch))  # native ones are wrong with some sources
+    forms = [f for f in forms_of(arch) if f.mnemonic in ruled]
     found = tried(monkeypatch, tmp_path, arch, forms)
     wrong = {s.form.mnemonic for s in found if s.found is not Found.RIGHT}
     assert sorted({f.mnemonic for f in forms} - wrong) == HARMLESS[arch]
 
 
-# Wrong with sources that no form has (halves of VCC), or in the timing model; or native in its
-# short encoding, which the long one becomes.
-HARMLESS: dict[str, list[str]] = {"gfx942": [], "gfx803": []}
+# Wrong in the timing model.
+HARMLESS: dict[str, list[str]] = {"gfx942": [], "gfx803": ["s_load_dwordx16"]}
 
 
 @pytest.mark.parametrize("arch", BOTH)

@@ -262,6 +262,7 @@ FOLDED = frozenset({**VOP2, **SUMS, **VOP1, **VOP3})
 COMPUTED = {**VOP2, **SUMS, **VOP1, **VOP3, **COMPARES, **MASKS, **CARRIED, **OTHERS}
 
 
+@np.errstate(all="ignore")
 def compute(value: Word, sources: Mapping[str, Array]) -> Array:
     """The value of an expression of which the sources are arrays; a mask is one of truth values."""
     found: dict[Term, Array] = {}

@@ -24,6 +24,7 @@ from simgen.isa.legalise.expression import (
     fgt,
     flt,
     fmin,
+    fmul,
     from_byte,
     fsub,
     ge,
@@ -53,7 +54,7 @@ from simgen.isa.legalise.expression import (
     umin,
     where,
 )
-from simgen.isa.legalise.table import ARCHS, GFX942, rule
+from simgen.isa.legalise.table import ARCHS, GFX803, GFX942, rule
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -64,6 +65,7 @@ if TYPE_CHECKING:
     Expression = Callable[..., Any]
 
 ONE, MINUS_ONE, ALMOST_ONE = 0x3F800000, 0xBF800000, 0x3F7FFFFF  # floats
+TWO_TO_64 = 0x5F800000
 LOW, MAGNITUDE = 0xFFFF, 0x7FFFFFFF
 KNOWN = ("selector", "first", "width")  # sources whose numbers are looked for
 
@@ -232,6 +234,16 @@ def floored(x: Word, beyond: Expression = flt, step: int = ONE) -> Word:
     return fsub(whole, where(beyond(x, whole), step, 0))
 
 
+def part_of_float(x: Word, part: Expression) -> Word:
+    """The mantissa of x, from 1/2 to 1, or the exponent: a `part` of the bits of a normal number,
+    which is 2^64 x where x is `small`. Zeros, infinity and NaN are their own mantissas, and have
+    the exponent 0. OpenCL C's quotients are made with these."""
+    size = x & MAGNITUDE
+    small = lt(size, 0x800000)
+    made, other = part(where(small, fmul(TWO_TO_64, x), x), small)
+    return where(lt(size - 1, MAGNITUDE - 0x800000), made, x if other is None else other)
+
+
 def to_int(x: Word) -> Word:
     """Through the unsigned conversion of |x|: that one saturates, and gives 0 for a NaN.
 
@@ -307,6 +319,9 @@ TABLE: dict[str, Expression] = {
     "v_max_u16*": lambda a, b: umax(a & LOW, b & LOW),
     "v_min_i16*": lambda a, b: smin(sx(a), sx(b)) & LOW,
     "v_max_i16*": lambda a, b: smax(sx(a), sx(b)) & LOW,
+    "v_add_u16 clamp": lambda a, b: umin((a & LOW) + (b & LOW), LOW),
+    "v_sub_u16 clamp": lambda a, b: smax((a & LOW) - (b & LOW), 0),
+    "v_subrev_u16 clamp": lambda a, b: smax((b & LOW) - (a & LOW), 0),
     "v_add_i16": lambda a, b: a + b & LOW,
     "v_sub_i16": lambda a, b: a - b & LOW,
     "v_add_i16 clamp": lambda a, b: clamped_16(sx(a) + sx(b)),
@@ -315,6 +330,12 @@ TABLE: dict[str, Expression] = {
     "v_floor_f32*": floored,
     "v_ceil_f32*": lambda x: floored(x, fgt, MINUS_ONE),
     "v_fract_f32*": lambda x: fmin(fsub(x, floored(x)), ALMOST_ONE),  # below 1 where it rounds to 1
+    "v_frexp_mant_f32*": lambda x: part_of_float(
+        x, lambda bits, small: (bits & 0x807FFFFF | 0x3F000000, None)
+    ),
+    "v_frexp_exp_i32_f32*": lambda x: part_of_float(
+        x, lambda bits, small: ((bits >> 23 & 255) - where(small, 126 + 64, 126), 0)
+    ),
     "v_cvt_i32_f32*": to_int,
     **{f"v_cvt_f32_ubyte{n}*": lambda x, n=n: from_byte(x >> 8 * n) for n in (1, 2, 3)},
     "v_cmp_class_f32*": class_bit,
@@ -386,8 +407,16 @@ def replace(site: Site) -> None:
     emit(site, texts, list(zip(targets, flattened(of(*given)), strict=False)))
 
 
-# A rule of the architecture stands for it, or MGPUSim lacks what is put there.
-_OTHERWISE = [("v_cmp_class_f32*", GFX942), *(("v_sad_hi_u8", arch) for arch in ARCHS)]
+_NOT_GFX8 = (
+    "v_and_or_b32 v_or3_b32 v_xad_u32 v_xnor_b32* v_add_i32 v_sub_i32 v_add_i16 v_sub_i16 "
+    "v_pk_mul_lo_u16 v_dot4_i32_i8 v_dot2_i32_i16 v_dot8_i32_i4"
+)
+# The architecture has no such instruction, a rule of its own, or lacks what is put there.
+_OTHERWISE = {
+    *((name, GFX803) for name in _NOT_GFX8.split()),
+    ("v_cmp_class_f32*", GFX942),
+    *(("v_sad_hi_u8", arch) for arch in ARCHS),
+}
 
 
 def put(site: Site, result: str, of: Expression, *sources: str) -> None:

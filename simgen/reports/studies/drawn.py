@@ -17,6 +17,7 @@ from simgen.reports.pages import figures, page
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from simgen.reports.pages.figures import Plot
     from simgen.reports.pages.row import Row
     from simgen.reports.pages.series import Series
     from simgen.reports.studies.definition import Figure
@@ -32,7 +33,7 @@ class Drawn:
     """A figure: pictures by what they are of, a table, and what there is to say."""
 
     figure: Figure
-    pictures: list[tuple[str, str]] = field(default_factory=list)  # (caption, SVG)
+    pictures: list[tuple[str, Plot]] = field(default_factory=list)  # by caption
     lines: list[tuple[object, ...]] = field(default_factory=list)  # by HEAD
     notes: list[str] = field(default_factory=list)
     cells: list[tuple[str, ...]] = field(default_factory=list)  # a table for people, its head first

@@ -7,6 +7,7 @@ from collections import Counter
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from simgen.ask.report import FORMATS, FigureChoices
 from simgen.bundle import outputs
 from simgen.errors import RunError
 from simgen.ground.storage.files import write_atomic
@@ -65,10 +66,11 @@ def make(
     output: Path,
     listener: StudyListener,
     passed: Mapping[str, str] | None = None,
+    looks: FigureChoices | None = None,
 ) -> Made:
     """Run what has no result yet, and draw all figures.
 
-    `passed` are targets that are left out, and why.
+    `passed` are targets that are left out, and why. `looks` asks for figures for paper.
 
     Raises:
         UsageError: a setting is none of a case's, or the folder cannot be used.
@@ -90,7 +92,7 @@ def make(
     figures = (*study.figures, *(axis.figure for axis, given in more if given))
     drawn = [drawing.draw(figure, measured, planned, scope) for figure in figures]
     for each in drawn:
-        _write(output / FIGURES, each)
+        _write(output / FIGURES, each, looks or FigureChoices())
     if measured:
         homes = {each.point.bundle for each in measured}
         reporting.write(
@@ -137,14 +139,18 @@ def _alike(measured: Sequence[Measured]) -> list[Row]:
     ]
 
 
-def _write(folder: Path, drawn: Drawn) -> None:
+def _write(folder: Path, drawn: Drawn, looks: FigureChoices) -> None:
     """The table of a figure, and its pictures."""
     write_atomic(folder / f"{drawn.figure.name}.csv", drawn.csv.encode())
-    old = set(folder.glob(f"{drawn.figure.name}-*.svg"))
-    for nth, (_, svg) in enumerate(drawn.pictures, 1):
+    old = {path for form in FORMATS for path in folder.glob(f"{drawn.figure.name}-*.{form}")}
+    for nth, (_, plot) in enumerate(drawn.pictures, 1):
         path = folder / f"{drawn.figure.name}-{nth}.svg"
-        write_atomic(path, svg.encode())
-        old.discard(path)
+        if "svg" not in looks.figures:
+            write_atomic(path, plot.svg.encode())
+        paper = [path.with_suffix(f".{form}") for form in looks.figures]
+        if paper:
+            plot.save(*paper, inches=looks.inches)
+        old -= {path, *paper}
     for path in old:  # files of an earlier study with more targets
         with contextlib.suppress(OSError):
             path.unlink()
