@@ -11,7 +11,8 @@ from layer_variants import fields_of_floats
 
 from simgen.errors import ConfigError
 from simgen.ground.ir import TensorSpec
-from simgen.layers.base import COMMON_KEYS, LAYERS, Layer
+from simgen.layers import LAYERS
+from simgen.layers.base import COMMON_KEYS, Layer
 from simgen.layers.bypass import Bypass
 from simgen.layers.conv.convolution import Convolution
 from simgen.layers.dropout import Dropout
