@@ -61,11 +61,11 @@ class Term:
                 if other == (1 << width) - 1:
                     whole = first + width >= 32
                     return self if whole else term("bfe_u32", self.args[1], first, width)
-        return term("s_and_b64" if self.is_mask else "and_b32", self, other)
+        return term("and_b32", self, other)
 
     def __or__(self, other: Word) -> Term:
         other = plain(other)
-        return self if other == 0 else term("s_or_b64" if self.is_mask else "or_b32", self, other)
+        return self if other == 0 else term("or_b32", self, other)
 
     def __xor__(self, other: Word) -> Term:
         return self if other == 0 else term("xor_b32", self, other)
@@ -189,7 +189,6 @@ VOP2: dict[str, Callable[..., Array]] = {
     "min_i32": _signed(np.minimum),
     "max_i32": _signed(np.maximum),
     "mul_u32_u24": lambda a, b: (_u(a) & _low_bits(24)) * (_u(b) & _low_bits(24)),
-    "mul_i32_i24": _mul_i24,
     "lshlrev_b32": lambda n, x: _u(x) << _count(n),
     "lshrrev_b32": lambda n, x: _u(x) >> _count(n),
     "ashrrev_i32": lambda n, x: (_i(x) >> _count(n).view(np.int32)).view(np.uint32),
@@ -206,9 +205,6 @@ VOP1: dict[str, Callable[..., Array]] = {
     "not_b32": lambda x: ~_u(x),
     "bfrev_b32": _reversed,
     "trunc_f32": _float(np.trunc),
-    "rndne_f32": _float(np.rint),
-    "cvt_f32_u32": lambda x: _bits(_u(x).astype(np.float32)),
-    "cvt_f32_i32": lambda x: _bits(_i(x).astype(np.float32)),
     "cvt_f32_ubyte0": lambda x: _bits((_u(x) & np.uint32(255)).astype(np.float32)),
     "cvt_u32_f32": _to_unsigned,
 }
@@ -232,8 +228,6 @@ COMPARES: dict[str, Callable[..., Array]] = {
     "cmp_lt_u64": lambda a, b: a < b,
 }  # fmt: skip
 MASKS: dict[str, Callable[..., Array]] = {
-    "s_and_b64": np.logical_and,
-    "s_or_b64": np.logical_or,
     "s_andn2_b64": np.logical_not,  # in the active lanes
 }
 
@@ -312,7 +306,7 @@ def operation(name: str) -> Callable[..., Any]:
 sar_by = operation("ashrrev_i32")
 umin, umax = operation("min_u32"), operation("max_u32")
 smin, smax = operation("min_i32"), operation("max_i32")
-mul24, imul24, mulhi = operation("mul_u32_u24"), operation("mul_i32_i24"), operation("mul_hi_u32")
+mul24, mulhi = operation("mul_u32_u24"), operation("mul_hi_u32")
 imad24, rev = operation("mad_i32_i24"), operation("bfrev_b32")
 sad_u8 = operation("sad_u8")
 lt_64, pair = operation("cmp_lt_u64"), operation("pair")

@@ -28,7 +28,7 @@ from simgen.isa.legalise.expression import (
     umax,
     umin,
     where,
-)
+)  # fmt: skip
 from simgen.isa.legalise.replacements import Wide, differing, less_64, more_64, put
 from simgen.isa.legalise.table import GFX803, GFX942, rule
 

@@ -53,7 +53,7 @@ from simgen.isa.legalise.expression import (
     umax,
     umin,
     where,
-)
+)  # fmt: skip
 from simgen.isa.legalise.table import ARCHS, GFX803, GFX942, rule
 
 if TYPE_CHECKING:
