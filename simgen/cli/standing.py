@@ -88,7 +88,7 @@ def show_bundle(path: Path, as_json: bool, verbose: bool) -> None:
             return
         from simgen.cli import present
 
-        print(_heading(bundle))
+        present.say(_heading(bundle))
         present.inputs(bundle.workload, parameters=verbose)
         present.work(bundle.workload)
         present.planned(bundle.workload, "")

@@ -230,7 +230,7 @@ def test_a_missing_argument_is_told_with_the_usage(simgen):
 @pytest.mark.parametrize(
     ("words", "there", "not_there"),
     [
-        ("run --help", ["--sweep", "Targets have more options"], ["--gpu-clock", "--repeats"]),
+        ("run --help", ["--sweep", "Targets have more options"], ["--gpu-clock"]),
         ("run --on cuda --help", ["--warmup", "cuda: "], ["--gpu-clock"]),
         ("run --help-all", ["--warmup", "--gpu-clock"], ["Targets have more options"]),
         ("build --target=mgpusim --help", ["--gpus"], ["--sanitize"]),
