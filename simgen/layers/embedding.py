@@ -144,8 +144,10 @@ class Embedding(Layer):
 
     def _gather(self, y: TensorSpec) -> Lowering:
         size, row, element = y.size, self.features, y.dtype
-        if row * element.nbytes % WORD == 0:  # copied as words
-            size, row, element = elementwise.words(y), row * element.nbytes // WORD, DType.F32
+        bytes_of = element.nbytes
+        if row * bytes_of % WORD == 0:  # copied as words
+            # Not all words that are held: behind the last place is no id.
+            size, row, element = size * bytes_of // WORD, row * bytes_of // WORD, DType.F32
         vector = VECTOR if row % VECTOR == 0 or element.is_narrow else 1
         name = f"embedding_fwd_{size}x{row}{elementwise.suffix(element)}"
         constants = (
