@@ -14,6 +14,8 @@ USAGE = [
     ("cache", "Missing command"),
     ("cache lst", "command 'lst': unknown; did you mean 'list'?"),
     ("--nope", "No such option"),
+    ("run b --sanitize", "No such option: --sanitize; simgen build, simgen show have it"),
+    ("build softmax_fwd --mode timing", "No such option: --mode; simgen run, simgen "),
     ("build", "Missing argument 'WORKLOAD'"),
     ("build softmax_fwd more", "unexpected extra argument"),
     ("build softmax_fdw", "workload 'softmax_fdw': no such workload; did you mean 'softmax_fwd'?"),
@@ -230,7 +232,7 @@ def test_a_missing_argument_is_told_with_the_usage(simgen):
 @pytest.mark.parametrize(
     ("words", "there", "not_there"),
     [
-        ("run --help", ["--sweep", "Targets have more options"], ["--gpu-clock"]),
+        ("run --help", ["--sweep", "Targets have more options"], ["--gpu-clock", "--tcp-size"]),
         ("run --on cuda --help", ["--warmup", "cuda: "], ["--gpu-clock"]),
         ("run --help-all", ["--warmup", "--gpu-clock"], ["Targets have more options"]),
         ("build --target=mgpusim --help", ["--gpus"], ["--sanitize"]),
