@@ -95,23 +95,16 @@ def study(name: str, output: Path, quiet: bool, verbose: bool, **given: Any) -> 
     """Run the study NAME and draw all of its figures.
 
     \b
-<<<<<<< HEAD
-    dnnmark      figures 9 to 12 of the DNNMark paper: profiles of single layers
+    dnnmark      table 3 and figures 9 to 12 of the DNNMark paper: single layers
     icpe18       table 1 and figures 6 to 17 of "Characterizing ... CNN Execution
-                 on GPUs", its L1 bypass and its kernel fusion
+                 on GPUs", its L1 bypass, kernel fusion and statements
     workloads    time, memory and hardware counters of whole networks in training
-=======
-    dnnmark      table 3 and figures 9 to 12 of the DNNMark paper: profiles of single layers
-    icpe18       table 1 and figures 6 to 17 of "Characterizing ... CNN Execution on GPUs", its
-                 L1 bypass, kernel fusion and statements: AlexNet on two machines
-    workloads    time and memory of whole networks in training, and their hardware counters
->>>>>>> main
 
     \b
-    DIR/study.html    all figures, and what each metric is on each target
-    DIR/figures/      each figure as SVG, and all of its values as CSV
-    DIR/statements.csv    sentences of the publication, and whether they hold
-    DIR/report.html   all metrics of all runs, with metrics.csv and trace.sqlite3
+    DIR/study.html      all figures, and what each metric is on each target
+    DIR/figures/        each figure as SVG, and all of its values as CSV
+    DIR/statements.csv  sentences of the publication, and whether they hold
+    DIR/report.html     all metrics of all runs, with metrics.csv and trace.sqlite3
 
     \b
     simgen study icpe18 -o icpe18 --targets mgpusim --reduced
