@@ -104,7 +104,7 @@ def study(name: str, output: Path, quiet: bool, verbose: bool, **given: Any) -> 
     DIR/study.html      all figures, and what each metric is on each target
     DIR/figures/        each figure as SVG, and all of its values as CSV
     DIR/statements.csv  sentences of the publication, and whether they hold
-    DIR/report.html     all metrics of all runs, with metrics.csv and trace.sqlite3
+    DIR/report.html     all metrics of all runs, and metrics.csv beside it
 
     \b
     simgen study icpe18 -o icpe18 --targets mgpusim --reduced
