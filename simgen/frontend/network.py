@@ -91,11 +91,11 @@ def make_layer(node: Node, machine: Machine) -> Layer:
     return LAYERS[node.kind].from_config(entries, machine).reading(node.inputs)
 
 
-def sample_section(kind: str) -> Section:
-    """The layer's sample problem as a config section."""
+def sample_section(kind: str, settings: Iterable[tuple[str, str]] = ()) -> Section:
+    """The layer's sample problem as a config section, with other settings."""
     where = Place(f"built-in {kind}", 0)
     layer = LAYERS[kind]
-    entries = (("name", kind), *layer.sample.items())
+    entries = {"name": kind, **layer.sample, **dict(settings)}.items()
     return Section(layer.section, tuple(Entry(k, v, where) for k, v in entries), where)
 
 

@@ -8,6 +8,7 @@ A problem is
     path/to/kernel.toml       kernels of the user's own (simgen.frontend.own_kernel)
     path/to/model.onnx        a model, or a .pt2 program (simgen.frontend.importing)
     deepbench/gemm/17         a problem of a list (simgen.frontend.deepbench)
+    dnnmark/conv              a primitive of DNNMark's paper (simgen.frontend.dnnmark)
     gemm:m=35,n=700,k=2048    an operation of a library (simgen.frontend.operation)
     MIOpenDriver conv -n 8 .. the same as the command line of a driver (simgen.frontend.drivers)
 
@@ -25,7 +26,7 @@ from typing import TYPE_CHECKING
 
 from simgen.ask.build import BuildChoices
 from simgen.errors import ConfigError, SimgenError, UsageError, did_you_mean, one_line, printable
-from simgen.frontend import config, foreign
+from simgen.frontend import config, dnnmark, foreign
 from simgen.frontend.config import Config, Place
 from simgen.frontend.network import sample_section
 from simgen.frontend.settings import GENERAL, kind_of
@@ -67,8 +68,6 @@ class Problem:
 # As DNNMark's own programs have them: its convolutions have neither groups nor biases.
 DNNMARK_NETWORKS = {"alexnet_dnnmark": "alexnet", "vgg_dnnmark": "vgg16"}
 LACKING_IN_DNNMARK = re.compile(r"^\s*(?:bias|group)\s*=.*\n", re.MULTILINE)
-# Programs of DNNMark: dnnmark_test_fwd_softmax is softmax_fwd.
-DNNMARK_PROGRAM = re.compile(r"\A(?:dnnmark_)?test_(fwd|bwd)_(\w+)\Z")
 DNNMARK_NETWORK = re.compile(r"\A(?:dnnmark_)?test_(alexnet|VGG)\Z")
 # A command line that starts gem5, or has its script.
 GEM5_LINE = re.compile(r"(?:^|[\s/\"'])(?:apu_se\.py(?![\w.])|gem5\.(?:opt|fast|debug)\s)")
@@ -123,6 +122,9 @@ def find(
     """
     path = Path(word)
     broken, settings = settings, _on_their_lines(settings)
+    if asked := dnnmark.line(word):
+        made = _from_file(Path(asked.config), settings, passes or asked.passes)
+        return replace(made, dtype=dtype, notes=(*made.notes, *asked.notes))
     if path.suffix == KERNELS:
         from simgen.frontend import own_kernel
 
@@ -139,7 +141,11 @@ def find(
         text = (resources.folder("data") / f"{base}.dnnmark").read_text("utf-8")
         content = config.parse(LACKING_IN_DNNMARK.sub("", text), word, dict(settings))
         return replace(_of_config(word, content, settings, passes or usual), dtype=dtype)
-    kind, direction = _split(DNNMARK_PROGRAM.sub(r"\2_\1", word))
+    if primitive := dnnmark.size(word):
+        content = config.built_in(primitive, sample_section(primitive, dnnmark.SIZES[primitive]))
+        name = f"dnnmark_{primitive}"
+        return Problem(name, content, tuple(passes or usual), tuple(settings), dtype)
+    kind, direction = _split(dnnmark.PROGRAM.sub(r"\2_\1", word))
     if kind:
         if passes and tuple(passes) != (Pass(direction),):
             raise UsageError(f"{PASSES}: {word} is pass {direction} already; leave {PASSES} out")
@@ -157,9 +163,13 @@ def find(
         raise UsageError(f"workload {printable(word)}: a bundle, not a workload; {cure}")
     if word and path.is_dir():
         raise UsageError(f"workload {printable(word)}: a folder; name a workload or a config file")
+    made_here = Path(f"{word}{SUFFIXES[0]}")  # as `simgen synthesise -o mix.dnnmark` leaves it
+    if 0 < len(word) <= LONGEST_PATH and "\0" not in word and made_here.is_file():
+        return replace(_from_file(made_here, broken, passes or usual), dtype=dtype)
     from simgen.frontend import deepbench
 
     known = [*listed(), *(f"{kind}_fwd" for kind in LAYERS), *deepbench.samples()]
+    known += [f"{dnnmark.ROOT}/{kind}" for kind in dnnmark.SIZES]
     cure = did_you_mean(word, known, "simgen list")
     raise UsageError(f"workload {printable(word)}: no such workload; {cure}")
 

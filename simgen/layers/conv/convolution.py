@@ -107,6 +107,11 @@ def _preference(name: str, direction: str) -> Any:
     return key(name, Preference.FASTEST, text, hint=True)
 
 
+def _limit(name: str, direction: str) -> Any:
+    text = f"bytes of its workspace in {direction}, with specify_workspace_limit; 0: workspace_size"
+    return key(name, default=0, least=0, hint=True, text=text)
+
+
 @dataclass(frozen=True)
 class Convolution(ChoosesLayout):
     kind = "conv"
@@ -184,6 +189,9 @@ class Convolution(ChoosesLayout):
         hint=True,
     )
     forward_preference: Preference = _preference("conv_fwd_pref", "forward")
+    forward_limit: int = _limit("conv_fwd_limit", "forward")
+    filter_limit: int = _limit("conv_bwd_filter_limit", "bwd_weight")
+    data_limit: int = _limit("conv_bwd_data_limit", "bwd_data")
     filter_preference: Preference = _preference("conv_bwd_filter_pref", "bwd_weight")
     data_preference: Preference = _preference("conv_bwd_data_pref", "bwd_data")
 
@@ -441,7 +449,7 @@ class Convolution(ChoosesLayout):
             image, result = ("dy", "x") if transposed else ("x", "dy")
             wanted = conv_algorithms.for_filters(self.algo)
             names = Names(suffix, image, result, "dw")
-            room = self._room(self.filter_preference)
+            room = self._room(self.filter_preference, self.filter_limit)
             return ConvJob.of(g, Unknown.FILTERS, wanted, names, room=room)
         if direction is Pass.FORWARD:
             unknown = Unknown.IMAGE if transposed else Unknown.RESULT
@@ -450,17 +458,19 @@ class Convolution(ChoosesLayout):
                 suffix, "x", "w", "y", "b" if added else "", self.epilogue, zero_points=zeros
             )
             wanted = conv_algorithms.for_forward(self.algo, self.forward_algo)
-            room = self._room(self.forward_preference)
+            room = self._room(self.forward_preference, self.forward_limit)
             return ConvJob.of(g, unknown, wanted, names, room=room)
         unknown = Unknown.RESULT if transposed else Unknown.IMAGE
         wanted = conv_algorithms.for_data(self.algo, self.data_algo)
-        room = self._room(self.data_preference)
+        room = self._room(self.data_preference, self.data_limit)
         return ConvJob.of(g, unknown, wanted, Names(suffix, "dy", "w", "dx"), room=room)
 
-    def _room(self, preference: Preference) -> int | None:
+    def _room(self, preference: Preference, limit: int) -> int | None:
         """Bytes of workspace that an algorithm may have that simgen chooses; None: any number."""
         if preference is Preference.NO_WORKSPACE:
             return 0
+        if preference is Preference.SPECIFY_WORKSPACE_LIMIT and limit:
+            return limit
         return self.workspace_nbytes if self.workspace_nbytes > 1 else None
 
     def _computed(self, tensors: Tensors, direction: Pass) -> Array:

@@ -165,7 +165,7 @@ def to_csv(found: Sequence[Row]) -> str:
         cells += [f"{row.errors[name]:.9g}" if name in row.errors else "" for name in errors]
         lines.append([*step, row.operations, row.nbytes, *cells])
     head = [*STEP_COLUMNS, *given, "operations", "bytes", *metrics]
-    return _csv([*head, *(f"{name}_error" for name in errors)], lines)
+    return csv_text([*head, *(f"{name}_error" for name in errors)], lines)
 
 
 def correlations(found: Sequence[Row]) -> list[Correlation]:
@@ -196,7 +196,7 @@ def write(
     compared = correlations(found)
     write_atomic(folder / CORRELATION, correlation_csv(found).encode())
     if against:
-        speed = _csv(summary.SPEED_UP_COLUMNS, (each.cells for each in against.lines))
+        speed = csv_text(summary.SPEED_UP_COLUMNS, (each.cells for each in against.lines))
         write_atomic(folder / "baseline.csv", speed.encode())
     metrics = list(csv.reader(io.StringIO(table)))
     runs = summary.run_summaries(found, told)
@@ -237,7 +237,7 @@ def write(
 
 def correlation_csv(found: Sequence[Row]) -> str:
     """How well every two targets agree, as a table."""
-    return _csv(correlation.COLUMNS, [each.cells for each in correlations(found)])
+    return csv_text(correlation.COLUMNS, [each.cells for each in correlations(found)])
 
 
 def correlation_cells(each: Correlation) -> tuple[str, ...]:
@@ -251,7 +251,8 @@ def correlation_cells(each: Correlation) -> tuple[str, ...]:
     return (*head, *shown, first + more, each.note)
 
 
-def _csv(head: Sequence[str], lines: Iterable[Sequence[object]]) -> str:
+def csv_text(head: Sequence[str], lines: Iterable[Sequence[object]]) -> str:
+    """A table of this head."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(head)

@@ -59,6 +59,13 @@ class DrawnFrom:
     planned: Sequence[PlannedCase]
     scope: Scope
 
+    def shows(self, row: Row) -> bool:
+        """Whether the figure shows this layer and pass."""
+        figure = self.figure
+        return row.direction.startswith(figure.direction) and (
+            not figure.places or row.step in figure.places
+        )
+
     def at(
         self, target: str, machine: str = "", variant: str = "", batch: int | None = None
     ) -> list[Measured]:
@@ -68,7 +75,7 @@ class DrawnFrom:
             each
             for each in self.measured
             if each.point.place.target == target
-            and each.point.place.machine == (machine or self.figure.machine)
+            and each.point.place.machine == (machine or self.figure.machine[0])
             and each.point.variant == variant
             and each.point.batch == wanted
         ]
@@ -90,6 +97,8 @@ def table_of(
     table: dict[str, dict[str, float]] = {}
     for each in found:
         for row in each.rows:
+            if not of.shows(row):
+                continue
             values = values_of(row)
             had = {name: values[name] for name in names if name in values}
             table[place_of(of, row, each.point.case.name)] = had
