@@ -80,7 +80,7 @@ def once(of_all: Path) -> Callable[..., Any]:
         digest = hashlib.sha256(f"{plan.__module__}.{plan.__name__}{words}".encode()).hexdigest()
         with (of_all / f"once-{digest[:16]}").open("a+b") as file:
             fcntl.flock(file, fcntl.LOCK_EX)
-            if not file.tell():
+            if not file.seek(0, os.SEEK_END):
                 pickle.dump(plan(*words), file)
             file.seek(0)
             return pickle.load(file)

@@ -219,6 +219,7 @@ def is_number(operand: str) -> bool:
     return value & 0x7FFFFFFF <= 0x7F800000
 
 
+@lru_cache(maxsize=1 << 12)
 def source_modifiers(operand: str) -> tuple[bool, bool, str]:
     """(neg, abs, the rest) of -|v0|; of a constant, of neg(1.0): a minus belongs to the number."""
     if operand.startswith("neg("):
