@@ -358,7 +358,8 @@ class Launches:
             if name not in known:
                 raise ExpressionError(
                     f"{place}: {name} is a variable of the whole GPU, which no launcher fills; "
-                    f"give it as a tensor of this name, such as inputs = {{ {name} = 'f32[9]' }}"
+                    f"give it as a tensor of this name, such as inputs = {{ {name} = 'f32[9]' }}, "
+                    f"or outputs = {{ {name} = 'u32[1] zeros' }} where kernels write it"
                 )
         if len(used) > MOST_VARIABLES:
             raise ExpressionError(

@@ -266,7 +266,7 @@ def _hidden(kernel: Kernel, launch: Launch, kind: str, size: int) -> bytes:
         number = kernel.lds_nbytes
     if number is None:
         service = kind.removeprefix("hidden_").replace("_", " ")
-        cure = "leave out printf, malloc, asserts and launches from kernels"
+        cure = "leave out printf, malloc, asserts, launches and tables of functions"
         if kind in BASES:
             cure = "keep pointers to LDS and to memory apart"
         raise RefusedError(

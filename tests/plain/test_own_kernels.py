@@ -132,7 +132,7 @@ def test_programs_that_return_no_numbers_are_refused(simgen, tmp_path, body, wor
 
 def test_no_layer_imitates_kernels_of_users(simgen, tmp_path):
     described(tmp_path)
-    fails(simgen("synthesise k.toml -o m.dnnmark"), 2, "kernels of your own")
+    fails(simgen("new network k.toml -o m.dnnmark"), 2, "kernels of your own")
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ MGPUSim adds, multiplies, inverts and converts 64-bit floats as IEEE 754 asks fo
 
 from __future__ import annotations
 
+import math
 import struct
 from typing import TYPE_CHECKING
 
@@ -65,7 +66,7 @@ def error_of_sum(site: Site, a: str, b: str, total: str) -> str:
     return put(site, "add", a_error, b_error)
 
 
-def _source(site: Site, operand: str) -> str:
+def source(site: Site, operand: str) -> str:
     """A 64-bit float source that MGPUSim reads right: constants go to registers."""
     neg, absolute, body = source_modifiers(operand)
     if registers(body):
@@ -84,13 +85,13 @@ def _source(site: Site, operand: str) -> str:
 def plus_zero(site: Site, operand: str, *, negative: bool = False) -> str:
     """A source in a pair of vector registers, without modifiers: -0 as 0, or `negative`, as it
     is."""
-    return put(site, "add", _source(site, operand), constant(site, -0.0 if negative else 0.0))
+    return put(site, "add", source(site, operand), constant(site, -0.0 if negative else 0.0))
 
 
 @rule("v_add_f64 v_mul_f64")
 def arithmetic(site: Site) -> None:
     result, a, b = site.item.operands
-    a, b = _source(site, a), _source(site, b)
+    a, b = source(site, a), source(site, b)
     if not is_vgpr(a.strip("-|")) and not is_vgpr(b.strip("-|")):  # one scalar at most
         a = put(site, "mul", a, constant(site, 1.0))
     site.put(site.item.mnemonic, result, a, b)
@@ -99,7 +100,7 @@ def arithmetic(site: Site) -> None:
 @rule("v_rcp_f64_e32")
 def inverted(site: Site) -> None:
     result, x = site.item.operands
-    site.put("v_rcp_f64_e32", result, _source(site, x))
+    site.put("v_rcp_f64_e32", result, source(site, x))
 
 
 @rule("v_cvt_f64_f32* v_cvt_f64_i32*")
@@ -123,5 +124,41 @@ def narrow(site: Site) -> None:
     """Without modifiers or constants as it is, else through a product with one."""
     result, x = site.item.operands
     if not registers(x):
-        x = put(site, "mul", _source(site, x), constant(site, 1.0))
+        x = put(site, "mul", source(site, x), constant(site, 1.0))
     site.put("v_cvt_f32_f64_e32", result, x)
+
+
+@rule("v_cvt_i32_f64* v_cvt_u32_f64*")
+def to_whole(site: Site) -> None:
+    """Towards zero, and to the ends of the type: magnitudes that are not negative have the order of
+    their bits. A sum with 2^52 has the nearest whole number in its lower half."""
+    result, x = site.item.operands
+    signed = "i32" in site.item.mnemonic
+    x = site.plain(source(site, x))
+    low, high = registers(x)
+    size, of_low, of_high = site.vgpr_pair()
+    site.put("v_mov_b32_e32", of_low, low)
+    site.put("v_and_b32_e32", of_high, "0x7fffffff", site.in_vgpr(high))
+    made = put(site, "add", size, constant(site, 2.0**52))
+    back = put(site, "add", made, constant(site, -(2.0**52)))
+    found, less = registers(made)[0], site.vgpr()
+    mask, negative = site.sgpr_pair()[0], site.sgpr_pair()[0]
+    site.put("v_cmp_lt_u64_e64", mask, size, back)
+    site.put("v_cndmask_b32_e64", less, "0", "1", mask)
+    site.subtract(found, found, less)
+    site.put("v_cmp_gt_i32_e64", negative, "0", site.in_vgpr(high))
+    zero, most = site.held(0), site.held(0x7FFFFFFF if signed else 0xFFFFFFFF)
+    end = most
+    if signed:
+        opposite = site.vgpr()
+        site.subtract(opposite, zero, found)
+        end = site.vgpr()
+        site.select(end, most, site.held(0x80000000), negative)
+    else:
+        opposite, end = zero, site.vgpr()
+        site.select(end, most, zero, negative)
+    site.select(found, found, opposite, negative)
+    site.put("v_cmp_lt_u64_e64", mask, size, constant(site, 2.0 ** (31 if signed else 32)))
+    site.select(found, end, found, mask)
+    site.put("v_cmp_lt_u64_e64", mask, constant(site, math.inf), size)
+    site.select(result, found, zero, mask)

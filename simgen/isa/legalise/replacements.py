@@ -11,7 +11,7 @@ import inspect
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from simgen.isa.legalise import roles
+from simgen.isa.legalise import doubles, roles
 from simgen.isa.legalise.assembly import integer, is_vgpr, registers, source_modifiers
 from simgen.isa.legalise.expression import (
     ALL,
@@ -253,17 +253,22 @@ def to_int(x: Word) -> Word:
     return (umin(to_u32(x & MAGNITUDE), sign ^ MAGNITUDE) ^ sign) - sign
 
 
-def class_bit(x: Word, classes: Word) -> Word:
+def class_bit(x: Word, classes: Word, digits: int = 23) -> Word:
     """The bit of a mask that the class of a float has; classes in the order of the numbers.
 
     0, 1: NaN, signalling or quiet; 2 to 9: -inf, normal, subnormal, -0, +0, subnormal, normal, inf.
     """
-    size = x & MAGNITUDE
-    steps = [where(ge(size, least), 1, 0) for least in (1, 0x800000, 0x7F800000)]
+    size, infinity = x & MAGNITUDE, (1 << 31) - (1 << digits)
+    steps = [where(ge(size, least), 1, 0) for least in (1, 1 << digits, infinity)]
     kind = steps[0] + steps[1] + steps[2]
     kind = where(slt(x, 0), 5 - kind, kind + 6)
-    kind = where(gt(size, 0x7F800000), size >> 22 & 1, kind)
+    kind = where(gt(size, infinity), size >> digits - 1 & 1, kind)
     return ne(classes >> kind & 1, 0)
+
+
+def class_bit_64(x: Wide, classes: Word) -> Word:
+    """The same of the upper half, whose last bit stands for the lower one."""
+    return class_bit(x.high | where(ne(x.low, 0), 1, 0), classes, 20)
 
 
 PARTLY = frozenset({"v_bfe_i32"})  # native, but not of all fields
@@ -338,10 +343,22 @@ TABLE: dict[str, Expression] = {
     ),
     "v_cvt_i32_f32*": to_int,
     **{f"v_cvt_f32_ubyte{n}*": lambda x, n=n: from_byte(x >> 8 * n) for n in (1, 2, 3)},
-    "v_cmp_class_f32*": class_bit,
+    "v_cmp_class_f32*": lambda x, classes: class_bit(x, classes),
+    "v_cmp_class_f64*": class_bit_64,
     # Two of 16 bits
     "v_pk_mul_lo_u16": lambda a, b: each_half(mul24, a, b),
+    "v_pk_mad_u16": lambda a, b, c: each_half(lambda x, y, z: mul24(x & LOW, y & LOW) + z, a, b, c),
+    "v_pk_lshlrev_b16": lambda n, a: each_half(lambda k, x: x << (k & 15), n, a),
+    "v_pk_lshrrev_b16": lambda n, a: each_half(lambda k, x: (x & LOW) >> (k & 15), n, a),
+    "v_pk_ashrrev_i16": lambda n, a: each_half(lambda k, x: sar(sx(x), k & 15), n, a),
+    "v_pk_min_u16": lambda a, b: each_half(lambda x, y: umin(x & LOW, y & LOW), a, b),
+    "v_pk_max_u16": lambda a, b: each_half(lambda x, y: umax(x & LOW, y & LOW), a, b),
+    "v_pk_min_i16": lambda a, b: each_half(lambda x, y: smin(sx(x), sx(y)), a, b),
+    "v_pk_max_i16": lambda a, b: each_half(lambda x, y: smax(sx(x), sx(y)), a, b),
+    **{f"v_pk_add_{k}16": lambda a, b: each_half(lambda x, y: x + y, a, b) for k in "ui"},
+    **{f"v_pk_sub_{k}16": lambda a, b: each_half(lambda x, y: x - y, a, b) for k in "ui"},
 }
+TABLE["v_pk_mad_i16"] = TABLE["v_pk_mad_u16"]
 TABLE["v_mad_legacy_u16"] = TABLE["v_mad_i16"] = TABLE["v_mad_u16"]
 for _name, _u, _i in zip(
     ("lt", "le", "eq", "ne", "ge", "gt"), (lt, le, eq, ne, ge, gt), (slt, sle, eq, ne, sge, sgt),
@@ -409,11 +426,11 @@ def replace(site: Site) -> None:
 
 _NOT_GFX8 = (
     "v_and_or_b32 v_or3_b32 v_xad_u32 v_xnor_b32* v_add_i32 v_sub_i32 v_add_i16 v_sub_i16 "
-    "v_pk_mul_lo_u16 v_dot4_i32_i8 v_dot2_i32_i16 v_dot8_i32_i4"
+    "v_dot4_i32_i8 v_dot2_i32_i16 v_dot8_i32_i4"
 )
 # The architecture has no such instruction, a rule of its own, or lacks what is put there.
 _OTHERWISE = {
-    *((name, GFX803) for name in _NOT_GFX8.split()),
+    *((name, GFX803) for name in (*_NOT_GFX8.split(), *(n for n in TABLE if n[:5] == "v_pk_"))),
     ("v_cmp_class_f32*", GFX942),
     *(("v_sad_hi_u8", arch) for arch in ARCHS),
 }
@@ -447,7 +464,9 @@ for _key in TABLE:
 def _source(site: Site, operand: str, width: int, name: str, texts: dict[Term, str]) -> Any:
     """A source as a number, a word or a pair of them; `texts` gets the operand."""
     if width == 2:
-        halves = [_word(half, f"{name}{at}", texts) for at, half in enumerate(site.halves(operand))]
+        is_double = "_f64" in site.item.mnemonic
+        parts = site.halves(site.plain(doubles.source(site, operand) if is_double else operand))
+        halves = [_word(half, f"{name}{at}", texts) for at, half in enumerate(parts)]
         if registers(operand)[:1] and operand.startswith("v"):
             texts[term("pair", *halves)] = operand
         return Wide(*halves)
@@ -459,14 +478,16 @@ def _halves(site: Site, words: list[Term]) -> list[Wide]:
     """The halves that op_sel and op_sel_hi choose of each source.
 
     Raises:
-        NoRuleError: one is a constant, whose upper half is none.
+        NoRuleError: the upper half of a constant is chosen, which it has not, but 0.
     """
-    if any(word.op == "number" for word in words):
-        raise site.refusal("a constant there has no replacement", "keep the constant in a register")
     chosen = []
     for name, default in (("op_sel", "0"), ("op_sel_hi", "1")):
         told = site.item.modifier(name)
         picks = told.strip("[]").split(",") if told else [default] * len(words)
+        if any(w.op == "number" and w.args[0] and p == "1" for w, p in zip(words, picks)):
+            raise site.refusal(
+                "a constant there has no replacement", "keep the constant in a register"
+            )
         chosen.append([w >> 16 * int(p) for w, p in zip(words, picks, strict=True)])
     return [Wide(*halves) for halves in zip(*chosen, strict=True)]
 
