@@ -117,7 +117,7 @@ _CALLED = re.compile(r"using (Inst_VOP3P_MAI__\w+)\s*=[^;]*?&\s*([MN]{2}EM__\w+)
 _NARROW = re.compile(r"\bfloat result\[M\]\[N\]")
 # The second part of what lies in two lines begins at an element, whose number is that of the bytes
 # before, divided by its own (in the oldest versions, not even that).
-_CUTS = re.compile(r"d_data\)\)\[lane \* N \+\s*req1->getSize\(\)")
+_CUTS = re.compile(r"d_data\)\)\[lane \* N \+\s*req1->getSize\(\)(\])?")
 # Of 64 bits, a compare and swap keeps 32 of each lane.
 _NARROW_SWAP = re.compile(r"<VecElemU32\*>\(\s*gpuDynInst->x_data\)\)\[lane\] = data")
 _UNLIMITED = re.compile(r"AtomicOp(Inc|Dec)\(\) *\{ *\}\s*void execute\(T \*b\) *\{ \*b [+-]= 1;")
@@ -140,7 +140,8 @@ class Sources:
         self.unsigned = bool(_UNSIGNED.search(shapes))
         self.headers = "".join(self._show(p) for p in listed if p.endswith("insts/instructions.hh"))
         moving = "".join(self._show(p) for p in listed if p.endswith("gpu_mem_helpers.hh"))
-        self.cuts = bool(_CUTS.search(moving))
+        cuts = _CUTS.search(moving)
+        self.cuts, self.cuts_words = bool(cuts), bool(cuts and cuts[1])
         shared = "".join(self._show(p) for p in listed if p.endswith("insts/op_encodings.hh"))
         self.narrow_swap = bool(_NARROW_SWAP.search(shared))
         self.flat_unsigned = bool(_FLAT_UNSIGNED.search(shared))
@@ -420,7 +421,7 @@ def table_of(sources: Sources, archs: tuple[str, ...]) -> dict[str, Any]:
         **{each: {w: said[w] for w in sorted(made[each])} for each in ("wrong", "edges")},
         "notes": {word: "; ".join(notes[word]) for word in sorted(notes) if notes[word]},
         "no_scalar": sorted(made["no_scalar"]),
-        "cuts": sources.cuts,
+        "cuts": sources.cuts, "cuts_words": sources.cuts_words,
         "half_mirror": not _HALF_MIRROR.search(sources.helpers),
         "moves": not _MOVES.search(sources.helpers), "mirror": not _MIRROR.search(sources.helpers),
         "parts": not _PARTS.search(sources.helpers), "soffset": sources.soffset,

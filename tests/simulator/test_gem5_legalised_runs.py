@@ -20,7 +20,10 @@ from simgen_examine.conform.probe import Trial
 if TYPE_CHECKING:
     from pathlib import Path
 
-pytestmark = pytest.mark.skipif(not os.environ.get("GEM5"), reason="GEM5 is not set")
+pytestmark = [
+    pytest.mark.gem5,
+    pytest.mark.skipif(not os.environ.get("GEM5"), reason="GEM5 is not set"),
+]
 VERSION = "24.1"
 # Each leaves its result in v4; v2 is x, of which v0 is the number, and s[4:5] the address.
 CASES = {
@@ -408,6 +411,32 @@ def test_what_lies_across_two_lines(place: Path) -> None:
     settings = settings.partition("reference")[0]
     settings += 'reference = "near.py:expected"\ntolerance = 0\n'
     (place / "near.toml").write_text(settings)
+    right_if_legalised(place, "near")
+
+
+PAIRS = """\
+__global__ void near(const int* x, int* out, int n)
+{
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i >= n)
+        return;
+    int first = x[i], second = x[i + 1];
+    out[2 * i + 1] = 3 * first - second;
+    out[2 * i + 2] = second;
+    if (i == 0)
+        out[0] = x[n];
+}
+"""
+
+
+def test_pairs_of_words_across_two_lines(place: Path) -> None:
+    """The compiler makes one load, and one store, of two words."""
+    (place / "near.hip").write_text(PAIRS)
+    settings = SETTINGS.replace('x = "f32[n]"', 'x = "i32[n + 1]"')
+    settings = settings.replace('"f32[n]"', '"i32[2 * n + 1]"').partition("reference")[0]
+    pairs = "np.stack([3 * x[:-1] - x[1:], x[1:]], 1)"
+    reference = f"np.concatenate([x[-1:], {pairs}.reshape(-1)])"
+    (place / "near.toml").write_text(f'{settings}reference = "{reference}"\ntolerance = 0\n')
     right_if_legalised(place, "near")
 
 

@@ -196,3 +196,35 @@ def test_a_loop_of_softmax_begins_below_zero(cache: Cache) -> None:
     constant = re.search(r"s_movk_i32 (s\d+), (0xf\w{3})", texts["23.0"])
     assert constant
     assert f"s_mov_b32 {constant[1]}, 0xffff{constant[2][2:]}" in texts["22.0"]
+
+
+@pytest.mark.parametrize(("simulator", "version"), [("gem5", "24.0"), ("gem5", "21.2"), ("", "")])
+def test_rows_of_a_sparse_matrix_are_loaded_word_by_word(
+    simulator: str, version: str, cache: Cache
+) -> None:
+    """rows[i] and rows[i + 1] lie in two lines for every sixteenth i."""
+    sizes = {"m": 33, "n": 12, "k": 40, "sparsity": 0.75}
+    (source,) = kernels(simgen.plan("sparse_gemm_fwd", set=sizes).workload).values()
+    first, second, *_ = stages.amdgcn(Model(simulator, version, "gfx902"))
+    made = first.make(source, cache)
+    pairs = re.findall(r"\tglobal_load_dwordx2 .*", made)
+    assert pairs
+    assert all("; align 4" in each for each in pairs) is bool(simulator)
+    left = re.findall(r"\tglobal_load_dwordx2 .*", second.make(made, cache).text)
+    assert bool(left) is not bool(simulator)
+
+
+def test_alignments_are_those_of_the_compiler() -> None:
+    """By a compiler's last pass, in LLVM's text of machine instructions (docs/MIRLangRef)."""
+    text = "\tglobal_load_dwordx2 v[0:1], v2, s[0:1]\n\tflat_store_dwordx4 v[0:1], v[2:5]\n"
+    told = "  $a = GLOBAL_LOAD_DWORDX2_SADDR $b :: (load (s64) from %ir.6{}, addrspace 1)\n"
+    told += "  FLAT_STORE_DWORDX4 $a :: (store (s128) into %ir.7{}), (load (s32) from %ir.8)\n"
+
+    def found(*words: str) -> list[str]:
+        made = toolchain.aligned(text, told.format(*words)).splitlines()
+        return [line.partition(" ; ")[2] for line in made]
+
+    assert found("", "") == ["", "align 4"]
+    assert found(", align 4", ", align 8, basealign 16") == ["align 4", "align 4"]
+    assert found(", align 16, !tbaa !5", ", align 16") == ["", "align 4"]
+    assert toolchain.aligned(text, "").count("; align 4") == 2

@@ -9,7 +9,9 @@ simulator's sources:
         ends            mnemonics at which the simulation ends
         no_form         mnemonics of SDWA and DPP forms whose controls it does not read
         no_scalar       mnemonics whose first source may be no scalar register or constant
-        cuts            whether it cuts what a lane moves across two lines at an element, not a byte
+        cuts            whether it cuts what a lane moves across two lines at an element, not a
+                        byte: two words are one, and each of three or four
+        cuts_words      whether it takes the wrong part of three and four words, too
         half_mirror     whether the DPP control row_half_mirror does not end the simulation
         mirror, moves   whether the DPP control row_mirror is right; and any other one
         parts           whether SDWA forms can write to a part of a register but the lowest
@@ -68,6 +70,7 @@ class Table:
     soffset: bool = True
     offsets: bool = True
     cuts: bool = False
+    cuts_words: bool = False
     ignores: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     wrong: Mapping[str, str] = field(default_factory=dict)
     edges: Mapping[str, str] = field(default_factory=dict)
