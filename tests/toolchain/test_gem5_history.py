@@ -5,8 +5,12 @@ data/history is read from gem5's log, data/lint from its code: neither is made f
 
 from __future__ import annotations
 
+import os
 import re
-from typing import TYPE_CHECKING
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
@@ -24,9 +28,6 @@ from simgen.kernels.cache import Cache
 from simgen.kernels.render import kernels
 from simgen.targets.gem5 import apu_se
 from simgen.targets.gem5.se import Gem5Se
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 ROWS = history.of_gem5().instructions
 READ = [v for v in facts.versions("gem5") if v != "25.0"]
@@ -228,3 +229,41 @@ def test_alignments_are_those_of_the_compiler() -> None:
     assert found(", align 4", ", align 8, basealign 16") == ["align 4", "align 4"]
     assert found(", align 16, !tbaa !5", ", align 16") == ["", "align 4"]
     assert toolchain.aligned(text, "").count("; align 4") == 2
+
+
+@pytest.mark.parametrize(
+    ("version", "source", "waits"),
+    [
+        ("22.1", "out[threadIdx.x] = x[threadIdx.x]", "with loads; leave --WB_L2 out, or take"),
+        ("23.1", "atomicAdd(out, x[threadIdx.x])", "with atomics; leave --WB_L2 out with kernels"),
+        ("23.1", "out[threadIdx.x] = x[threadIdx.x]", ""),
+        ("24.0", "atomicAdd(out, x[threadIdx.x])", ""),
+    ],
+)  # fmt: skip
+def test_a_cache_that_writes_back_is_refused_where_it_deadlocks(
+    version: str, source: str, waits: str, tmp_path: Path
+) -> None:
+    text = f"__global__ void k(const int* x, int* out) {{ {source}; }}\n"
+    (tmp_path / "k.hip").write_text(text)
+    (tmp_path / "k.toml").write_text(
+        'source = "k.hip"\ninputs = { x = "i32[64]" }\noutputs = { out = "i32[64]" }\n'
+        'args = ["x", "out"]\nitems = 64\nblock = 64\nreference = "x"\n'
+    )
+    target = Gem5Se(gem5_version=version)
+    made = simgen.plan(str(tmp_path / "k.toml")).build(tmp_path / "made", target)
+    run = made.path / "gem5-se/run.sh"
+    environment = {"GEM5": "/nowhere", "GEM5_OPTIONS": "--num-cp=2 --WB_L2", "PATH": os.defpath}
+    where = shutil.copytree(made.path, Path(tempfile.mkdtemp(dir="/var/tmp")) / "made")
+    try:
+        done = subprocess.run(
+            ["sh", where / "gem5-se/run.sh"], env=environment, capture_output=True, text=True,
+            check=False,
+        )  # fmt: skip
+    finally:
+        shutil.rmtree(where.parent)
+    said = (
+        f"simgen: error: gem5-se: --WB_L2: gem5 {version} deadlocks in a write-back L2 (--WB_L2) "
+    )
+    assert ("--WB_L2" in done.stderr) is bool(waits), done.stderr
+    assert not waits or (done.returncode == 4 and done.stderr.startswith(said + waits))
+    assert ("--WB_L2" in run.read_text()) is bool(waits)

@@ -365,6 +365,7 @@ class TestScript:
             ("--gfx=gfx902", "--gfx=gfx902: the bundle sets --gfx-version; build with another"),
             ("--tcp=1MiB", "--tcp=1MiB: the bundle sets --tcp-size; set SIMGEN_TCP_SIZE"),
             ("--opt=x", "--opt=x: the bundle sets --options; leave it out"),
+            ("--debug-fl=GPUExec", "--debug-fl=GPUExec: abbreviates --debug-flags of gem5 itself"),
             ("--outdir=x", "--outdir=x: gem5 would not run the bundle, or write elsewhere"),
             ("--debug-flags GPUExec", "--debug-flags: has no value; write --debug-flags=VALUE"),
             ("--stats-file=../x", "--stats-file=../x: no name for a copy of stats.txt"),

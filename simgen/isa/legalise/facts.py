@@ -16,6 +16,7 @@ simulator's sources:
         mirror, moves   whether the DPP control row_mirror is right; and any other one
         parts           whether SDWA forms can write to a part of a register but the lowest
         literals        whether a constant of 32 bits may stand for 64
+        infinities      whether v_cvt_f32_f16 keeps the sign of an infinity
         vcc_hi          whether the upper half of VCC can be an operand
         soffset         whether the scalar offset of a buffer may be a constant
         offsets         whether global_* with a scalar base reads one register for its offset
@@ -66,6 +67,7 @@ class Table:
     moves: bool = True
     parts: bool = True
     literals: bool = True
+    infinities: bool = True
     vcc_hi: bool = True
     soffset: bool = True
     offsets: bool = True

@@ -84,6 +84,7 @@ class Kfd(Launcher):
                 **texts,
             },
             tuple((block, info) for block, (_, info) in zip(blocks, linked, strict=True)),
+            atomics=any("_atomic_" in each[stages.LEGALISED].text for each in made.values()),
         )
 
 
