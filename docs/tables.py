@@ -71,6 +71,13 @@ def table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     )
 
 
+def _described(cls: type[Layer]) -> str:
+    """What a layer computes: its own docstring or, where a file has one layer, the file's."""
+    own = cls.__doc__ or ""
+    whole = own if "\n" in own else sys.modules[cls.__module__].__doc__ or ""
+    return inspect.cleandoc(whole)
+
+
 def layer(kind: str, cls: type[Layer]) -> str:
     """A section about a layer, in Markdown."""
     passes = problem.passes_of(cls)
@@ -83,7 +90,7 @@ def layer(kind: str, cls: type[Layer]) -> str:
     parts = [
         f"## {kind}",
         f"Section `[{cls.section}]`. " + (fact if passes else "It computes nothing."),
-        f"```text\n{inspect.cleandoc(sys.modules[cls.__module__].__doc__ or '')}\n```",
+        f"```text\n{_described(cls)}\n```",
     ]
     if cls.keyed_fields():
         types = field_types(cls)

@@ -66,7 +66,7 @@ CREATE TABLE metric ( -- what a target does not count has no row
     PRIMARY KEY (run, launch, name)
 ) WITHOUT ROWID;
 
-CREATE TABLE point ( -- of a sweep that this is the store of (simgen collect); else there is none
+CREATE TABLE point ( -- of a sweep that this is the store of (simgen report FOLDER); else there is none
     id INTEGER PRIMARY KEY, -- in the order of the sweep
     bundle TEXT NOT NULL,
     result TEXT NOT NULL,

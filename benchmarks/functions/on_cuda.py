@@ -36,7 +36,7 @@ extern "C" __global__ void {kernel}(u64* most)
     u64 worst = 0;
     for (u64 i = blockIdx.x * (u64)blockDim.x + threadIdx.x; i < {count}ull; i += gridDim.x * (u64)blockDim.x) {{
         {arguments}
-        const u64 found = judged({call}, {truth}, (unsigned)i);
+        const u64 found = {unless}judged({call}, {truth}, (unsigned)i);
         worst = found > worst ? found : worst;
     }}
     atomicMax(most + {at}, worst);
@@ -49,6 +49,7 @@ PAIR = """const u64 a = mixed(i);
         const float g = __uint_as_float(i & 1 ? (q & 0x83ffffff) + 0x3e000000 : q);
         const double x = f, y = g;"""
 OTHER = {"cosine_of_half_turns": "cospi", "sine_of_half_turns": "sinpi", "scaled_erfc": "erfcx"}
+UNBOUNDED = {"lgammaf": "-10.001 < x && x < -2.264 ? 0 : "}  # where CUDA documents no error
 WIDE = re.compile(r"lib_(sqrt|cbrt|erfc|hypot)l")
 
 
@@ -63,13 +64,16 @@ def source(rows: list[dict[str, str]], singles: int, pairs: int) -> str:
         made += KERNEL.format(
             kernel=f"k{at}", at=at, count=singles if single else pairs, truth=truth,
             arguments=SINGLE if single else PAIR,
+            unless=UNBOUNDED.get(row["name"], ""),
             call=f"{row['name']}({'f' if single else 'f, g'})",
         )  # fmt: skip
     return made
 
 
-def found(rows: list[dict[str, str]], folder: Path, singles: int, pairs: int) -> list[int]:
-    """How many numbers each is off, where it is farthest."""
+def found(
+    rows: list[dict[str, str]], folder: Path, singles: int, pairs: int
+) -> list[tuple[int, int]]:
+    """How many numbers each is off where it is farthest, and its argument's bits there."""
     n = len(rows)
     (folder / "f.cu").write_text(source(rows, singles, pairs))
     launches = "".join(
@@ -83,4 +87,4 @@ def found(rows: list[dict[str, str]], folder: Path, singles: int, pairs: int) ->
     bundle = simgen.plan(str(folder / "f.toml")).build(str(folder / "made"), "cuda")
     bundle.run(timeout=540.0)
     values = bundle.result("cuda").outputs["f.most"].values
-    return [int(value) >> 32 for value in values]
+    return [(int(value) >> 32, int(value) & 0xFFFFFFFF) for value in values]

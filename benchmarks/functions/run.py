@@ -7,8 +7,10 @@
 Prints a row for each function: how many numbers its worst result is from the nearest one, with the
 argument, its largest error in units in the last place, and what HIP, CUDA and OpenCL document.
 Exits with 1 where a function of float32 exceeds that. `--write` puts the two numbers into
-functions.csv, `--table` prints them for the docs. On this CPU, instructions of AMD GPUs are rounded
-right; `--off 1` moves results of those that the manuals allow a unit to by one, up and down.
+functions.csv, `--table` prints them for the docs. `--program FILE` keeps the compiled program, or
+uses the one that is there, on a machine without the compiler. On this CPU, instructions of AMD GPUs
+are rounded right; `--off 1` moves results of those that the manuals allow a unit to by one, up and
+down.
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ import argparse
 import csv
 import os
 import re
+import shutil
 import struct
 import subprocess
 import sys
@@ -89,7 +92,7 @@ def compiled(folder: Path, *, off: bool) -> Path:
     return program
 
 
-def measured(program: Path, at: int, first: int, count: int) -> tuple[float, ...]:
+def measured(program: Path | str, at: int, first: int, count: int) -> tuple[float, ...]:
     words = [str(program), str(at), str(first), str(count)]
     done = subprocess.run(words, stdout=subprocess.PIPE, check=True)
     return struct.unpack(FORMAT, done.stdout)
@@ -126,9 +129,18 @@ def on_gpu(chosen: set[str], sample: int) -> None:
     ]
     with tempfile.TemporaryDirectory() as name:
         most = on_cuda.found(table, Path(name), sample or ALL, sample or PAIRS)
-    print(f"{'function':<12}{'off by':>8}  {'CUDA':>5}")
-    for row, off in zip(table, most, strict=True):
-        print(f"{row['name']:<12}{'wrong' if off >= 2**31 - 1 else off:>8}  {row['cuda']:>5}")
+    print(f"{'function':<12}{'off by':>8}  {'CUDA':>5}  at (of pairs: the number)")
+    for row, (off, at) in zip(table, most, strict=True):
+        where = argument(at, "single") if row["of"] == "single" else str(at)
+        off_by = "wrong" if off >= 2**31 - 1 else off
+        print(f"{row['name']:<12}{off_by:>8}  {row['cuda']:>5}  {where}")
+
+
+def keep(table: list[dict[str, str]]) -> None:
+    with TABLE.open("w", newline="") as file:
+        writer = csv.DictWriter(file, table[0], lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(table)
 
 
 def main() -> None:
@@ -138,6 +150,7 @@ def main() -> None:
     parser.add_argument("--on", default="host", choices=("host", "cuda"))
     parser.add_argument("--only", default="", help="names, with commas between")
     parser.add_argument("--off", type=int, default=0, choices=(0, 1))
+    parser.add_argument("--program", type=Path, help="the compiled program: kept, or used")
     parser.add_argument("--table", action="store_true")
     parser.add_argument("--write", action="store_true", help="keep what was found in the table")
     given = parser.parse_args()
@@ -156,7 +169,10 @@ def main() -> None:
         tempfile.TemporaryDirectory() as name,
         ThreadPoolExecutor(given.jobs) as pool,
     ):
-        program = compiled(Path(name), off=bool(given.off))
+        program = given.program and given.program.resolve()
+        if not (program and program.exists()):
+            made = compiled(Path(name), off=bool(given.off))
+            program = shutil.copy(made, program) if program else made
         for at, row in enumerate(table):
             if chosen and row["name"] not in chosen:
                 continue
@@ -183,11 +199,8 @@ def main() -> None:
             if exceeds:
                 wrong.append(row["name"])
             row["most"], row["units"] = off, f"{found[3]:.2f}"
-    if given.write:
-        with TABLE.open("w", newline="") as file:
-            writer = csv.DictWriter(file, table[0], lineterminator="\n")
-            writer.writeheader()
-            writer.writerows(table)
+            if given.write:
+                keep(table)
     sys.exit(bool(wrong))
 
 

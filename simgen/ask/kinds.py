@@ -18,6 +18,8 @@ from simgen.errors import did_you_mean, whole_number
 LONGEST = 100_000  # characters of a text
 FLAGS = {"yes": True, "true": True, "no": False, "false": False}
 LARGEST = 2**63
+INCHES = {"in": 1.0, "cm": 1 / 2.54, "mm": 1 / 25.4, "pt": 1 / 72.27}
+PAPER = (1.5, 20.0)  # inches
 
 
 @dataclass(frozen=True)
@@ -161,6 +163,26 @@ class Share(ValueKind):
     def word(self, value: float) -> str:
         text = f"{100 * value:g}%"
         return text if self.read(text) == value else repr(value)
+
+
+@dataclass(frozen=True)
+class Length(ValueKind):
+    """A width on paper, kept in inches."""
+
+    python = "str | float"
+
+    def read(self, value: Any) -> float:
+        text = f"{value}in" if isinstance(value, int | float) else str(value).strip()
+        found = re.fullmatch(r"(\d{1,4}(?:\.\d{1,4})?) ?(in|cm|mm|pt)", text, re.ASCII)
+        inches = float(found[1]) * INCHES[found[2]] if found else 0.0
+        if PAPER[0] <= inches <= PAPER[1]:
+            return inches
+        raise ValueError(
+            f"not a width of {PAPER[0]:g} to {PAPER[1]:g} in; write one such as 3.3in or 84mm"
+        )
+
+    def word(self, value: float) -> str:
+        return f"{value:.4g}in"
 
 
 @dataclass(frozen=True)

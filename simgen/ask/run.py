@@ -115,6 +115,8 @@ class RunCommand(RunChoices):
         "Run once per value of a run option below, or of a build setting (n, algo, conv1.n). "
         "Settings are built beside BUNDLE. Repeat it for all combinations.")
     again: YesNo = choice("--again", Flag(), False, text="In a sweep, same as {replace}.")
+    dry_run: YesNo = choice("--dry-run", Flag(), False, text=
+        "In a sweep, print its points and run nothing.")
     unless_done: YesNo = choice("--unless-done", Flag(), False, text=
         "Do nothing if a result with the same options exists.")
     piece: Count = choice("--piece", Whole("K", 1), text=
@@ -131,6 +133,8 @@ class RunCommand(RunChoices):
             )
         if self.again and not self.grid:
             raise UsageError(f"{run.again}: it is for {run.grid}; write {run.replace}")
+        if self.dry_run and not self.grid:
+            raise UsageError(f"{run.dry_run}: it is for {run.grid}; leave it out")
         if (self.again or self.replace) and self.unless_done:
             raise UsageError(
                 f"{run.unless_done}: {run.replace} asks for the opposite; leave one out"

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Mapping  # noqa: TC003 - a schema's types are read when it is used
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
+from simgen import __version__
 from simgen.errors import UsageError, printable
 from simgen.ground.storage import schema
 from simgen.ground.storage.files import read_regular
@@ -89,14 +91,27 @@ def read_manifest(path: Path) -> dict[str, Any]:
     """
     found: Any = schema.parse(read_regular(path, schema.MAX_NBYTES))
     if not isinstance(found, dict) or found.get("format") != FORMAT:
-        raise UsageError(
-            f"{path}: not the manifest of a simgen bundle; "
-            "name another folder, or make one with: simgen build"
-        )
+        raise UsageError(f"{path}: {_not_ours(found)}")
     schema.from_json(Manifest, found, more=True)  # what stages need not ask for is not theirs
     if found[DIGEST] != sealed(found)[DIGEST]:
         raise ValueError("not what was written")
     return found
+
+
+def _not_ours(found: Any) -> str:
+    family, _, number = FORMAT.rpartition(" ")
+    told = found if isinstance(found, dict) else {}
+    other = re.fullmatch(rf"{family} ([0-9]{{1,6}})", str(told.get("format")))
+    if not other:
+        fact = "not the manifest of a simgen bundle"
+        return f"{fact}; name another folder, or make one with: simgen build"
+    version = str(told.get("simgen"))
+    known = re.fullmatch(r"[0-9A-Za-z.+-]{1,40}", version)
+    maker = f"simgen {version}" if known and version != "None" else "another version of simgen"
+    return (
+        f"a bundle of format {other[1]}, made by {maker}; simgen {__version__} reads format "
+        f"{number}: read it with {maker}, or build it again in another folder"
+    )
 
 
 def has_our_format(path: Path) -> bool:

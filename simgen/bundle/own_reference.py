@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 def values(
-    kernel: KernelFile | None, workload: Workload, given: Mapping[str, NDArray[Any]]
+    kernel: KernelFile, workload: Workload, given: Mapping[str, NDArray[Any]]
 ) -> dict[str, NDArray[Any]]:
     """What the user's function expects of each output, by input buffer; `given` are the values that
     are not random.
@@ -39,7 +39,7 @@ def values(
     Raises:
         ConfigError: there is no such function, it fails, or returns something else.
     """
-    if kernel is None or kernel.python is None:
+    if kernel.python is None:
         return {}
     file, name = kernel.python
     home = Path(kernel.source).parent

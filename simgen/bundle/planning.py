@@ -13,12 +13,11 @@ from typing import TYPE_CHECKING, Any
 from simgen.ask.build import BuildChoices, Destination
 from simgen.ask.choice import spelled
 from simgen.ask.kinds import Flag, ValueKind, Whole
-from simgen.bundle import built_here, own_reference, planned_machine, recipe, writing
+from simgen.bundle import built_here, planned_machine, recipe, writing
 from simgen.bundle.planned_machine import PlannedMachine
 from simgen.bundle.recipe import AskedWord, Recipe
 from simgen.errors import UsageError, did_you_mean, one_line, printable
 from simgen.frontend import descent, losses, network, problem, scaling
-from simgen.frontend import fusion as fuse
 from simgen.ground.ir import Pass
 from simgen.kernels import cache
 from simgen.kernels.build import Builder
@@ -113,7 +112,9 @@ class Plan:
                 "leave it out"
             )
         if choices.fuse:
-            self.network = fuse.fuse(self.network, self.problem.passes)
+            from simgen.frontend import fusion
+
+            self.network = fusion.fuse(self.network, self.problem.passes)
 
     @property
     def settable(self) -> list[str]:
@@ -171,6 +172,8 @@ class Plan:
         """
         made = own_values.with_values(self._lowered, self.values) if self.values else self._lowered
         if self.problem.kernel:
+            from simgen.bundle import own_reference
+
             own_reference.check(self.problem.kernel, made)
         return made
 
@@ -206,7 +209,11 @@ class Plan:
             name = self.problem.name
             found |= own_values.of_model(self.problem.parameters, name, self._lowered)
         found |= own_values.read_values(paths, self._lowered, only) if paths else {}
-        return found | own_reference.values(self.problem.kernel, self._lowered, found)
+        if self.problem.kernel:
+            from simgen.bundle import own_reference
+
+            found |= own_reference.values(self.problem.kernel, self._lowered, found)
+        return found
 
     @functools.cached_property
     def constants(self) -> Mapping[str, NDArray[Any]]:

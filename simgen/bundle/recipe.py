@@ -19,7 +19,7 @@ from simgen.ask import choice as ask
 from simgen.ask.build import BuildChoices
 from simgen.bundle import folder
 from simgen.errors import ConfigError, DamagedError, MissingError, UsageError, one_line, printable
-from simgen.frontend import config, own_kernel, problem
+from simgen.frontend import config, problem
 from simgen.ground.ir import Pass
 from simgen.ground.storage import schema
 from simgen.ground.storage.files import open_regular, read_regular
@@ -225,6 +225,8 @@ def words(bundle: Bundle) -> list[str]:
                 same = _digest(Path(value)) == each.sha256
             except OSError:
                 same = False
+            from simgen.frontend import own_kernel
+
             text = bundle.manifest.get(TEXT)
             beside, place = "", Path(value).parent
             if same and not each.option and type(text) is str and own_kernel.is_one(text):

@@ -105,6 +105,18 @@ def options_of(result: str) -> dict[str, str]:
     return {name: value for name, equals, value in pairs if equals}
 
 
+def shortened(results: Sequence[str]) -> dict[str, str]:
+    """Names without the options that all points of their target share."""
+    short = {}
+    for name in results:
+        own, points = options_of(name), [r for r in results if target_of(r) == target_of(name)]
+        given = [options_of(each) for each in points]
+        left = [f"{k}={v}" for k, v in own.items() if any(each.get(k) != v for each in given)]
+        words = ",".join((*left, *words_of(name)))
+        short[name] = f"{target_of(name)}{MARK}{words}" if words else target_of(name)
+    return short if len(set(short.values())) == len(set(results)) else {r: r for r in results}
+
+
 def asked(result: str, known: Collection[str]) -> RunCommand:
     """What the name of a result says of a run by hand, of which nothing else tells; `known` are the
     options of its target."""

@@ -13,6 +13,7 @@ from collections.abc import Mapping  # noqa: TC003 - a schema's types are read w
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, Any
 
+from simgen import __version__
 from simgen.bundle import result_digest, run_record
 from simgen.errors import printable
 from simgen.ground.ir import Pass
@@ -128,8 +129,12 @@ def read_saved(path: Path, workload: Workload | None) -> Saved:
 
 
 def _provenance(file: h5py.File, workload: Workload | None) -> Mapping[str, Any]:
-    if "schema" not in file.attrs or hdf5.text(file, "schema", fixed=True) != SCHEMA:
-        raise FormatError("not a results file of simgen")
+    found = hdf5.text(file, "schema", fixed=True) if "schema" in file.attrs else ""
+    if found != SCHEMA:
+        if not re.fullmatch(r"simgen results [0-9]{1,6}", found):
+            raise FormatError("not a results file of simgen")
+        fact = f"of format {found.split()[-1]}, written by another version"
+        raise FormatError(f"{fact}; simgen {__version__} reads format {SCHEMA.split()[-1]}")
     told: Mapping[str, Any] = schema.parse(hdf5.document(file, PROVENANCE))
     check_provenance(told, workload)
     return told

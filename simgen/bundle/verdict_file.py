@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
+from collections import Counter
 from collections.abc import Mapping  # noqa: TC003 - a schema's types are read when it is used
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -19,11 +20,13 @@ from simgen.ground.storage import schema, seal
 from simgen.ground.storage.files import read_regular, write_atomic
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
 FILE = seal.VERDICT
 WRONG = "different"
 RIGHT = "same"  # as simgen.verdict.verdict says it, which has the other outcomes
+NOTHING = "proved nothing"
 UNCHECKED = "not checked"  # nobody has compared it since it ran
 INFERRED = "inferred"  # it did not run: its metrics are those of launches that are like its own
 SILENT = "no outputs"  # there is nothing to compare
@@ -39,6 +42,18 @@ class StoredVerdict:
     simgen: str
     steps: Mapping[str, str]
     sha256: str
+
+
+def counted(outcomes: Sequence[str]) -> str:
+    """ "all 8 right", or "22 right, 2 prove nothing": how many are what."""
+    count = Counter(map(str, outcomes))
+    if len(count) == 1 and RIGHT in count:
+        return f"all {len(outcomes)} right" if len(outcomes) > 1 else "right"
+    words = {RIGHT: "right", NOTHING: "prove nothing"}
+    order = (WRONG, RIGHT, NOTHING, *count)
+    found = [each for each in dict.fromkeys(order) if count[each]]
+    said = [f"{count[each]} {words.get(each, each)}" for each in found]
+    return ", ".join(said).replace("1 prove nothing", "1 proves nothing")
 
 
 def save(folder: Path, result: str, outcomes: Mapping[str, str]) -> None:

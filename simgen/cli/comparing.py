@@ -5,12 +5,19 @@ from __future__ import annotations
 import json
 import shlex
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from simgen.ask.report import ReportChoices
 from simgen.cli import completing
-from simgen.cli.options import folder_of_page, verbosity
+from simgen.cli.options import asked, asks, folder_of_page, verbosity
 from simgen.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+FEW = 2  # results that are shown by tensors, or by layers
 
 
 @click.command()
@@ -44,6 +51,20 @@ def diff(
     simgen diff softmax_fwd ../other_machine/results.h5 reference --json
     simgen diff softmax_fwd gem5-se@num_compute_units=8 cuda
     """
+    judge(bundle, a, b, as_json=as_json, strict=strict, quiet=quiet, verbose=verbose)
+
+
+def judge(
+    bundle: Path,
+    a: str | None,
+    b: str | None,
+    *,
+    as_json: bool,
+    strict: bool,
+    quiet: bool,
+    verbose: bool,
+) -> None:
+    """What `simgen diff` does."""
     from simgen.bundle import writing as bundles
     from simgen.cli import present
     from simgen.verdict import judging
@@ -53,15 +74,20 @@ def diff(
     if as_json:
         print(json.dumps(judged.as_json(), indent=1))
     elif not quiet:
-        for report in judged.reports:
+        many = len(judged.results) > FEW and not verbose
+        if many:
+            present.differences(judged.reports)
+        for report in () if many else judged.reports:
             present.difference(report, verbose)
         for name in judged.silent:
             print(f"not compared: {name}, which {judging.NO_OUTPUTS}")
         present.losses(judged.losses)
         if verbose or len(judged.results) > 1:
             present.machine(made.workload)
-        if len(judged.results) > 1:
+        if len(judged.results) > 1 and not many:
             present.launches(made.workload, judged.results)
+        if many:
+            print("-v shows every tensor and launch")
         if judged:
             print(f"reproduce: {shlex.join(judged.words)}")
         print(judged.summary)
@@ -70,7 +96,7 @@ def diff(
 
 @click.command()
 @click.argument(
-    "bundles", nargs=-1, required=True, metavar="BUNDLES|STORE", type=click.Path(path_type=Path)
+    "bundles", nargs=-1, required=True, metavar="BUNDLE|FOLDER...", type=click.Path(path_type=Path)
 )
 @click.option(
     "-o",
@@ -88,11 +114,23 @@ def diff(
     shell_complete=completing.baselines,
     help="Compute speed-ups over this result: TARGET, a point of a sweep, or BUNDLE:TARGET.",
 )
+@click.option(
+    "--score",
+    is_flag=True,
+    help="Print AI operations per second of each result, and write nothing.",
+)
+@asks(ReportChoices)
 @verbosity
 def report(
-    bundles: tuple[Path, ...], output: Path, baseline: str | None, quiet: bool, verbose: bool
+    bundles: tuple[Path, ...],
+    output: Path,
+    baseline: str | None,
+    score: bool,
+    quiet: bool,
+    verbose: bool,
+    **given: Any,
 ) -> None:
-    """Report the measurements of BUNDLES, or of a sweep's STORE.
+    """Report the measurements of bundles, or of a sweep's FOLDER.
 
     The report has all metrics of all results, by layer and pass:
 
@@ -108,24 +146,41 @@ def report(
     simgen report softmax_fwd
     simgen report alexnet vgg16 -o side_by_side
     simgen report alexnet --baseline gem5-se@num_compute_units=4 -o report
-    simgen report caches/store.sqlite3 -o report
+    simgen report alexnet --figures pdf --width 3.3in --as tex
+    simgen report alexnet --score
+    simgen report caches -o so-far
 
-    For a store, the report has the fast and cheap points (Pareto), the effect of each setting
-    (DIR/sensitivity.csv), and speed-ups over the base point (DIR/points.csv).
+    FOLDER is that of `simgen sweep`. Its finished points are collected in FOLDER/store.sqlite3. The
+    report has the fast and cheap points (Pareto), the effect of each setting (DIR/sensitivity.csv),
+    and speed-ups over the base point (DIR/points.csv).
+
+    A score is the operations of all layers, as `simgen show` counts them, divided by the time of
+    all launches, copies included. A target with several bundles gets the geometric mean.
     """
     from simgen.cli import present
+    from simgen.reports import collecting
     from simgen.reports.pages import reporting
     from simgen.reports.pages.page import correlations
 
-    stores = [path for path in bundles if path.is_file()]
+    if score:
+        _score(bundles)
+        return
+    stores = [path for path in bundles if path.is_file() or collecting.is_sweep(path)]
     if stores:
         if len(bundles) > 1:
-            raise UsageError(f"{stores[0]}: a store is reported by itself; leave out the others")
-        _report_store(stores[0], output, baseline, quiet)
+            raise UsageError(f"{stores[0]}: a sweep is reported by itself; leave out the others")
+        if stores[0].is_dir():
+            stores = [collecting.collect(stores[0])[0]]
+        _report_store(stores[0], output, baseline, quiet, asked(ReportChoices, given))
         return
-    made = reporting.write(bundles, output, baseline)
+    looks = asked(ReportChoices, given)
+    made = reporting.write(bundles, output, baseline, looks=looks)
     if not quiet:
-        present.report(made.rows)
+        if len({(row.bundle, row.target) for row in made.rows}) > FEW and not verbose:
+            present.results(made.rows)
+            print("-v shows every layer and pass")
+        else:
+            present.report(made.rows)
         present.correlations(correlations(made.rows))
         for name in made.idle:
             print(f"not in the report: {name}, which has not run")
@@ -134,11 +189,39 @@ def report(
         print(f"page: {made.page}")
 
 
-def _report_store(path: Path, output: Path, baseline: str | None, quiet: bool) -> None:
+def _score(bundles: Sequence[Path]) -> None:
+    from simgen.cli import present
+    from simgen.reports.pages import reporting
+    from simgen.reports.pages import score as scoring
+
+    found = scoring.scores(reporting.rows(bundles))
+    if not found:
+        cure = "run a bundle on a target that measures time"
+        raise UsageError(f"{bundles[0]}: no result has times of all layers; {cure}")
+    heads, named = present.by_settings(list(dict.fromkeys(each.target for each in found)))
+    rows = [
+        (
+            each.bundle,
+            *named[each.target],
+            present.count(each.operations),
+            present.seconds(each.seconds),
+            present.count(each.rate),
+            each.doubt and f"verdict: {each.doubt}",
+        )
+        for each in found
+    ]
+    present.table(None, ("bundle", *heads, "operations", "time", "AI operations / s", ""), rows)
+    for target, rate in scoring.of_machines(found).items():
+        print(f"{target}: {present.count(rate)} AI operations per second")
+
+
+def _report_store(
+    path: Path, output: Path, baseline: str | None, quiet: bool, looks: ReportChoices
+) -> None:
     from simgen.cli import present
     from simgen.reports.pages import explored_page
 
-    made = explored_page.write(path, output, baseline)
+    made = explored_page.write(path, output, baseline, looks)
     if quiet:
         return
     present.table(None, *explored_page.short(made.points))

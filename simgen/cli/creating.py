@@ -1,4 +1,4 @@
-"""new: the files that something of a user's own begins with."""
+"""new: files that something of a user's own begins with; `data` and `network` lie elsewhere."""
 
 from __future__ import annotations
 
@@ -12,7 +12,11 @@ from simgen.cli.options import Commands
 
 @click.group(cls=Commands)
 def new() -> None:
-    """Write a template for your own code."""
+    """Write a template for your own code, data, or a small network."""
+
+
+assert isinstance(new, Commands)
+new.below = {"data": "inventory", "network": "synthesising"}
 
 
 @new.command()

@@ -422,12 +422,12 @@ def data(
     go to a second file, whose name follows from the first.
 
     \b
-    simgen data mmap.bin --bytes 2G
-    simgen data digits-images-idx3-ubyte --like mnist --samples 1000
-    simgen data words.txt --like text
+    simgen new data mmap.bin --bytes 2G
+    simgen new data digits-images-idx3-ubyte --like mnist --samples 1000
+    simgen new data words.txt --like text
     """
     if (nbytes is None) == (like is None):
-        raise UsageError("data: say either --bytes, for DNNMark, or --like, for samples")
+        raise UsageError("new data: say either --bytes, for DNNMark, or --like, for samples")
     from simgen.bundle import outputs
 
     outputs.new_file(file)

@@ -19,7 +19,7 @@ from simgen.frontend.settings import GENERAL
 from simgen.ground import resources
 from simgen.ground.storage.files import write_atomic
 from simgen.kernels import render
-from simgen.layers import LAYERS
+from simgen.layers import KIND_OF, LAYERS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -32,8 +32,8 @@ NEW = {  # file -> its template
     "templates/kernels/{}_bwd.hip": "layer/bwd.hip.j2",
     "templates/kernels/constants/{}.h": "layer/constants.h.j2",
 }
-IMPORTS, TESTS = Path("simgen/layers/__init__.py"), Path("tests/plain/test_layers.py")
-IMPORT = re.compile(r"^from simgen\.layers import (\w+) as \1\n", re.M)
+TABLE, TESTS = Path("simgen/layers/__init__.py"), Path("tests/plain/test_layers.py")
+FILE = re.compile(r'^    "(\w+)": \("\w+", "[\w.]+"\),\n', re.M)
 ROWS = re.compile(r"^INDEPENDENT = \{\n(?:    .*\n)*", re.M)
 ROW = """    "{}": lambda variant, x: np.polyval(
         [np.float32(float(dict(variant.parameters)["factor"])), 0, 0], x
@@ -55,9 +55,9 @@ def write(name: str) -> list[Path]:
     for path in made:
         outputs.new_file(path)
     texts = {path: render.text(file, name=name, section=section) for path, file in made.items()}
-    old = {path: path.read_text() for path in (root / TESTS, root / IMPORTS)}
+    old = {path: path.read_text() for path in (root / TESTS, root / TABLE)}
     texts[root / TESTS] = _with_row(name, old[root / TESTS])
-    texts[root / IMPORTS] = _with_import(name, old[root / IMPORTS])
+    texts[root / TABLE] = _with_file(name, section, old[root / TABLE])
     _write(texts, old)
     return list(texts)
 
@@ -81,7 +81,7 @@ def _write(texts: Mapping[Path, str], old: Mapping[Path, str]) -> None:
 def _checkout() -> Path:
     """The folder that simgen's sources, templates and tests lie in."""
     root = resources.folder("templates").parent
-    if not all((root / path).is_file() for path in (IMPORTS, TESTS)):
+    if not all((root / path).is_file() for path in (TABLE, TESTS)):
         raise MissingError(
             f"new layer: {root} has no tests, so it is no checkout of simgen; clone the "
             "repository, run `pip install -e . --group dev` in it, and try again"
@@ -100,9 +100,9 @@ def _section(name: str) -> str:
     if {"fwd", "bwd"} & set(name.split("_")):
         raise UsageError(f"{place}: fwd and bwd are passes, in names of workloads; leave them out")
     section = "".join(word.capitalize() for word in name.split("_"))
-    taken = {GENERAL.lower(), *(layer.section.lower() for layer in LAYERS.values())}
+    taken = {GENERAL.lower(), *(section.lower() for section in KIND_OF)}
     taken |= {*LAYERS, *problem.networks()}
-    if taken & {name, section.lower()} or os.path.lexists(_checkout() / IMPORTS.parent / name):
+    if taken & {name, section.lower()} or os.path.lexists(_checkout() / TABLE.parent / name):
         raise UsageError(f"{place}: simgen has one of this name; choose another")
     used = render.text(NEW["simgen/layers/{}.py"], name="", section="")
     if keyword.iskeyword(name) or re.search(rf"\b{section}\b", used):
@@ -110,13 +110,13 @@ def _section(name: str) -> str:
     return section
 
 
-def _with_import(name: str, text: str) -> str:
-    lines = list(IMPORT.finditer(text))
+def _with_file(name: str, section: str, text: str) -> str:
+    lines = list(FILE.finditer(text))
     if not lines:
-        raise DamagedError(f"{IMPORTS}: no line imports a layer; restore the file")
+        raise DamagedError(f"{TABLE}: no line has the file of a layer; restore the file")
     after = [line.end() for line in lines if line[1] < name]
     at = after[-1] if after else lines[0].start()
-    return f"{text[:at]}from simgen.layers import {name} as {name}\n{text[at:]}"
+    return f'{text[:at]}    "{name}": ("{section}", "{name}"),\n{text[at:]}'
 
 
 def _with_row(name: str, text: str) -> str:

@@ -21,7 +21,7 @@ import click
 
 from simgen import __version__, errors
 from simgen.cli.options import Commands
-from simgen.errors import SimgenError, did_you_mean
+from simgen.errors import SYNONYMS, SimgenError, did_you_mean
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -54,18 +54,16 @@ GROUPS: dict[str, dict[str, str | None]] = {
     "Make": {
         "build": "pipeline",
         "new": "creating",
-        "data": "inventory",
-        "synthesise": "synthesising",
         "export": "exporting",
     },
     "Run": {
         "run": "pipeline",
+        "quick": "quickly",
         "sweep": "sweep_files",
-        "collect": "sweep_files",
         "status": "standing",
         "study": "studying",
     },
-    "Judge": {"diff": "comparing", "report": "comparing", "score": "synthesising"},
+    "Judge": {"diff": "comparing", "report": "comparing"},
     "Examine a simulator": {
         "lint": "linting",
         "legalise": "legalising",
@@ -81,6 +79,12 @@ GROUPS: dict[str, dict[str, str | None]] = {
     },
 }
 cli.groups = {title: tuple(group) for title, group in GROUPS.items()}
+cli.unlisted = {"collect": "sweep_files"}
+cli.moved = {
+    "data": ("new", "data"),
+    "synthesise": ("new", "network"),
+    "score": ("report", "--score"),
+}
 cli.below = {name: module for group in GROUPS.values() for name, module in group.items()}
 
 
@@ -114,7 +118,10 @@ def _one_line_errors() -> Iterator[None]:
         message, cure = error.format_message().rstrip("."), "see --help"
         if isinstance(error, click.NoSuchOption):  # which each version of click words otherwise
             message = f"No such option: {error.option_name}"
-            cure = _passed_on(error) or _near(error) or cure
+            cure = _cure(error) or cure
+        elif isinstance(error, click.MissingParameter) and error.ctx:
+            pieces = error.ctx.command.collect_usage_pieces(error.ctx)
+            cure = f"usage: {' '.join([error.ctx.command_path, *pieces])}"
         _fail(f"{place}{message}; {cure}", 2)
     except (KeyboardInterrupt, click.Abort):
         # Python ends `-m simgen` by the signal all the same where it met text that was executed, as
@@ -148,6 +155,13 @@ def _raised(error: Exception) -> str:
     return f"{Path(own[-1].filename).relative_to(PACKAGE.parent)}:{own[-1].lineno}"
 
 
+def _cure(error: click.NoSuchOption) -> str:
+    near = _near(error)
+    if near and error.option_name.lower().lstrip("-").replace("-", "_") in SYNONYMS:
+        return near
+    return _elsewhere(error) or _passed_on(error) or near
+
+
 def _near(error: click.NoSuchOption) -> str:
     """Which option of the command was meant; empty: none resembles it."""
     if error.ctx is None:
@@ -156,6 +170,21 @@ def _near(error: click.NoSuchOption) -> str:
     known = [name for each in params for name in (*each.opts, *each.secondary_opts)]
     cure = did_you_mean(error.option_name, [name for name in known if name.startswith("-")])
     return cure if cure.startswith("did you mean") else ""
+
+
+def _elsewhere(error: click.NoSuchOption) -> str:
+    """Which commands have the option; empty: none has."""
+    if error.ctx is None or not isinstance(group := error.ctx.find_root().command, click.Group):
+        return ""
+    context = error.ctx.find_root()
+    commands = [(name, group.get_command(context, name)) for name in group.list_commands(context)]
+    owners = [
+        f"simgen {name}"
+        for name, each in commands
+        if each and any(error.option_name in param.opts for param in each.get_params(context))
+    ]
+    verb = "has" if len(owners) == 1 else "have"
+    return f"{', '.join(owners[:3])} {verb} it" if owners else ""
 
 
 def _passed_on(error: click.NoSuchOption) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import shlex
+import sys
 from dataclasses import fields, replace
 from importlib import import_module
 from pathlib import Path
@@ -43,6 +44,8 @@ class Commands(click.Group):
 
     below: Mapping[str, str | None] = {}
     groups: Mapping[str, Sequence[str]] = {}  # title in the help -> commands; the others come last
+    unlisted: Mapping[str, str] = {}  # commands that are not shown, as `below`
+    moved: Mapping[str, Sequence[str]] = {}  # earlier name -> the words that say it now
 
     def __init__(self, *args: Any, **options: Any) -> None:
         # Without a command: an error of one line, as every other one.
@@ -51,7 +54,7 @@ class Commands(click.Group):
     def _brought(self) -> dict[str, EntryPoint]:
         from simgen.ground import plugins
 
-        start = "" if self.below else f"{self.name} "
+        start = "" if self.groups else f"{self.name} "
         found = plugins.named("simgen.commands").items()
         return {
             name.removeprefix(start): entry
@@ -74,7 +77,7 @@ class Commands(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in self.commands:
             made: object = None
-            if module := self.below.get(cmd_name):
+            if module := self.below.get(cmd_name) or self.unlisted.get(cmd_name):
                 room = import_module(f"simgen.cli.{module}")
                 made = getattr(room, cmd_name, None) or getattr(room, f"{cmd_name}_")
             elif entry := self._brought().get(cmd_name):
@@ -86,6 +89,10 @@ class Commands(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
+        if now := self.moved.get(args[0]):
+            words = shlex.join([ctx.command_path, *now])
+            print(f"{ctx.command_path} {args[0]}: its name is now {words}", file=sys.stderr)
+            args = [*now, *args[1:]]
         if self.get_command(ctx, args[0]) is None:
             raise UsageError(f"command {args[0]!r}: unknown; {did_you_mean(args[0], self.names())}")
         return super().resolve_command(ctx, args)
@@ -170,43 +177,111 @@ def asked(value: type[T], given: Mapping[str, Any], **more: Any) -> T:
     return value(**{name: given[name] for name in names}, **more)
 
 
-class BuildCommand(click.Command):
-    """A command with an option for each setting of each target."""
+class TargetOption(click.Option):
+    """An option that some targets have."""
+
+    targets: Sequence[str] = ()
+
+
+class TargetsCommand(click.Command):
+    """A command with options of targets. The help shows those of the targets that are named on the
+    command line; `--help-all` all of them."""
+
+    names = "--on"  # the option that names targets
+    words: Sequence[str] = ()
+
+    def brought(self) -> list[click.Option]:
+        """The options of all targets."""
+        raise NotImplementedError
 
     def get_params(self, ctx: click.Context) -> list[click.Parameter]:
+        own = super().get_params(ctx)
+        every = click.Option(
+            ["--help-all"],
+            is_flag=True,
+            is_eager=True,
+            expose_value=False,
+            callback=_help_all,
+            help="Show the options of all targets, and exit.",
+        )
+        return [*own[:-1], *self.brought(), every, own[-1]]  # --help stays last
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        self.words = tuple(args)
+        return super().parse_args(ctx, args)
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        pairs = zip(self.words, (*self.words[1:], ""))
+        named = [value for flag, value in pairs if flag == self.names]
+        named += [w.partition("=")[2] for w in self.words if w.startswith(f"{self.names}=")]
+        wanted = {name for text in named for name in text.split(",")}
+        shown, left, whole = [], False, "--help-all" in self.words
+        for param in self.get_params(ctx):
+            if isinstance(param, TargetOption) and not whole and not wanted & {*param.targets}:
+                left = True
+            elif record := param.get_help_record(ctx):
+                shown.append(record)
+        with formatter.section("Options"):
+            formatter.write_dl(shown)
+        if left:
+            formatter.write_paragraph()
+            formatter.write_text(
+                f"Targets have more options: {ctx.command_path} {self.names} T --help shows those "
+                "of the target T."
+            )
+
+
+def _help_all(ctx: click.Context, param: click.Parameter, value: bool) -> None:
+    if value:
+        print(ctx.get_help())
+        ctx.exit()
+
+
+class BuildCommand(TargetsCommand):
+    """A command with an option for each setting of each target."""
+
+    names = "--target"
+
+    def brought(self) -> list[click.Option]:
         from simgen.bundle.planning import target_settings
 
-        made = [
+        return [
             _of_setting(name, targets, each) for name, (targets, each) in target_settings().items()
         ]
-        own = super().get_params(ctx)
-        return [*own[:-1], *made, own[-1]]  # --help stays last
+
+
+def _of_target(
+    targets: Sequence[str], names: Sequence[str], text: str, **more: Any
+) -> click.Option:
+    made = TargetOption(names, help=text, default=None, **more)
+    made.targets = targets
+    return made
 
 
 def _of_setting(name: str, targets: list[str], each: Field[Any]) -> click.Option:
     text = f"{', '.join(targets)}: {each.metadata['help']}"
     if isinstance(each.default, bool):
         flag = option(name, not each.default)
-        return _option([flag, name], text, is_flag=True, flag_value=not each.default)
+        more = {"is_flag": True, "flag_value": not each.default}
+        return _of_target(targets, [flag, name], text, **more)
     values = _of_each(name, targets, lambda f: ", ".join(f.metadata["choices"]))
     text += f": {values}" if values else ""
     text += f" [default: {_of_each(name, targets, lambda f: str(f.default))}]"
     complete = completing.completer(functools.partial(_choices, name))
-    return _option([option(name), name], text, metavar="V", shell_complete=complete)
+    return _of_target(targets, [option(name), name], text, metavar="V", shell_complete=complete)
 
 
-class OptionsCommand(click.Command):
+class OptionsCommand(TargetsCommand):
     """A command with the run options of all targets."""
 
-    def get_params(self, ctx: click.Context) -> list[click.Parameter]:
+    def brought(self) -> list[click.Option]:
         from simgen.targets import TARGETS
 
         found: dict[str, list[tuple[str, RunOption]]] = {}
         for target in TARGETS.values():
             for name, each in target.run_options.items():
                 found.setdefault(name, []).append((target.name, each))
-        own = super().get_params(ctx)
-        return [*own[:-1], *(_of_run(*each) for each in found.items()), own[-1]]
+        return [_of_run(*each) for each in found.items()]
 
 
 def _of_run(name: str, having: list[tuple[str, RunOption]]) -> click.Option:
@@ -215,16 +290,20 @@ def _of_run(name: str, having: list[tuple[str, RunOption]]) -> click.Option:
     for target, each in having:
         texts.setdefault(each.told, []).append(target)
     text = "; ".join(f"{', '.join(where)}: {told}" for told, where in texts.items())
+    targets = [target for target, _ in having]
     last = having[-1][1]
     words = dict.fromkeys(word for _, each in having for word in each.choices)
     if words:
         complete = completing.completer(lambda _: words)
         metavar = f"[{'|'.join(words)}]"
-        return _option([option(name), name], text, metavar=metavar, shell_complete=complete)
+        return _of_target(
+            targets, [option(name), name], text, metavar=metavar, shell_complete=complete
+        )
     if not last.pattern:
         text += f" [{last.least} or more]"
     metavar = "ARG" if last.several else "TEXT" if last.pattern else "N"
-    return _option([option(name), name], text, metavar=metavar, multiple=last.several)
+    more = {"metavar": metavar, "multiple": last.several}
+    return _of_target(targets, [option(name), name], text, **more)
 
 
 def given_options(options: Mapping[str, Any]) -> dict[str, str]:

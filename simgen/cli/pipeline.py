@@ -50,7 +50,7 @@ def build(quiet: bool, verbose: bool, **given: Any) -> None:
     with present.stages(quiet) as tell:
         made, builder = plan.write(output, targets, replace_results=making.replace, tell=tell)
     if not quiet:
-        _say_built(made, len(plan.network.layers), builder.cache, verbose)
+        say_built(made, len(plan.network.layers), builder.cache, verbose)
         for note in plan.taken_for:
             print(note)
         for target in targets:
@@ -60,7 +60,7 @@ def build(quiet: bool, verbose: bool, **given: Any) -> None:
                 print(note)
         print(f"reproduce: {reproduce(given, made)}")
     if making.run:
-        _run(made, RunChoices(replace=making.replace), quiet, verbose, verified=True)
+        run_one(made, RunChoices(replace=making.replace), quiet, verbose, verified=True)
         if not quiet:
             _say_not_run(made)
     elif not quiet:
@@ -77,7 +77,7 @@ def _say_not_run(made: Bundle) -> None:
             print(f"not run: {name}; {words}")
 
 
-def _say_built(made: Bundle, layers: int, cache: Cache, verbose: bool) -> None:
+def say_built(made: Bundle, layers: int, cache: Cache, verbose: bool) -> None:
     from collections import Counter
 
     from simgen.cli import present
@@ -121,7 +121,7 @@ def run(bundle: Path, quiet: bool, verbose: bool, **given: Any) -> None:
     GEM5=~/gem5 simgen run softmax_fwd
     simgen run softmax_fwd --on cuda --warmup 3 --repeats 20
     simgen run softmax_fwd --on gem5-se --sweep num_compute_units=2,4,8
-    simgen run conv_fwd --sweep n=1,4,16 --sweep algo=direct,winograd
+    simgen run conv_fwd --sweep n=1,4,16 --sweep algo=direct,winograd --dry-run
     simgen run alexnet --on gem5-se --layers conv2..pool2 --inputs host
     simgen run alexnet --on gem5-se --resume
     simgen run resnet50 --on mgpusim --mode timing --representatives --jobs 8
@@ -160,11 +160,11 @@ def run(bundle: Path, quiet: bool, verbose: bool, **given: Any) -> None:
             sweeps.run_piece(loaded, wanted, Printing(quiet))
         elif wanted.grid:
             _sweep(loaded, wanted, quiet, verbose)
-        elif not (wanted.unless_done and _is_done(loaded, wanted, quiet)):
-            _run(loaded, wanted, quiet, verbose)
+        elif not (wanted.unless_done and is_done(loaded, wanted, quiet)):
+            run_one(loaded, wanted, quiet, verbose)
 
 
-def _is_done(bundle: Bundle, wanted: RunCommand, quiet: bool) -> bool:
+def is_done(bundle: Bundle, wanted: RunChoices, quiet: bool) -> bool:
     """Whether a run with the same options has a result."""
     from simgen.cli.following import Printing
     from simgen.running import runs
@@ -193,6 +193,10 @@ def _sweep(bundle: Bundle, wanted: RunCommand, quiet: bool, verbose: bool) -> No
     from simgen.running import sweeps
 
     listener = sweeping.PrintingSweep(quiet, verbose)
+    if wanted.dry_run:
+        found = sweeps.listed(bundle, wanted, listener)
+        sweeping.points([(point.name, done) for point, done in found])
+        return
     swept = sweeps.run(bundle, wanted, listener)
     if not quiet:
         sweeping.table(swept)
@@ -201,8 +205,14 @@ def _sweep(bundle: Bundle, wanted: RunCommand, quiet: bool, verbose: bool) -> No
         print(f"next: simgen report {shlex.join(map(str, swept.bundles))} -o report")
 
 
-def _run(
-    bundle: Bundle, wanted: RunChoices, quiet: bool, verbose: bool, *, verified: bool = False
+def run_one(
+    bundle: Bundle,
+    wanted: RunChoices,
+    quiet: bool,
+    verbose: bool,
+    *,
+    verified: bool = False,
+    ends: bool = True,
 ) -> None:
     from simgen.cli.following import Printing, say_ran
     from simgen.running import runs
@@ -211,6 +221,8 @@ def _run(
     if not quiet:
         say_ran(bundle, ended, verbose)
         print(f"results: {ended.folder}")
+        if not ends:
+            return
         where = shlex.quote(str(bundle.path))
         compared = bool(ended.result.outputs)
         print(f"next: simgen {f'diff {where}' if compared else f'report {where} -o report'}")

@@ -13,6 +13,7 @@ import textwrap
 import time
 from typing import TYPE_CHECKING, Any
 
+from simgen.bundle import result_names, verdict_file
 from simgen.ground.ir import DType, Role
 from simgen.ground.metrics import quantity
 from simgen.ground.metrics import seconds as seconds
@@ -423,6 +424,45 @@ def difference(report: Diff, details: bool) -> None:
             _details(report, verdict)
 
 
+def by_settings(names: Sequence[str]) -> tuple[list[str], dict[str, list[str]]]:
+    """Heads and cells that tell results apart: their target, and what was swept."""
+    short = result_names.shortened(names)
+    given = {name: result_names.options_of(short[name]) for name in names}
+    heads = dict.fromkeys(option for each in given.values() for option in each)
+    cells = {
+        name: [
+            ", ".join((result_names.target_of(name), *result_names.words_of(short[name]))),
+            *(given[name].get(option, "") for option in heads),
+        ]
+        for name in names
+    }
+    return ["result", *heads], cells
+
+
+def differences(reports: Sequence[Diff]) -> None:
+    """A row for each result, with the tensor that is farthest from the reference; all of what
+    differs."""
+    from simgen.verdict.verdict import REFERENCE
+
+    judged = [report for report in reports if report.b == REFERENCE]
+    heads, cells = by_settings([report.a for report in judged])
+    rows = []
+    for report in judged:
+        found = [verdict.outcome for verdict in report.verdicts]
+        ratios = [v.comparison.max_ratio or 0.0 for v in report.verdicts if not v.exact]
+        worst = max(report.verdicts, key=lambda v: (not v.exact, v.comparison.max_ratio or 0.0))
+        verdict = "same" if set(found) == {"same"} else verdict_file.counted(found)
+        apart = (worst.tensor, _share(max(ratios))) if ratios else ("", EXACT)
+        rows.append((*cells[report.a], verdict, *apart))
+    table(None, (*heads, "verdict", "worst tensor", "error /\ntolerance"), rows)
+    pairs = [report for report in reports if report.b != REFERENCE]
+    if same := sum(report.passed for report in pairs):
+        print(f"with each other: {same} of {many(len(pairs), 'pair')} the same")
+    for report in reports:
+        if not report.passed:
+            difference(report, details=False)
+
+
 def _relative(error: float, largest: float) -> str:
     """The error of a tensor as a part of its largest value; by itself where all values are 0."""
     return f"{error / largest if largest else error:.2g}"
@@ -621,6 +661,35 @@ def report(found: Sequence[Row]) -> None:
     table(None, heads, rows)
     if len(machines) == 1:
         print(f"planned for {machines[0]}")
+
+
+def results(found: Sequence[Row]) -> None:
+    """A line for each result: its verdict, its time and what took most of it."""
+    from simgen.reports.pages.limits import limit_of
+
+    runs: dict[tuple[str, str], list[Row]] = {}
+    for row in found:
+        runs.setdefault((row.bundle, row.target), []).append(row)
+    heads, named = by_settings(list(dict.fromkeys(row.target for row in found)))
+    bundles = len({bundle for bundle, _ in runs}) > 1
+    rows = []
+    for (bundle, target), of in runs.items():
+        took = sum(row.metrics.get("seconds", 0.0) for row in of)
+        slow = max(of, key=lambda row: row.metrics.get("seconds", 0.0))
+        cells = (
+            *([bundle] if bundles else []),
+            *named[target],
+            "right"
+            if {row.verdict for row in of} == {verdict_file.RIGHT}
+            else verdict_file.counted([row.verdict for row in of]),
+            seconds(took) if took else "",
+            count(sum(row.operations for row in of) / took) if took else "",
+            f"{slow.step} {slow.metrics['seconds'] / took:.0%}" if took else "",
+            str(limit_of(slow) or ""),
+        )
+        rows.append(cells)
+    shown = [*heads, "verdict", "time", "operations/s", "slowest", "limited by"]
+    table(None, ["bundle", *shown] if bundles else shown, rows, ("operations/s", "limited by"))
 
 
 def _metric(metric: Metric, value: float | None) -> str:

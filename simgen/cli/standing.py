@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 # seconds between two looks; a state.bin's marks are read anew each time
 INTERVAL = 1.0
-HEADS = ("bundle", "result", "state", "steps", "since (UTC)", "verdict", "")
+HEADS = ("state", "steps", "since (UTC)", "verdict", "")
 
 
 @click.command()
@@ -52,9 +52,7 @@ def status(paths: tuple[Path, ...], watch: bool, as_json: bool) -> None:
     if as_json:
         print(json.dumps([each.as_json() for each in told], indent=1))
         return
-    from simgen.cli import present
-
-    present.table(None, HEADS, _rows(told))
+    _table(told)
 
 
 def shown_bundle(given: dict[str, Any]) -> Path | None:
@@ -99,7 +97,7 @@ def show_bundle(path: Path, as_json: bool, verbose: bool) -> None:
             present.dispatches(bundle.workload)
         rows = [(name, _settings(each)) for name, each in bundle.targets.items()]
         present.table(None, ("target", "built with"), rows)
-        present.table(None, HEADS[1:], [row[1:] for row in _rows(told)])
+        _table(told, bundles=False)
 
 
 def _heading(bundle: Bundle) -> str:
@@ -158,6 +156,19 @@ def _look(paths: Sequence[Path]) -> list[Standing]:
     return [line for path in paths for line in standings.at(path)]
 
 
+def _table(told: Sequence[Standing], *, bundles: bool = True) -> None:
+    """A line for each result, with a column for each setting that was swept."""
+    from simgen.cli import present
+
+    heads, named = present.by_settings(list(dict.fromkeys(each.result for each in told)))
+    start = [[each.bundle] if bundles else [] for each in told]
+    rows = [
+        (*first, *named[each.result], *row[2:])
+        for first, each, row in zip(start, told, _rows(told), strict=True)
+    ]
+    present.table(None, [*(["bundle"] if bundles else []), *heads, *HEADS], rows, ("since (UTC)",))
+
+
 def _rows(told: Sequence[Standing]) -> list[tuple[str, ...]]:
     return [
         (
@@ -204,7 +215,7 @@ def _drawn(rows: Sequence[tuple[str, ...]]) -> Table:
     from rich.table import Table
     from rich.text import Text
 
-    made = Table(*HEADS, box=box.SIMPLE_HEAD, pad_edge=False)
+    made = Table("bundle", "result", *HEADS, box=box.SIMPLE_HEAD, pad_edge=False)
     for row in rows:
         made.add_row(*map(Text, row))
     return made

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from simgen.ask.build import BuildChoices
+from simgen.ask.report import FigureChoices
 from simgen.cli.numbers import SECONDS, number
-from simgen.cli.options import folder_of_page, verbosity
+from simgen.cli.options import asked, asks, folder_of_page, verbosity
 from simgen.errors import UsageError
 
 if TYPE_CHECKING:
@@ -71,30 +73,37 @@ MOST_BATCH = 2**20
     help="gem5-se and mgpusim: the same for these numbers of compute units.",
 )
 @click.option(
+    "--gpus",
+    metavar="N,N",
+    help="mgpusim: also share the largest batch between these numbers of GPUs: time, efficiency.",
+)
+@click.option(
     "--machine",
     type=click.Choice(["A", "B"]),
-    help="Machine that --clocks and --units apply to. [default: A]",
+    help="Machine that --clocks, --units and --gpus apply to. [default: A]",
 )
 @click.option(
     "--elsewhere",
     metavar="T,T",
     help="Targets on another machine. simgen writes T.sh, which runs their bundles there; copy "
-    "the results back and run the study again.",
+    "the results back and run the study again. cuda=a,cuda=b are two such machines, A and B.",
 )
 @click.option("--no-check", is_flag=True, help="Do not compare results with the reference.")
+@asks(FigureChoices)
 @verbosity
 def study(name: str, output: Path, quiet: bool, verbose: bool, **given: Any) -> None:
     """Run the study NAME and draw all of its figures.
 
     \b
-    dnnmark      figures 9 to 12 of the DNNMark paper: profiles of single layers
+    dnnmark      table 3 and figures 9 to 12 of the DNNMark paper: profiles of single layers
     icpe18       table 1 and figures 6 to 17 of "Characterizing ... CNN Execution on GPUs", its
-                 L1 bypass and its kernel fusion: AlexNet on two machines
+                 L1 bypass, kernel fusion and statements: AlexNet on two machines
     workloads    time and memory of whole networks in training, and their hardware counters
 
     \b
     DIR/study.html    all figures, what each metric is on each target, and what one cannot give
     DIR/figures/      each figure as SVG, and all of its values as CSV
+    DIR/statements.csv    sentences of the publication, and whether they hold
     DIR/report.html   all metrics of all runs, with metrics.csv and trace.sqlite3
 
     \b
@@ -103,24 +112,37 @@ def study(name: str, output: Path, quiet: bool, verbose: bool, **given: Any) -> 
     simgen study icpe18 -o icpe18 --targets mgpusim --elsewhere cuda --reduced --counters
     """
     from simgen.cli.study_listener import PrintingStudy
-    from simgen.reports.studies import definition, machines, measuring, operating_points, reporting
+    from simgen.reports.studies import (
+        definition,
+        drawing,
+        machines,
+        measuring,
+        operating_points,
+        reporting,
+    )
 
     chosen = definition.find(name)
     settings = BuildChoices.set.read(given["settings"])
     definition.check(chosen, settings)
     elsewhere = _words(given["elsewhere"])
     targets, passed = machines.chosen(_words(given["targets"]), output, elsewhere)
-    clocks, units = (
-        operating_points.parse_settings(axis, _words(given[name]), targets)
+    targets, passed = drawing.drawable(chosen, targets, passed, given["targets"] is not None)
+    batches = _batches(given["batch"], chosen, reduced=given["reduced"])
+    clocks, units, gpus = (
+        operating_points.parse_settings(axis, _words(given[name]), targets, max(batches))
         if given[name] is not None
         else ()
-        for axis, name in ((operating_points.CLOCKS, "clocks"), (operating_points.UNITS, "units"))
+        for axis, name in (
+            (operating_points.CLOCKS, "clocks"),
+            (operating_points.UNITS, "units"),
+            (operating_points.GPUS, "gpus"),
+        )
     )
-    if given["machine"] and not clocks and not units:
-        raise UsageError("--machine: is for --clocks and --units; give one of them")
+    if given["machine"] and not (clocks or units or gpus):
+        raise UsageError("--machine: is for --clocks, --units and --gpus; give one of them")
     scope = measuring.Scope(
         tuple(targets),
-        _batches(given["batch"], chosen, reduced=given["reduced"]),
+        batches,
         settings,
         given["reduced"],
         given["timeout"],
@@ -128,16 +150,19 @@ def study(name: str, output: Path, quiet: bool, verbose: bool, **given: Any) -> 
         given["counters"],
         clocks,
         units,
+        gpus,
         given["machine"] or "A",
         tuple(elsewhere),
     )
-    made = reporting.make(chosen, scope, output, PrintingStudy(quiet, verbose), passed)
+    looks = asked(FigureChoices, given)
+    made = reporting.make(chosen, scope, output, PrintingStudy(quiet, verbose), passed, looks)
     if not quiet:
         for target, why in made.passed.items():
             print(f"not on {target}: {why}")
         for target, what in made.waiting.items():
             print(f"{target}: {what}")
         _table(made)
+        _statements(made)
         _agreement(made, targets)
         print(f"page: {made.page}")
     made.check()
@@ -156,6 +181,14 @@ def _table(made: Made) -> None:
         for each in made.figures
     ]
     present.table(None, ("", "figure", "given by", "values"), rows)
+
+
+def _statements(made: Made) -> None:
+    """How many sentences of the publication hold on each target."""
+    for target in dict.fromkeys(each.target for each in made.judged):
+        count = Counter(each.verdict for each in made.judged if each.target == target)
+        words = ", ".join(f"{verdict}: {n}" for verdict, n in count.items())
+        print(f"statements on {target}: {words}; {made.page.parent.name}/statements.csv")
 
 
 def _agreement(made: Made, targets: Sequence[str]) -> None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Any
 
 import click
 
+from simgen.ask.report import FigureChoices
 from simgen.ask.run import JobChoices, RunChoices
 from simgen.cli.numbers import number
 from simgen.cli.options import asked, asks, verbosity
@@ -24,10 +26,17 @@ from simgen.errors import UsageError
     help="Folder of the workflow. [default: SPEC without its ending]",
 )
 @number("--jobs", kind=RunChoices.jobs.kind, help="Jobs at a time. [default: as SPEC says]")
-@asks(JobChoices)
+@asks(JobChoices, FigureChoices)
+@click.option("--dry-run", is_flag=True, help="Print the points, and write and run nothing.")
 @verbosity
 def sweep(
-    spec: Path, output: Path | None, jobs: int | None, quiet: bool, verbose: bool, **given: Any
+    spec: Path,
+    output: Path | None,
+    jobs: int | None,
+    dry_run: bool,
+    quiet: bool,
+    verbose: bool,
+    **given: Any,
 ) -> None:
     """Build, run, check and report what SPEC describes, as jobs.
 
@@ -53,27 +62,39 @@ def sweep(
     folder = output or spec.with_suffix("")
     if folder == spec:
         raise UsageError(f"{spec}: has no ending to leave out; name the folder with -o")
+    if dry_run:
+        from simgen.cli import sweeping
+
+        homes = {key: Path(each.path) for key, each in made.bundles.items()}
+        there = [
+            (f"{homes[each.bundle].name}:{each.result}",
+             (folder / homes[each.bundle] / "results" / each.result).is_dir())
+            for each in made.points.values()
+        ]  # fmt: skip
+        sweeping.points(there)
+        return
     start(folder, made, how, told.jobs, quiet)
+    looks = asked(FigureChoices, given)
+    if looks.figures and not how.workflow_only:
+        from simgen.reports.pages import explored_page, store
+
+        explored_page.write(folder / store.FILE, folder / "report", looks=looks)
     if not quiet and not how.workflow_only:
         print(f"page: {folder / 'report' / 'report.html'}")
 
 
-@click.command()
+@click.command(hidden=True)
 @click.argument("folder", type=click.Path(path_type=Path), default=Path())
 @click.option("-q", "--quiet", is_flag=True, help="Print only errors.")
 def collect(folder: Path, quiet: bool) -> None:
     """Collect the results of a sweep in FOLDER/store.sqlite3.
 
-    The workflow collects at its end. Run `collect` earlier to see the finished points. `simgen
-    report` reads the store. [default: this folder]
-
-    \b
-    simgen collect caches
-    simgen report caches/store.sqlite3 -o so-far
+    Jobs of a sweep do so at its end. `simgen report FOLDER` does it, too. [default: this folder]
     """
     from simgen.cli import present
     from simgen.reports import collecting
 
     path, count, points = collecting.collect(folder)
     if not quiet:
+        print(f"simgen report {folder} collects, too, and reports", file=sys.stderr)
         print(f"{path}: {count} of {present.many(points, 'point')}")

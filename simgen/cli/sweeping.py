@@ -13,7 +13,7 @@ from simgen.running import siblings
 from simgen.running.sweeps import SweepListener
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
     from simgen.bundle.planning import Told
@@ -51,6 +51,15 @@ class PrintingSweep(Printing, SweepListener):
 
     def interrupted(self, left: int, points: int) -> None:
         print(f"{left} of {points} points left; the same command continues", file=sys.stderr)
+
+
+def points(found: Sequence[tuple[str, bool]]) -> None:
+    """What `--dry-run` prints: the names of points, and which have a result."""
+    present.table(
+        None, ("point", ""), [(name, "done" if done else "to run") for name, done in found]
+    )
+    left = sum(not done for _, done in found)
+    print(f"{left} of {present.many(len(found), 'point')} to run")
 
 
 def table(swept: Swept) -> None:

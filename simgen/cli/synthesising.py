@@ -1,4 +1,4 @@
-"""synthesise, score: a small network with the costs of others, and what a machine makes of it."""
+"""new network: a small network with the costs of others."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ MIN_OPERATIONS, MAX_OPERATIONS = 1e4, 1e15  # operations
     help="Write nothing if the largest distance exceeds D.",
 )
 @verbosity
-def synthesise(
+def network(
     workloads: tuple[str, ...],
     output: Path,
     operations: float,
@@ -60,8 +60,8 @@ def synthesise(
     reduce them, because small products have few operations per byte.
 
     \b
-    simgen synthesise alexnet resnet50 language_model -o mix.dnnmark
-    simgen synthesise seq2seq --training --operations 1e8 -o mix.dnnmark
+    simgen new network alexnet resnet50 language_model -o mix.dnnmark
+    simgen new network seq2seq --training --operations 1e8 -o mix.dnnmark
     simgen build mix.dnnmark --training
     """
     from simgen.bundle import outputs
@@ -84,7 +84,7 @@ def synthesise(
         )
         for plan in plans
     ]
-    words = ["simgen", "synthesise", *workloads, "--operations", f"{operations:g}"]
+    words = ["simgen", "new", "network", *workloads, "--operations", f"{operations:g}"]
     command = shlex.join([*words, *(["--training"] if training else [])])
     passes = plans[0].problem.passes
     if any(set(plan.problem.passes) != set(passes) for plan in plans):
@@ -116,38 +116,3 @@ def _row(made: Synthesis, kind: str) -> tuple[str, ...]:
             whole = sum(getattr(each, name) for each in which.values())
             cells.append(f"{getattr(which.get(kind, KindCost()), name) / whole:.1%}")
     return (*cells, *(f"{which.get(kind, KindCost()).intensity:.2f}" for which in profiles))
-
-
-@click.command()
-@click.argument("bundles", nargs=-1, required=True, type=click.Path(path_type=Path))
-@verbosity
-def score(bundles: tuple[Path, ...], quiet: bool, verbose: bool) -> None:
-    """Print the AI operations per second of the results in BUNDLES.
-
-    A result's score is the operations of all layers, as `simgen show` counts them, divided by the
-    time of all launches, copies included. A target with several bundles gets the geometric mean.
-
-    \b
-    simgen score mix alexnet
-    """
-    from simgen.cli import present
-    from simgen.errors import UsageError
-    from simgen.reports.pages import reporting
-    from simgen.reports.pages import score as scoring
-
-    rows = reporting.rows(bundles)
-    found = scoring.scores(rows)
-    if not found:
-        cure = "run a bundle on a target that measures time"
-        raise UsageError(f"{bundles[0]}: no result has times of all layers; {cure}")
-    present.table(
-        None,
-        ("bundle", "target", "operations", "time", "AI operations / s", ""),
-        [
-            (s.bundle, s.target, present.count(s.operations), present.seconds(s.seconds),
-             present.count(s.rate), s.doubt and f"verdict: {s.doubt}")
-            for s in found
-        ],
-    )  # fmt: skip
-    for target, rate in scoring.of_machines(found).items():
-        print(f"{target}: {rate:.4g} AI operations per second")

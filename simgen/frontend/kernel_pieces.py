@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from simgen.ground.ir import VARIABLE_TYPE
+from simgen.ground.ir import VARIABLE, VARIABLE_TYPE
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
@@ -138,6 +138,43 @@ def needed(text: str, entry: str) -> str:
                 kept[at] = again = True
                 words.update(_WORD.findall(codes[at]))
     return "".join(p if keep else _blank(p) for p, keep in zip(pieces, kept, strict=True))
+
+
+def with_variables(text: str, names: Collection[str]) -> tuple[str, tuple[str, ...]]:
+    """Such a text in which variables of the whole GPU have names of their own, and those that it
+    uses; members, parameters and local variables of the same names stay."""
+    used: dict[str, None] = {}
+    pieces = list(_pieces(text))
+    for name in names:
+        own = re.compile(rf"({_STRING.pattern})|(?<![\w.:])(?<!->)((?:(?!std\b)\w*::)*)\b{name}\b")
+
+        def put(found: re.Match[str], to: str = VARIABLE + name) -> str:
+            space = found[2].removeprefix("::") if found[2] else ""
+            return found[1] or (f"{to}_in({space})" if space else to)
+
+        for at, piece in enumerate(pieces):
+            if not _shadows(plain(piece), name):
+                pieces[at] = own.sub(put, piece)
+                if re.search(rf"\b{VARIABLE}{name}(_in)?\b", plain(pieces[at])):
+                    used[name] = None
+    return "".join(pieces), tuple(each for each in names if each in used)
+
+
+def _shadows(code: str, name: str) -> bool:
+    """Whether a definition has a parameter, a variable or a member of this name."""
+    head, opened, body = code.partition("{")
+    ends = rf"{name}\s*[=;,)\[{{:]"
+    if not opened:
+        return False
+    if _TYPES.search(head) and "(" not in head:
+        return bool(re.search(rf"[\s*&,]{ends}", body))
+    behind = rf"(?:\s*<[^<>;]*>)?[\s*&]+(?:(?:const|__restrict__|__restrict)\s+)*{ends}"
+    begins = r"(?:[;{}]|\bfor\s*\()\s*(?!return\b|else\b|case\b|goto\b|delete\b)"
+    return bool(
+        re.search(rf"[(,][\w\s:]*\w{behind}", head)
+        or re.search(rf"{begins}[\w\s:]*\w{behind}", "{" + body)
+        or re.search(rf"{begins}[\w:]+[\s*&]+\w+[^;{{}}()]*,\s*[*&]*{ends}", "{" + body)
+    )
 
 
 def plain(piece: str) -> str:

@@ -13,15 +13,14 @@ from typing import TYPE_CHECKING
 from simgen.ask.build import BuildChoices
 from simgen.errors import UsageError, did_you_mean, printable
 from simgen.frontend.config import Entry, Place, Section
-from simgen.layers import LAYERS
-from simgen.layers.loss.mean import Loss
+from simgen.layers import KIND_OF, LAYERS
 
 if TYPE_CHECKING:
     from simgen.frontend.config import Config
 
 LOSS = BuildChoices.loss
 NONE = "none"
-KINDS = tuple(kind for kind, layer in LAYERS.items() if issubclass(layer, Loss))
+KINDS = ("cross_entropy", "sampled_softmax", "squared_error")
 NAME = "loss"  # name of the layer
 SOFTMAX, CLASSES = "softmax", "cross_entropy"
 
@@ -37,9 +36,8 @@ def ended(config: Config, loss: str | None, *, training: bool) -> Config:
     if loss is not None and loss not in KINDS:
         cure = did_you_mean(loss, (*KINDS, NONE))
         raise UsageError(f"{LOSS} {printable(loss)}: no such loss; {cure}")
-    kinds = {layer.section: kind for kind, layer in LAYERS.items()}
-    named = {_name(each, kinds): each for each in config.sections if each.name in kinds}
-    there = [name for name, each in named.items() if kinds[each.name] in KINDS]
+    named = {_name(each): each for each in config.sections if each.name in KIND_OF}
+    there = [name for name, each in named.items() if KIND_OF[each.name] in KINDS]
     if there and loss is not None:
         raise UsageError(f"{LOSS} {loss}: layer {there[0]!r} is a loss; leave {LOSS} out")
     read = {word for each in named.values() for word in _previous(each)}
@@ -49,17 +47,15 @@ def ended(config: Config, loss: str | None, *, training: bool) -> Config:
     if len(ends) != 1:
         fact = f"the network ends in {', '.join(ends) or 'no layer'}"
         raise UsageError(f"{LOSS} {loss}: {fact}; give one of its layers a loss in the config")
-    return _with(config, named, ends[0], loss, kinds)
+    return _with(config, named, ends[0], loss)
 
 
 def check_slice(layers: str | None, config: Config, made: Config) -> None:
     """Raises:
     UsageError: `layers` names what `ended` has put a loss in the place of.
     """
-    kinds = {layer.section: kind for kind, layer in LAYERS.items()}
     before, after = (
-        {_name(each, kinds) for each in found.sections if each.name in kinds}
-        for found in (config, made)
+        {_name(each) for each in found.sections if each.name in KIND_OF} for found in (config, made)
     )
     gone, loss = before - after, "".join(after - before)
     for word in re.split(r",|\.\.", layers or ""):
@@ -69,14 +65,12 @@ def check_slice(layers: str | None, config: Config, made: Config) -> None:
             raise UsageError(f"{BuildChoices.layers} {printable(layers or '')}: {fact}; {cure}")
 
 
-def _with(
-    config: Config, named: dict[str, Section], end: str, loss: str | None, kinds: dict[str, str]
-) -> Config:
+def _with(config: Config, named: dict[str, Section], end: str, loss: str | None) -> Config:
     """The config with a loss behind its end, or in its place where that is a part of it."""
     last = named[end]
     # Over whole images, a softmax is not one over classes.
     mode = last.get("softmax_mode")
-    part = kinds[last.name] == SOFTMAX and (mode is None or mode.value == "channel")
+    part = KIND_OF[last.name] == SOFTMAX and (mode is None or mode.value == "channel")
     part = part and bool(_previous(last)) and loss != "squared_error"
     if loss is None and not part:
         return config
@@ -94,9 +88,9 @@ def _with(
     return replace(config, sections=(*kept, section))
 
 
-def _name(section: Section, kinds: dict[str, str]) -> str:
+def _name(section: Section) -> str:
     entry = section.get("name")
-    return entry.value if entry else kinds[section.name]
+    return entry.value if entry else KIND_OF[section.name]
 
 
 def _previous(section: Section) -> list[str]:

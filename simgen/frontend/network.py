@@ -28,7 +28,6 @@ from simgen.ground.ir import Node, TensorSpec
 from simgen.ground.machine import Machine, fitted
 from simgen.layers import LAYERS
 from simgen.layers.base import EXTENTS, PLACE_KEYS, SHAPE, TYPE, Phase
-from simgen.layers.own import OwnKernel
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -36,6 +35,7 @@ if TYPE_CHECKING:
     from simgen.frontend.config import Config
     from simgen.layers import Layer
 
+OWN = "kernel"  # kind of the layer of a user's kernels
 STANDALONE = "standalone"
 RUN_MODES = ("none", STANDALONE, "composed")
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,62}\Z")
@@ -84,15 +84,18 @@ class Network:
 def make_layer(node: Node, machine: Machine) -> Layer:
     """The layer that a node stands for, planned for a machine, as `workload.json` has both."""
     entries = ((key, value, node.name) for key, value in node.parameters)
-    layer = OwnKernel if node.kind == OwnKernel.kind else LAYERS[node.kind]
-    return layer.from_config(entries, machine).reading(node.inputs)
+    if node.kind == OWN:
+        from simgen.layers.own import OwnKernel
+
+        return OwnKernel.from_config(entries, machine).reading(node.inputs)
+    return LAYERS[node.kind].from_config(entries, machine).reading(node.inputs)
 
 
-def sample_section(kind: str) -> Section:
-    """The layer's sample problem as a config section."""
+def sample_section(kind: str, settings: Iterable[tuple[str, str]] = ()) -> Section:
+    """The layer's sample problem as a config section, with other settings."""
     where = Place(f"built-in {kind}", 0)
     layer = LAYERS[kind]
-    entries = (("name", kind), *layer.sample.items())
+    entries = {"name": kind, **layer.sample, **dict(settings)}.items()
     return Section(layer.section, tuple(Entry(k, v, where) for k, v in entries), where)
 
 

@@ -36,9 +36,10 @@ DEEPEST = 8  # names of names
 
 
 def check(text: str, entry: str, defines: Mapping[str, str], given: Mapping[int, str], place: str,
-          said: list[str]) -> None:  # fmt: skip
-    """Refuse numbers for parameters of the other kind, or for addresses; `given` has the kind of
-    each number by its place, `said` all arguments as the file has them.
+          said: list[str], types: Mapping[str, str]) -> None:  # fmt: skip
+    """Refuse numbers for parameters of the other kind, or for addresses, and tensors of floats for
+    addresses of other floats; `given` has the kind of each number by its place, `said` all
+    arguments as the file has them, `types` the element types of tensors.
 
     Raises:
         ExpressionError: one is.
@@ -58,6 +59,13 @@ def check(text: str, entry: str, defines: Mapping[str, str], given: Mapping[int,
                 raise ExpressionError(
                     f"{place}: argument {at + 1}, {said[at]!r}, is a tensor, and {entry} takes a "
                     f"number, {parameter!r}; write one, such as 'i32 n'"
+                )
+            held, pointee = types.get(said[at], ""), parameter.partition("*")[0] + " p"
+            kind = _kind(pointee, aliases) if parameter.count("*") == 1 else ""
+            if held in FLOATS.values() and kind in FLOATS.values() and kind != held:
+                raise ExpressionError(
+                    f"{place}: argument {at + 1}, {said[at]!r}, holds {held}, and {entry} takes "
+                    f"{parameter!r}; write the tensor as {kind}"
                 )
         elif wanted == "address":
             raise ExpressionError(

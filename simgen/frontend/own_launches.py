@@ -164,7 +164,8 @@ class Launches:
         elif source.language in (Language.HIP, Language.OPENCL):
             own, listed = kernel.source, [str(each).strip() for each in said["args"]]
             kinds = {**self._kinds, **{v.at: "structure" for v in values if v.local}}
-            own_arguments.check(own.text, own.entry, dict(own.defines), kinds, place, listed)
+            types = {each.name: each.spec.dtype.name for each in self.tensors}
+            own_arguments.check(own.text, own.entry, dict(own.defines), kinds, place, listed, types)
             given = frozenset(each.name for each in self.tensors if each.fill and not each.output)
             own_arguments.check_inputs(own.text, own.entry, listed, given, place)
         args += kernel.source.variables
@@ -351,8 +352,7 @@ class Launches:
     def _cut(self, place: str, source: OwnSource) -> OwnSource:
         """What the kernel needs of its source, and the tensors that its variables are."""
         text = kernel_pieces.needed(source.text, source.entry)
-        code = kernel_pieces.plain(text)
-        used = tuple(v for v in source.variables if re.search(rf"\b{v}\b", code))
+        text, used = kernel_pieces.with_variables(text, source.variables)
         known = {each.name for each in self.tensors}
         for name in used:
             if name not in known:

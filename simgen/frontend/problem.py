@@ -8,6 +8,7 @@ A problem is
     path/to/kernel.toml       kernels of the user's own (simgen.frontend.own_kernel)
     path/to/model.onnx        a model, or a .pt2 program (simgen.frontend.importing)
     deepbench/gemm/17         a problem of a list (simgen.frontend.deepbench)
+    dnnmark/conv              a primitive of DNNMark's paper (simgen.frontend.dnnmark)
     gemm:m=35,n=700,k=2048    an operation of a library (simgen.frontend.operation)
     MIOpenDriver conv -n 8 .. the same as the command line of a driver (simgen.frontend.drivers)
 
@@ -25,15 +26,13 @@ from typing import TYPE_CHECKING
 
 from simgen.ask.build import BuildChoices
 from simgen.errors import ConfigError, SimgenError, UsageError, did_you_mean, one_line, printable
-from simgen.frontend import config, deepbench, foreign, operation, own_kernel
+from simgen.frontend import config, dnnmark, foreign
 from simgen.frontend.config import Config, Place
-from simgen.frontend.drivers import table
-from simgen.frontend.importing import model_file, onnx_model
 from simgen.frontend.network import sample_section
 from simgen.frontend.settings import GENERAL, kind_of
 from simgen.ground import resources
 from simgen.ground.ir import Pass
-from simgen.layers import LAYERS
+from simgen.layers import KIND_OF, LAYERS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -47,6 +46,7 @@ if TYPE_CHECKING:
 PASSES = BuildChoices.passes
 TYPE = BuildChoices.type
 SUFFIXES = (".dnnmark", ".dnntemplate")
+KERNELS, MODELS = ".toml", (".onnx", ".pt2")  # suffixes of these
 LONGEST_NAME = 120  # characters of a workload's
 LONGEST_PATH = 255  # characters; longer words name no file
 
@@ -68,8 +68,6 @@ class Problem:
 # As DNNMark's own programs have them: its convolutions have neither groups nor biases.
 DNNMARK_NETWORKS = {"alexnet_dnnmark": "alexnet", "vgg_dnnmark": "vgg16"}
 LACKING_IN_DNNMARK = re.compile(r"^\s*(?:bias|group)\s*=.*\n", re.MULTILINE)
-# Programs of DNNMark: dnnmark_test_fwd_softmax is softmax_fwd.
-DNNMARK_PROGRAM = re.compile(r"\A(?:dnnmark_)?test_(fwd|bwd)_(\w+)\Z")
 DNNMARK_NETWORK = re.compile(r"\A(?:dnnmark_)?test_(alexnet|VGG)\Z")
 # A command line that starts gem5, or has its script.
 GEM5_LINE = re.compile(r"(?:^|[\s/\"'])(?:apu_se\.py(?![\w.])|gem5\.(?:opt|fast|debug)\s)")
@@ -124,9 +122,14 @@ def find(
     """
     path = Path(word)
     broken, settings = settings, _on_their_lines(settings)
-    if path.suffix == own_kernel.SUFFIX:
+    if asked := dnnmark.line(word):
+        made = _from_file(Path(asked.config), settings, passes or asked.passes)
+        return replace(made, dtype=dtype, notes=(*made.notes, *asked.notes))
+    if path.suffix == KERNELS:
+        from simgen.frontend import own_kernel
+
         return _of_kernel(own_kernel.read_kernel_file(path, settings), settings)
-    if path.suffix in model_file.SUFFIXES:
+    if path.suffix in MODELS:
         return replace(_from_model(path, settings, passes or usual), dtype=dtype)
     if path.suffix in SUFFIXES or (len(word) <= LONGEST_PATH and path.is_file()):
         return replace(_from_file(path, broken, passes or usual), dtype=dtype)
@@ -138,30 +141,35 @@ def find(
         text = (resources.folder("data") / f"{base}.dnnmark").read_text("utf-8")
         content = config.parse(LACKING_IN_DNNMARK.sub("", text), word, dict(settings))
         return replace(_of_config(word, content, settings, passes or usual), dtype=dtype)
-    problem = deepbench.find(word)
-    line = None if problem else table.parse_line(word)
-    found = problem.operation if problem else line or operation.parse_operation(word)
-    if found:
-        typed = bool(line) or bool(re.search(r"[:,]\s*type\s*=", word))
-        made = _from_operation(found, problem, settings, passes, dtype, typed=typed)
-        return replace(made, notes=(*made.notes, *table.notes(word))) if line else made
-    if GEM5_LINE.search(word):
-        raise UsageError(
-            f"workload {printable(word)}: a command line of gem5; simgen show LINE says which "
-            "commands of simgen do the same"
-        )
-    kind, direction = _split(DNNMARK_PROGRAM.sub(r"\2_\1", word))
+    if primitive := dnnmark.size(word):
+        content = config.built_in(primitive, sample_section(primitive, dnnmark.SIZES[primitive]))
+        name = f"dnnmark_{primitive}"
+        return Problem(name, content, tuple(passes or usual), tuple(settings), dtype)
+    kind, direction = _split(dnnmark.PROGRAM.sub(r"\2_\1", word))
     if kind:
         if passes and tuple(passes) != (Pass(direction),):
             raise UsageError(f"{PASSES}: {word} is pass {direction} already; leave {PASSES} out")
         content = config.built_in(kind, sample_section(kind))
         return Problem(word, content, (Pass(direction),), tuple(settings), dtype)
+    if found := _from_library(word, settings, passes, dtype):
+        return found
+    if GEM5_LINE.search(word):
+        raise UsageError(
+            f"workload {printable(word)}: a command line of gem5; simgen show LINE says which "
+            "commands of simgen do the same"
+        )
     if (path / "manifest.json").is_file():
         cure = "name what it was built from, or use simgen show, run, diff or report"
         raise UsageError(f"workload {printable(word)}: a bundle, not a workload; {cure}")
     if word and path.is_dir():
         raise UsageError(f"workload {printable(word)}: a folder; name a workload or a config file")
+    made_here = Path(f"{word}{SUFFIXES[0]}")  # as `simgen synthesise -o mix.dnnmark` leaves it
+    if 0 < len(word) <= LONGEST_PATH and "\0" not in word and made_here.is_file():
+        return replace(_from_file(made_here, broken, passes or usual), dtype=dtype)
+    from simgen.frontend import deepbench
+
     known = [*listed(), *(f"{kind}_fwd" for kind in LAYERS), *deepbench.samples()]
+    known += [f"{dnnmark.ROOT}/{kind}" for kind in dnnmark.SIZES]
     cure = did_you_mean(word, known, "simgen list")
     raise UsageError(f"workload {printable(word)}: no such workload; {cure}")
 
@@ -179,6 +187,8 @@ def again(
     Raises:
         ConfigError: the text is no config.
     """
+    from simgen.frontend import own_kernel
+
     if own_kernel.is_one(text):
         plain = _on_their_lines(settings)
         return _of_kernel(own_kernel.again(text, source, plain), plain)
@@ -211,13 +221,15 @@ def _split(word: str) -> tuple[str, str]:
 
 
 def _from_file(path: Path, settings: Sequence[tuple[str, str]], passes: Sequence[Pass]) -> Problem:
-    what = foreign.foreign_format(path, (GENERAL, *(layer.section for layer in LAYERS.values())))
+    what = foreign.foreign_format(path, (GENERAL, *KIND_OF))
     if what:
         raise ConfigError(one_line(str(path)), what)
     return _of_config(_stem(path), config.read_config(path, dict(settings)), settings, passes)
 
 
 def _from_model(path: Path, settings: Sequence[tuple[str, str]], passes: Sequence[Pass]) -> Problem:
+    from simgen.frontend.importing import onnx_model
+
     found = onnx_model.read_model(path, dict(settings))
     _check_keys(found.config)
     made = _of_config(_stem(path), found.config, settings, passes)
@@ -268,6 +280,26 @@ def _of_config(
 def _on_their_lines(settings: Sequence[tuple[str, str]]) -> tuple[tuple[str, str], ...]:
     """Settings without the line breaks around their values, which only templates have a use for."""
     return tuple((key, value.strip()) for key, value in settings)
+
+
+def _from_library(
+    word: str,
+    settings: Sequence[tuple[str, str]],
+    passes: Sequence[Pass] | None,
+    dtype: str | None,
+) -> Problem | None:
+    """The problem of a list, or of an operation or a driver's line; None: the word is none."""
+    from simgen.frontend import deepbench, operation
+    from simgen.frontend.drivers import table
+
+    problem = deepbench.find(word)
+    line = None if problem else table.parse_line(word)
+    found = problem.operation if problem else line or operation.parse_operation(word)
+    if not found:
+        return None
+    typed = bool(line) or bool(re.search(r"[:,]\s*type\s*=", word))
+    made = _from_operation(found, problem, settings, passes, dtype, typed=typed)
+    return replace(made, notes=(*made.notes, *table.notes(word))) if line else made
 
 
 def _from_operation(

@@ -7,7 +7,7 @@ from dataclasses import replace
 from simgen.ask.build import BuildChoices
 from simgen.errors import ConfigError, did_you_mean, printable
 from simgen.frontend.config import Entry, Place, Section
-from simgen.layers import LAYERS
+from simgen.layers import KIND_OF, LAYERS
 from simgen.layers.base import EXTENTS, SHAPE, Phase
 
 GENERAL = "DNNMark"  # the section that is no layer
@@ -16,10 +16,9 @@ LAYOUT = "layout"  # the key of storage formats
 
 
 def kind_of(section: Section) -> str:
-    for kind, layer in LAYERS.items():
-        if layer.section == section.name:
-            return kind
-    known = [GENERAL, *(layer.section for layer in LAYERS.values())]
+    if section.name in KIND_OF:
+        return KIND_OF[section.name]
+    known = [GENERAL, *KIND_OF]
     fact = f"unknown section {printable(section.name)}"
     raise ConfigError(section.where, f"{fact}; {did_you_mean(section.name, known)}")
 

@@ -215,6 +215,7 @@ NVIDIA_HIP_MACROS: tuple[tuple[str, str], ...] = (
 OF_SYSTEM = "#pragma simgen_of_system "  # before the name of an include of the system
 NOT_THERE = "#pragma simgen_not_there "  # before the name of an include that is not beside a source
 MOST_STRUCTURE = 256  # bytes of an argument by value
+VARIABLE = "simgen_the_"  # begins what stands for a variable of the whole GPU in a source
 VARIABLE_TYPE = "simgen_type_"  # begins the type that stands in the place of a source's variable
 
 

@@ -103,6 +103,10 @@ class Machine:
         return ",".join((self.name, *(f"{name}={value}" for name, value in self.options)))
 
     @property
+    def is_nvidia(self) -> bool:
+        return self.arch.startswith("sm_")
+
+    @property
     def rate(self) -> float:
         """float32 multiply-adds in a second."""
         return self.units * self.fmas * self.clock

@@ -96,6 +96,8 @@ def _cache(
     hit, as it does in gem5: only so do two simulators' rates compare.
     """
     parts = {"l1": (("transactions", "L1"),), "l2": (("transactions", "L2"),)}.get(name, ())
+    more = (Metric(f"{name}_reads", "transactions", COUNTER, f"{title} reads"),
+            Metric(f"{name}_writes", "transactions", COUNTER, f"{title} writes"))  # fmt: skip
     hits, merged, misses = f"{name}_hits", f"{name}_mshr_hits", f"{name}_misses"
     accesses, rate = f"{name}_accesses", f"{name}_hit_rate"
     total = f"{hits} + coalesce({merged}, 0) + {misses}"
@@ -106,6 +108,7 @@ def _cache(
         Metric(accesses, "accesses", COUNTER, f"{title} accesses", total, compared, parts=parts),
         Metric(misses, "accesses", COUNTER, f"{title} misses", "", compared),
         Metric(rate, "hits / accesses", SHARE, f"{title} hit rate", share, compared, True, column),
+        *(more if parts else ()),
     )  # fmt: skip
 
 
@@ -180,6 +183,10 @@ _ROWS = (
         "instructions_per_cycle", "of the whole GPU", RATE, "Instructions per cycle",
         "instructions / cycles", figure=True,
     ),
+    Metric(
+        "unit_instructions_per_cycle", "instructions / cycle", RATE,
+        "Instructions per active cycle of a compute unit", "instructions / cu_active_cycles",
+    ),
     Metric("vector_operations", "operations", COUNTER, "Vector instructions times work-items"),
     Metric(
         "valu_operations", "operations", COUNTER,
@@ -209,14 +216,25 @@ _ROWS = (
     _float("special", "special function", "Reciprocals, roots, exponentials and the like"),
     _float("other", "other", "Those that a target does not tell apart, comparisons included"),
     Metric(
+        "f32_instructions", "instructions of work-items", COUNTER, "Floating-point instructions",
+        "f32_fma_operations + coalesce(f32_add_operations, 0) + coalesce(f32_mul_operations, 0)"
+        " + coalesce(f32_special_operations, 0) + coalesce(f32_other_operations, 0)",
+    ),
+    Metric(
         "f32_flops", "flops", COUNTER, "Floating-point operations that were executed",
         "2 * f32_fma_operations + coalesce(f32_add_operations, 0)"
         " + coalesce(f32_mul_operations, 0) + coalesce(f32_special_operations, 0)"
         " + coalesce(f32_other_operations, 0)",
     ),
-    Metric("lds_reads", "accesses", COUNTER, "Loads from LDS"),
-    Metric("lds_writes", "accesses", COUNTER, "Stores to LDS"),
+    Metric("lds_reads", "transactions", COUNTER, "Loads from LDS"),
+    Metric("lds_writes", "transactions", COUNTER, "Stores to LDS"),
     Metric("lds_bank_accesses", "accesses", COUNTER, "Accesses to banks of LDS"),
+    Metric("lds_bytes", "bytes", COUNTER, "Bytes that work-items load from LDS and store to it"),
+    Metric(
+        "lds_bytes_per_second", "bytes / second", RATE, "LDS throughput",
+        "coalesce(lds_bytes, 4 * lds_bank_accesses) / coalesce(counted_seconds, seconds)",
+        figure=True,
+    ),
     # Compute units and what wavefronts wait for.
     Metric("wavefronts", "wavefronts", COUNTER, "Wavefronts that ended"),
     Metric("work_groups", "work-groups", COUNTER, "Work-groups that ended"),
@@ -237,6 +255,12 @@ _ROWS = (
     ),
     _wait("ready", "ready", "Cycles of wavefronts that may be scheduled"),
     _wait("stall_fetch", "instruction fetch", "Cycles of waiting for the next instruction"),
+    _wait("executing_valu", "in a vector ALU", "Cycles of executing in a vector ALU"),
+    _wait("executing_salu", "in a scalar unit",
+          "Cycles of executing in the scalar or branch unit, scalar loads included"),
+    _wait("executing_lds", "in LDS", "Cycles of executing in LDS"),
+    _wait("executing_memory", "to a memory unit",
+          "Cycles from a vector load or store to the next instruction"),
     _wait("stall_wait", "memory and LDS", "Cycles in s_waitcnt (waiting for memory or LDS)"),
     _wait("stall_barrier", "barrier", "Cycles at barriers"),
     _wait("stall_vgpr", "vector register", "Cycles of waiting for a vector register"),

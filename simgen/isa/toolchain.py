@@ -206,8 +206,9 @@ PTX_FLAGS = (
     "-Wno-pass-failed",  # loops that are unrolled elsewhere, and too long here
     "-Werror",
 )
-# The oldest version of PTX that has the architecture; without one, clang asks for a CUDA toolkit.
-PTX_VERSIONS = {"sm_70": 60, "sm_75": 63, "sm_86": 71}
+# The oldest version of PTX that has the architecture, and shuffles with a mask; without one, clang
+# asks for a CUDA toolkit.
+PTX_VERSIONS = {"sm_35": 60, "sm_61": 60, "sm_70": 60, "sm_75": 63, "sm_86": 71}
 
 
 def ptx_flags(arch: str) -> tuple[str, ...]:

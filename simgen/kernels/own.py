@@ -18,6 +18,7 @@ from simgen.ground.ir import (
     CUDA_WARP,
     HIP_MACROS,
     NVIDIA_HIP_MACROS,
+    VARIABLE,
     VARIABLE_TYPE,
     Language,
 )
@@ -45,6 +46,13 @@ _OPENCL_CASTS = "".join(
     + (f"__builtin_convertvector((x), {t}{n})\n" if n else f"(({t})(x))\n")
     for t in ("char", "uchar", "short", "ushort", "int", "uint", "long", "ulong", "float", "double")
     for n in ("", 2, 3, 4, 8, 16)
+)
+_OPENCL_CASTS += "".join(
+    f"#define convert_{t}{n}{sat}_{mode}(x) convert_{t}{n}{sat}({way}(x))\n"
+    for t in ("char", "uchar", "short", "ushort", "int", "uint")
+    for n in ("", 2, 3, 4, 8, 16)
+    for sat in ("", "_sat")
+    for mode, way in (("rte", "rint"), ("rtz", "trunc"), ("rtn", "floor"), ("rtp", "ceil"))
 )
 # What NVRTC takes of CUDA's headers, where it finds them.
 _OF_TOOLKIT = re.compile(
@@ -231,10 +239,10 @@ def _dialect(own: OwnSource) -> str:
 
 
 def _variables(own: OwnSource) -> str:
-    """What its build defines, and what makes names of variables stand for what the launcher gives
-    with each launch."""
+    """What its build defines, and what the launcher gives with each launch for variables."""
     return _macros(own.defines) + "".join(
-        f"#define {name} (*static_cast<{VARIABLE_TYPE}{name} *>(simgen_variable({at})))\n"
+        f"#define {VARIABLE}{name} {VARIABLE}{name}_in()\n#define {VARIABLE}{name}_in(space) "
+        f"(*static_cast<space {VARIABLE_TYPE}{name} *>(simgen_variable({at})))\n"
         for at, name in enumerate(own.variables)
     )
 

@@ -1,49 +1,81 @@
 """One file per layer, in rooms where a layer is several: parameters, shapes, operation counts,
-launches, reference, tolerance. Importing this package fills `LAYERS`,
+launches, reference, tolerance. A layer's file is imported when `LAYERS` is asked for the layer.
 
 May import: ask, errors, ground.
 """
 
-from simgen.layers import activation as activation
-from simgen.layers import adam as adam
-from simgen.layers import add as add
-from simgen.layers import all_reduce as all_reduce
-from simgen.layers import attention_sum as attention_sum
-from simgen.layers import broadcast as broadcast
-from simgen.layers import bypass as bypass
-from simgen.layers import cast as cast
-from simgen.layers import concat as concat
-from simgen.layers import divide as divide
-from simgen.layers import dropout as dropout
-from simgen.layers import embedding as embedding
-from simgen.layers import fused as fused
-from simgen.layers import heads as heads
-from simgen.layers import input as input
-from simgen.layers import mask as mask
-from simgen.layers import multiply as multiply
-from simgen.layers import piecewise as piecewise
-from simgen.layers import rearrange as rearrange
-from simgen.layers import reduce_mean as reduce_mean
-from simgen.layers import reshape as reshape
-from simgen.layers import sgd as sgd
-from simgen.layers import slice as slice
-from simgen.layers import softmax as softmax
-from simgen.layers import subtract as subtract
-from simgen.layers import transpose as transpose
-from simgen.layers.base import LAYERS as LAYERS
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from importlib import import_module
+
+from simgen.layers.base import REGISTERED
 from simgen.layers.base import Layer as Layer
-from simgen.layers.conv import convolution as convolution
-from simgen.layers.loss import cross_entropy as cross_entropy
-from simgen.layers.loss import sampled_softmax as sampled_softmax
-from simgen.layers.loss import squared_error as squared_error
-from simgen.layers.norm import batch_norm as batch_norm
-from simgen.layers.norm import layer_norm as layer_norm
-from simgen.layers.norm import lrn as lrn
-from simgen.layers.norm import rms_norm as rms_norm
-from simgen.layers.pool import pooling as pooling
-from simgen.layers.product import circulant as circulant
-from simgen.layers.product import fully_connected as fully_connected
-from simgen.layers.product import gemm as gemm
-from simgen.layers.recurrent import recurrent as recurrent
-from simgen.layers.sparse import sparse_gemm as sparse_gemm
-from simgen.layers.sparse import structured_gemm as structured_gemm
+
+# Kind -> the layer's section in configs, and its file, in the order of messages.
+FILES = {
+    "activation": ("Activation", "activation"),
+    "adam": ("Adam", "adam"),
+    "add": ("Add", "add"),
+    "all_reduce": ("AllReduce", "all_reduce"),
+    "attention_sum": ("AttentionSum", "attention_sum"),
+    "broadcast": ("Broadcast", "broadcast"),
+    "bypass": ("Bypass", "bypass"),
+    "cast": ("Cast", "cast"),
+    "concat": ("Concat", "concat"),
+    "divide": ("Divide", "pointwise"),
+    "dropout": ("Dropout", "dropout"),
+    "embedding": ("Embedding", "embedding"),
+    "conv": ("Convolution", "conv.convolution"),
+    "bn": ("BatchNorm", "norm.batch_norm"),
+    "fc": ("FullyConnected", "product.fully_connected"),
+    "fused_conv": ("FusedConvolution", "fused"),
+    "fused_fc": ("FusedFullyConnected", "fused"),
+    "heads": ("Heads", "permute"),
+    "input": ("Input", "input"),
+    "mask": ("Mask", "mask"),
+    "multiply": ("Multiply", "pointwise"),
+    "piecewise": ("Piecewise", "pointwise"),
+    "rearrange": ("Rearrange", "rearrange"),
+    "reduce_mean": ("ReduceMean", "reduce_mean"),
+    "reshape": ("Reshape", "reshape"),
+    "sgd": ("SGD", "sgd"),
+    "slice": ("Slice", "slice"),
+    "softmax": ("Softmax", "softmax"),
+    "subtract": ("Subtract", "pointwise"),
+    "transpose": ("Transpose", "permute"),
+    "cross_entropy": ("CrossEntropy", "loss.cross_entropy"),
+    "sampled_softmax": ("SampledSoftmax", "loss.sampled_softmax"),
+    "squared_error": ("SquaredError", "loss.squared_error"),
+    "layer_norm": ("LayerNorm", "norm.layer_norm"),
+    "lrn": ("LRN", "norm.lrn"),
+    "rms_norm": ("RMSNorm", "norm.layer_norm"),
+    "pool": ("Pooling", "pool.pooling"),
+    "bcm_fc": ("BCMFullyConnected", "product.circulant"),
+    "gemm": ("Gemm", "product.gemm"),
+    "recurrent": ("Recurrent", "recurrent.recurrent"),
+    "sparse_gemm": ("SparseGemm", "sparse.sparse_gemm"),
+    "structured_gemm": ("StructuredGemm", "sparse.structured_gemm"),
+}
+KIND_OF = {section: kind for kind, (section, _) in FILES.items()}
+
+
+class _Layers(Mapping[str, type[Layer]]):
+    """All layers by kind."""
+
+    def __getitem__(self, kind: str) -> type[Layer]:
+        if kind not in REGISTERED:
+            import_module(f"simgen.layers.{FILES[kind][1]}")
+        return REGISTERED[kind]
+
+    def __contains__(self, kind: object) -> bool:
+        return kind in FILES
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(FILES)
+
+    def __len__(self) -> int:
+        return len(FILES)
+
+
+LAYERS = _Layers()

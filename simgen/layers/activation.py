@@ -34,25 +34,21 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, ClassVar
 
-from simgen.ground.ir import Distribution, DType, Fill, Kernel, Launch, OpCount, Pass, TensorSpec
+from simgen.ground.arrays import np
+from simgen.ground.ir import Distribution, DType, Fill, Kernel, Launch, Pass, TensorSpec
 from simgen.ground.numerics import rounding
 from simgen.ground.numerics.rounding import RCP, SECOND_ORDER, TINY, U, float32, identifier
 from simgen.layers import elementwise, gelu
 from simgen.layers.base import Layer, Lowering, Port, Sums, key
 from simgen.layers.requantisation import check_zero_point, zero_key
-from simgen.layers.written import Writes, dense, writes
+from simgen.layers.written import writes_all
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    import numpy as np
-
     from simgen.ground.ir import Constants
     from simgen.ground.numerics.rounding import Array
     from simgen.layers.base import Tensors
-    from simgen.layers.written import Values
-else:
-    from simgen.ground import arrays as np
 
 BLOCK = 256  # work-items
 VECTOR = 4  # elements of a work-item: one 16-byte load and store
@@ -87,24 +83,14 @@ GELU = (ActivationMode.GELU, ActivationMode.GELU_TANH)  # their slope is a funct
 class Activation(Layer):
     kind = "activation"
     section = "Activation"
-    passes = (Pass.FORWARD, Pass.BACKWARD)
     per_sample = True
     any_float = True
     integers: ClassVar[tuple[DType, ...]] = (DType.I8,)
-    rank = None
     sample: ClassVar[Mapping[str, str]] = {"n": "100", "c": "32", "h": "256", "w": "256"}
 
-    mode: ActivationMode = key("activation_mode", default=ActivationMode.RELU, text="the function")
-    ceiling: float = key(
-        "activation_ceiling",
-        default=6.0,
-        least=1e-3,
-        most=1e6,
-        text="upper limit of clipped_relu",
-    )
-    alpha: float = key(
-        "activation_alpha", default=1.0, least=0.0, most=1e6, text="factor of exp(x) - 1 in elu"
-    )
+    mode: ActivationMode = key("activation_mode", ActivationMode.RELU, "the function")
+    ceiling: float = key("activation_ceiling", 6.0, "upper limit of clipped_relu", 1e-3, 1e6)
+    alpha: float = key("activation_alpha", 1.0, "factor of exp(x) - 1 in elu", 0.0, 1e6)
     zero_point: int = zero_key("")
 
     @property
@@ -125,13 +111,10 @@ class Activation(Layer):
         check_zero_point(x.dtype, self.zero_point)
         return x
 
-    def count(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> OpCount:
+    def work(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> tuple[int, int]:
         """Per element of the output, by mode: see COUNTS."""
-        (x,) = inputs
-        backward = direction is Pass.BACKWARD
-        flops, transcendentals = COUNTS[self.mode][backward]
-        reads = 2 if backward else 1
-        return OpCount(flops * x.size, transcendentals * x.size, reads * x.nbytes, x.nbytes)
+        flops, transcendentals = COUNTS[self.mode][direction is Pass.BACKWARD]
+        return flops * inputs[0].size, transcendentals * inputs[0].size
 
     def ports(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> tuple[Port, ...]:
         (x,) = inputs
@@ -183,9 +166,6 @@ class Activation(Layer):
             args = ("x" if self.of_x else "y", "dy", "dx")
         kernel = Kernel(name, template, BLOCK, constants)
         return Lowering((kernel,), (Launch(kernel.name, elementwise.grid(x.size, runs), args),))
-
-    def moves(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> tuple[str, ...]:
-        return ("x", "y", "dy", "dx")
 
     def reference(self, tensors: Tensors, direction: Pass) -> Tensors:
         if direction is Pass.FORWARD:
@@ -313,6 +293,4 @@ def _expm1_bound(t: Array) -> Array:
     return bound
 
 
-@writes("activation_forward", "activation_backward", "gelu_forward", "gelu_backward")
-def _written(c: Values, block: int) -> list[Writes]:
-    return [dense(-1, c["size"], c["vector"], block * c["runs"])]
+writes_all("activation_forward", "activation_backward", "gelu_forward", "gelu_backward")

@@ -23,7 +23,8 @@ import hashlib
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar
 
-from simgen.ground.ir import Distribution, Fill, Kernel, Launch, OpCount, Pass, TensorSpec
+from simgen.ground.arrays import np
+from simgen.ground.ir import Distribution, Fill, Kernel, Launch, Pass, TensorSpec
 from simgen.ground.numerics.rounding import RCP, SECOND_ORDER, SQRT, TINY, U, float32
 from simgen.layers import elementwise
 from simgen.layers.base import Lowering, Port, key
@@ -32,13 +33,9 @@ from simgen.layers.optimiser import Optimiser
 from simgen.layers.written import Places, Writes, cut_by, dense, writes
 
 if TYPE_CHECKING:
-    import numpy as np
-
     from simgen.ground.numerics.rounding import Array
     from simgen.layers.base import Tensors
     from simgen.layers.written import Values
-else:
-    from simgen.ground import arrays as np
 
 CORRECTIONS = TensorSpec((2,))
 # One in SPARSE elements is so small that epsilon shows.
@@ -52,23 +49,11 @@ class Adam(Optimiser):
     contract: ClassVar[Contract] = Contract(rounds=True)
     per_sample = False  # c is one of the whole parameter
 
-    beta1: float = key(
-        "beta1", default=0.9, least=0.0, most=0.999999, text="decay rate of the first moment"
-    )
-    beta2: float = key(
-        "beta2", default=0.999, least=0.0, most=0.999999, text="decay rate of the second moment"
-    )
-    epsilon: float = key(
-        "epsilon",
-        default=1e-8,
-        least=1e-12,
-        most=1.0,
-        text="constant added to the root, for stability",
-    )
-    weight_decay: float = key("weight_decay", default=0.0, least=0.0, most=1.0, text="weight decay")
-    decoupled: bool = key(
-        "decoupled", default=False, text="apply the weight decay outside the gradient (AdamW)"
-    )
+    beta1: float = key("beta1", 0.9, "decay rate of the first moment", 0.0, 0.999999)
+    beta2: float = key("beta2", 0.999, "decay rate of the second moment", 0.0, 0.999999)
+    epsilon: float = key("epsilon", 1e-8, "constant added to the root, for stability", 1e-12, 1.0)
+    weight_decay: float = key("weight_decay", 0.0, "weight decay", 0.0, 1.0)
+    decoupled: bool = key("decoupled", False, "apply the weight decay outside the gradient (AdamW)")
 
     @property
     def states(self) -> tuple[tuple[str, Fill], ...]:
@@ -87,10 +72,11 @@ class Adam(Optimiser):
         some = Port("c", CORRECTIONS, Fill(Distribution.UNIFORM, 0.25, 0.75))
         return (*super().state_ports(x), some, Port("new_c", CORRECTIONS))
 
-    def count(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> OpCount:
+    def work(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> tuple[int, int]:
         """Per element: the scale, two averages, a square, two corrections, a sum, a product, the
         step; a root and a division. The decay is one more multiply-add."""
-        return self.traffic(inputs, 13 + 2 * bool(self.weight_decay), 2)
+        size = inputs[0].size
+        return (13 + 2 * bool(self.weight_decay)) * size, 2 * size
 
     def lower(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> Lowering:
         (x,) = inputs

@@ -23,7 +23,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from simgen.ground.ir import DType, OpCount, Pass, TensorSpec
+from simgen.ground.arrays import np
+from simgen.ground.ir import DType, Pass, TensorSpec
 from simgen.ground.numerics import exactness
 from simgen.ground.numerics.rounding import U, float32
 from simgen.layers import elementwise
@@ -34,12 +35,8 @@ from simgen.layers.requantisation import chosen, requantised, scale_key, zero_ke
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    import numpy as np
-
     from simgen.ground.numerics.rounding import Array
     from simgen.layers.base import Lowering, Tensors
-else:
-    from simgen.ground import arrays as np
 
 
 @dataclass(frozen=True)
@@ -86,12 +83,9 @@ class Add(Several):
         zeros = self.x0_zero_point, self.x1_zero_point, self.y_zero_point
         return elementwise.Scaling(factors, zeros)
 
-    def count(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> OpCount:
+    def work(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> tuple[int, int]:
         """Per element one addition less than there are inputs; backward moves data only."""
-        x, inputs_nbytes = inputs[0], len(inputs) * inputs[0].nbytes
-        if direction is Pass.FORWARD:
-            return OpCount((len(inputs) - 1) * x.size, 0, inputs_nbytes, x.nbytes)
-        return OpCount(0, 0, x.nbytes, inputs_nbytes)
+        return (len(inputs) - 1) * inputs[0].size if direction is Pass.FORWARD else 0, 0
 
     def lower(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> Lowering:
         forward = direction is Pass.FORWARD
@@ -103,9 +97,6 @@ class Add(Several):
         operation, dtype = elementwise.Operation.ADD, inputs[0].dtype
         scaling = self._scaling
         return elementwise.lower(name, operation, size, *ports, dtype=dtype, scaling=scaling)
-
-    def moves(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> tuple[str, ...]:
-        return (*INPUTS, "y", "dy", *GRADIENTS)
 
     def reference(self, tensors: Tensors, direction: Pass) -> Tensors:
         if direction is Pass.BACKWARD:

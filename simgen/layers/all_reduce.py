@@ -19,7 +19,8 @@ from enum import StrEnum
 from math import prod
 from typing import TYPE_CHECKING, ClassVar
 
-from simgen.ground.ir import Distribution, Fill, Kernel, Launch, OpCount, Pass, TensorSpec
+from simgen.ground.arrays import np
+from simgen.ground.ir import Distribution, Fill, Kernel, Launch, Pass, TensorSpec
 from simgen.ground.numerics import exactness
 from simgen.ground.numerics.rounding import U
 from simgen.layers.base import Choice, Layer, Lowering, Port, Sums, key
@@ -29,12 +30,8 @@ from simgen.layers.written import Writes, dense, writes
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    import numpy as np
-
     from simgen.layers.base import Tensors
     from simgen.layers.written import Values
-else:
-    from simgen.ground import arrays as np
 
 
 class Route(StrEnum):
@@ -49,15 +46,12 @@ class AllReduce(Layer):
     kind = "all_reduce"
     section = "AllReduce"
     passes = (Pass.FORWARD,)
-    rank = None
     data_parallel = True
     summed: ClassVar[tuple[str, ...]] = ("y",)
     needs_gpus = True
     sample: ClassVar[Mapping[str, str]] = {"n": "4", "c": "100000"}
 
-    route: Route = key(
-        "route", default=Route.RING, hint=True, text="route of the sums between GPUs"
-    )
+    route: Route = key("route", Route.RING, "route of the sums between GPUs", hint=True)
 
     @property
     def way(self) -> str:
@@ -75,11 +69,9 @@ class AllReduce(Layer):
         """The result's spec, for a whole tensor or for a share, which may have one vector."""
         return TensorSpec(x.shape[1:], x.dtype)
 
-    def count(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> OpCount:
-        """The sums, in all one addition less than there are vectors. Written is y, once."""
-        (x,) = inputs
-        y = self._y(x)
-        return OpCount(x.size - y.size, 0, x.nbytes, y.nbytes)
+    def work(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> tuple[int, int]:
+        """The sums, in all one addition less than there are vectors."""
+        return inputs[0].size - self._y(inputs[0]).size, 0
 
     def ports(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> tuple[Port, ...]:
         (x,) = inputs

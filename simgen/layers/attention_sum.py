@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from math import ceil, log, prod
 from typing import TYPE_CHECKING, ClassVar
 
+from simgen.ground.arrays import np
 from simgen.ground.ir import (
     MOST_WORDS,
     STEEPEST,
@@ -29,7 +30,6 @@ from simgen.ground.ir import (
     Fill,
     Kernel,
     Launch,
-    OpCount,
     Pass,
     TensorSpec,
 )
@@ -39,19 +39,16 @@ from simgen.layers import elementwise
 from simgen.layers.base import Layer, Lowering, Port, key
 from simgen.layers.contract import Contract
 from simgen.layers.elementwise import BLOCK, VECTOR
-from simgen.layers.written import Writes, dense, writes
+from simgen.layers.written import Writes, dense, writes, writes_all
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    import numpy as np
     from numpy.typing import NDArray
 
     from simgen.ground.numerics.rounding import Array
     from simgen.layers.base import Tensors
     from simgen.layers.written import Values
-else:
-    from simgen.ground import arrays as np
 
 F = Pass.FORWARD
 
@@ -61,45 +58,22 @@ class AttentionSum(Layer):
     kind = "attention_sum"
     section = "AttentionSum"
     contract: ClassVar[Contract] = Contract(rounds=True, slope_shape=(4, 3))
-    passes: ClassVar[tuple[Pass, ...]] = (F, Pass.BACKWARD)
     input_names: ClassVar[tuple[str, ...]] = ("x", "ids", "candidates")
     indices: ClassVar[tuple[str, ...]] = ("ids", "candidates")
     shape_given: ClassVar[tuple[str, ...]] = ("dx",)
-    rank: ClassVar[int | None] = None
     per_sample = True
     any_float = True
     sample: ClassVar[Mapping[str, str]] = {"shape": "16x100"}
 
     candidates: int = key(
-        "candidates",
-        default=10,
-        least=1,
-        text="candidate words per sample, if no layer provides them",
+        "candidates", 10, "candidate words per sample, if no layer provides them", 1
     )
-    log: bool = key("log", default=False, text="output the logarithm of each sum")
-    epsilon: float = key(
-        "epsilon",
-        default=1e-3,
-        least=1e-30,
-        most=1.0,
-        text="constant that log=true adds to each sum",
-    )
+    log: bool = key("log", False, "output the logarithm of each sum")
+    epsilon: float = key("epsilon", 1e-3, "constant that log=true adds to each sum", 1e-30, 1.0)
     vocabulary: int = key(
-        "vocabulary",
-        default=40,
-        least=1,
-        most=MOST_WORDS,
-        hint=True,
-        text="vocabulary size of random words",
+        "vocabulary", 40, "vocabulary size of random words", 1, MOST_WORDS, hint=True
     )
-    zipf: float = key(
-        "zipf",
-        default=1.0,
-        least=0.0,
-        most=STEEPEST,
-        hint=True,
-        text="Zipf exponent of random words",
-    )
+    zipf: float = key("zipf", 1.0, "Zipf exponent of random words", 0.0, STEEPEST, hint=True)
 
     def _words(self, inputs: tuple[TensorSpec, ...]) -> tuple[TensorSpec, TensorSpec]:
         """Specs of ids and candidates.
@@ -125,17 +99,12 @@ class AttentionSum(Layer):
         _, words = self._words(inputs)
         return TensorSpec(words.shape, inputs[0].dtype)
 
-    def count(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> OpCount:
+    def work(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> tuple[int, int]:
         """A comparison and an addition for each place and candidate. With log=true, a logarithm for
         each candidate, and backward a reciprocal and a product."""
-        x, y = inputs[0], self.output(inputs)
-        ids, words = self._words(inputs)
-        total = TensorSpec(y.shape).nbytes if self.log else 0
-        flops = 2 * y.size * ids.shape[1]
-        read, functions = ids.nbytes + words.nbytes, y.size if self.log else 0
-        if direction is F:
-            return OpCount(flops, functions, read + x.nbytes, y.nbytes + total)
-        return OpCount(flops + functions, functions, read + y.nbytes + total, x.nbytes)
+        y = self.output(inputs)
+        flops, functions = 2 * y.size * self._words(inputs)[0].shape[1], y.size if self.log else 0
+        return flops if direction is F else flops + functions, functions
 
     @property
     def _kept(self) -> tuple[str, ...]:
@@ -186,9 +155,6 @@ class AttentionSum(Layer):
             template, args = "attention_sum.hip", ("x", "ids", "candidates", *self._kept, "y")
         kernel = Kernel(name, template, BLOCK, constants)
         return Lowering((kernel,), (Launch(name, (ceil(size / (BLOCK * vector)), 1, 1), args),))
-
-    def moves(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> tuple[str, ...]:
-        return ("x", "y", "dx", "dy")
 
     # ---- Reference and bounds ----
 
@@ -253,9 +219,7 @@ class AttentionSum(Layer):
         return {"dx": bound.reshape(tensors["dx"].shape)}
 
 
-@writes("attention_sum_backward")
-def _backward(c: Values, block: int) -> list[Writes]:
-    return [dense(-1, c["size"], c["vector"], block)]
+writes_all("attention_sum_backward")
 
 
 @writes("attention_sum")

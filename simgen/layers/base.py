@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
-from abc import ABC, abstractmethod
+from abc import ABC
 from dataclasses import dataclass, field, fields, replace
 from enum import StrEnum
 from functools import cache
@@ -20,7 +20,7 @@ from simgen.errors import (
     whole_number,
 )
 from simgen.ground import dtypes
-from simgen.ground.ir import DType, Pass
+from simgen.ground.ir import DType, OpCount, Pass
 from simgen.ground.machine import Machine, fitted
 from simgen.ground.numerics.spread import Spread
 from simgen.layers.contract import Contract
@@ -32,11 +32,11 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from simgen.ground.ir import Fill, Kernel, Launch, OpCount, TensorSpec
+    from simgen.ground.ir import Fill, Kernel, Launch, TensorSpec
 
     Tensors = Mapping[str, NDArray[np.float64]]  # by port
 
-LAYERS: dict[str, type[Layer]] = {}  # by kind; importing simgen.layers fills it
+REGISTERED: dict[str, type[Layer]] = {}  # by kind: those whose files are imported
 TYPE = "type"  # the key of the element type
 MAX_INT = 2**31 - 1  # kernels index with 32-bit integers
 MAX_RANK = 8  # axes of a tensor
@@ -76,6 +76,7 @@ class Lowering:
 
 
 EXTENTS = ("n", "c", "h", "w")
+IN_PARTS = (Pass.FORWARD, Pass.BACKWARD_DATA, Pass.BACKWARD_WEIGHT)
 CHUNKS = "chunks of the sum"  # what is chosen: 1, or "6 of 256"
 
 
@@ -98,29 +99,23 @@ class Sums:
 
 
 def key(
-    *names: str,
+    names: str,
     default: Any,
+    text: str,
     least: float | None = None,
     most: float | None = None,
+    *,
     hint: bool = False,
     of_integers: bool = False,
-    text: str = "",
 ) -> Any:
-    """A layer parameter, set by any of the config keys `names`, with its inclusive range.
+    """A layer parameter, set by any of the config keys `names`, with spaces between them; what it
+    is, in half a line; its inclusive range.
 
     A `hint` says how results are computed, or which, and never what they are. One `of_integers`
-    matters only where a factor has 8 bits. `text` says in half a line what the
-    parameter is, for the reference of config keys.
+    matters only where a factor has 8 bits.
     """
-    metadata = {
-        "keys": names,
-        "least": least,
-        "most": most,
-        "hint": hint,
-        "of_integers": of_integers,
-        "text": text,
-    }
-    return field(default=default, metadata=metadata)
+    told = {"text": text, "least": least, "most": most, "hint": hint, "of_integers": of_integers}
+    return field(default=default, metadata={"keys": tuple(names.split()), **told})
 
 
 class Phase(StrEnum):
@@ -134,18 +129,18 @@ class Phase(StrEnum):
 class Layer(ABC):
     """One DNN layer: parameters in the dataclass fields, behaviour in pure methods.
 
-    A layer whose `passes` is empty is understood (keys, shapes, counts) but not lowered yet.
+    A layer whose `passes` is empty has no kernels: nothing runs for it.
     `inputs` are the specs of the tensors that come from the previous layers, in the order of
     `input_names`.
     """
 
     kind: ClassVar[str]  # in workload names: softmax in softmax_fwd
     section: ClassVar[str]  # DNNMark's section name
-    passes: ClassVar[tuple[Pass, ...]] = ()
+    passes: ClassVar[tuple[Pass, ...]] = (Pass.FORWARD, Pass.BACKWARD)
     input_names: ClassVar[tuple[str, ...]] = ("x",)  # ports; the most of them that there can be
     output_names: ClassVar[tuple[str, ...]] = ("y",)  # the same; `outputs` says which there are
     from_data: ClassVar[str] = ""  # a port that no layer can give: the data file has its values
-    rank: ClassVar[int | None] = 4  # axes of its inputs, (N, C, H, W); None: any number of them
+    rank: ClassVar[int | None] = None  # axes of its inputs, 4 for (N, C, H, W); None: any number
     parameters: ClassVar[tuple[str, ...]] = ()  # ports that training changes
     # Written ports that `reference` and `tolerance` get too, for their shape only (the values are
     # NaN): where strides round, the shape of dx does not follow from that of dy.
@@ -203,10 +198,10 @@ class Layer(ABC):
         """`in_configs`: a section of a config may be one."""
         super().__init_subclass__()
         if "kind" in cls.__dict__ and in_configs:
-            if cls.kind in LAYERS:
-                fact = f"kind {cls.kind!r} is that of {LAYERS[cls.kind].__module__} too"
+            if cls.kind in REGISTERED:
+                fact = f"kind {cls.kind!r} is that of {REGISTERED[cls.kind].__module__} too"
                 raise SourceError(f"{cls.__module__}: {fact}; choose another")
-            LAYERS[cls.kind] = cls
+            REGISTERED[cls.kind] = cls
 
     @classmethod
     def keyed_fields(cls) -> tuple[Field[Any], ...]:
@@ -352,13 +347,14 @@ class Layer(ABC):
         """The inputs of a layer without a previous layer, whose section says `x`."""
         return (x,)
 
-    @abstractmethod
     def output(self, inputs: tuple[TensorSpec, ...]) -> TensorSpec:
-        """Shape of the first, or only, output.
+        """Shape of the first, or only, output: that of the only input, unless a layer says another.
 
         Raises:
             ValueError: an output extent would be less than 1, or the inputs do not fit together.
         """
+        (x,) = inputs
+        return x
 
     def outputs(self, inputs: tuple[TensorSpec, ...]) -> dict[str, TensorSpec]:
         """Shapes of what other layers may read, by port, the first one first.
@@ -368,9 +364,16 @@ class Layer(ABC):
         """
         return {self.output_names[0]: self.output(inputs)}
 
-    @abstractmethod
+    def work(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> tuple[int, int]:
+        """Operations that the algorithm needs, and transcendental ones; a copy needs none."""
+        return 0, 0
+
     def count(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> OpCount:
-        """Work that the algorithm needs."""
+        """Work that the algorithm needs; every tensor of the pass counts once in the bytes."""
+        ports = self.ports(inputs, direction) if self.passes else ()
+        read = sum(port.spec.nbytes for port in ports if port.fill)
+        written = sum(port.spec.nbytes for port in ports if not port.fill and not port.scratch)
+        return OpCount(*self.work(inputs, direction), read, written)
 
     def ports(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> tuple[Port, ...]:
         """Tensors read and written, in the order of the data file."""
@@ -394,7 +397,7 @@ class Layer(ABC):
 
         For tensors of the other ports they get float32 (simgen/layers/conversion.py).
         """
-        return ()
+        return tuple(port.name for port in self.ports(inputs, direction))
 
     def reference(self, tensors: Tensors, direction: Pass) -> Tensors:
         """What the pass writes, from what it reads, in float64."""

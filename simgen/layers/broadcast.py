@@ -18,28 +18,22 @@ import hashlib
 from dataclasses import dataclass
 from enum import StrEnum
 from math import prod
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
-from simgen.ground.ir import Distribution, Fill, Kernel, Launch, OpCount, Pass, TensorSpec
-from simgen.ground.numerics import exactness
-from simgen.ground.numerics.rounding import RCP, SECOND_ORDER, TINY, U
-from simgen.layers import elementwise
+from simgen.ground.arrays import np
+from simgen.ground.ir import Fill, Kernel, Launch, Pass, TensorSpec
+from simgen.layers import elementwise, pointwise
 from simgen.layers.axes import MAX_INT, extents
 from simgen.layers.base import MAX_RANK, Layer, Lowering, Port, Sums, key
 from simgen.layers.contract import Contract
 from simgen.layers.elementwise import BLOCK, VECTOR
-from simgen.layers.written import Writes, dense, writes
+from simgen.layers.written import writes_all
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    import numpy as np
-
     from simgen.ground.ir import Constants
     from simgen.layers.base import Tensors
-    from simgen.layers.written import Values
-else:
-    from simgen.ground import arrays as np
 
 Shape = tuple[int, ...]
 NAMES = ("x0", "x1")
@@ -52,10 +46,12 @@ class Pairwise(StrEnum):
     DIVIDE = "divide"
 
 
-FUNCTIONS: Mapping[str, Any] = {
-    Pairwise.ADD: np.add, Pairwise.SUBTRACT: np.subtract, Pairwise.MULTIPLY: np.multiply,
-    Pairwise.DIVIDE: np.divide,
-}  # fmt: skip
+ROWS = {
+    Pairwise.ADD: pointwise.ADD,
+    Pairwise.SUBTRACT: pointwise.SUBTRACT,
+    Pairwise.MULTIPLY: pointwise.MULTIPLY,
+    Pairwise.DIVIDE: pointwise.DIVIDE,
+}
 
 
 @dataclass(frozen=True)
@@ -65,17 +61,13 @@ class Broadcast(Layer):
     contract: ClassVar[Contract] = Contract(gathers=NAMES, rounds=True)  # `rounds` holds for divide
     passes: ClassVar[tuple[Pass, ...]] = (Pass.FORWARD,)
     input_names: ClassVar[tuple[str, ...]] = NAMES
-    rank: ClassVar[int | None] = None
     any_float: ClassVar[bool] = True
     sample: ClassVar[Mapping[str, str]] = {"n": "16", "c": "64", "h": "56", "w": "56"}
 
-    operation: Pairwise = key(
-        "operation", default=Pairwise.MULTIPLY, text="operation on each pair of elements"
-    )
+    operation: Pairwise = key("operation", Pairwise.MULTIPLY, "operation on each pair of elements")
     operand: str = key(
-        "operand", default="",
-        text="extents of x1 if previous_layer has no second layer; 0: as in x0",
-    )  # fmt: skip
+        "operand", "", "extents of x1 if previous_layer has no second layer; 0: as in x0"
+    )
 
     def workload_inputs(self, x: TensorSpec) -> tuple[TensorSpec, ...]:
         """x1 has a number for each channel, if `operand` says nothing else."""
@@ -111,16 +103,14 @@ class Broadcast(Layer):
         x0, x1 = inputs
         return len(x0.shape) == len(x1.shape) and x0.shape[0] == x1.shape[0]
 
-    def count(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> OpCount:
-        """An operation for each element of y; what it is made of is read once."""
-        y = self.output(inputs)
-        reciprocals = y.size if self.operation is Pairwise.DIVIDE else 0
-        return OpCount(y.size, reciprocals, sum(x.nbytes for x in inputs), y.nbytes)
+    def work(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> tuple[int, int]:
+        """An operation for each element of y."""
+        size = self.output(inputs).size
+        return self._row.operations * size, self._row.transcendentals * size
 
     def ports(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> tuple[Port, ...]:
-        divisor = Fill(Distribution.UNIFORM, 0.5, 2.0)  # two binades, of which none is near 0
         first, second = Fill.usual(inputs[0].dtype), Fill.usual(inputs[1].dtype)
-        second = divisor if self.operation is Pairwise.DIVIDE else second
+        second = pointwise.DIVISORS if self.operation is Pairwise.DIVIDE else second
         x0, x1 = inputs
         return (Port("x0", x0, first), Port("x1", x1, second), Port("y", self.output(inputs)))
 
@@ -151,45 +141,25 @@ class Broadcast(Layer):
         kernel = Kernel(name, "broadcast.hip", BLOCK, constants)
         return Lowering((kernel,), (Launch(name, elementwise.grid(y.size), (*NAMES, "y")),))
 
-    def moves(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> tuple[str, ...]:
-        return (*NAMES, "y")
-
     def reference(self, tensors: Tensors, direction: Pass) -> Tensors:
-        x0, x1 = tensors["x0"], tensors["x1"]
         with np.errstate(all="ignore"):  # divisors of a network may be 0
-            return {"y": np.asarray(FUNCTIONS[self.operation](x0, x1))}
+            return {"y": np.asarray(self._row.value(tensors["x0"], tensors["x1"]))}
 
     def tolerance(self, tensors: Tensors, direction: Pass) -> Tensors:
-        """One rounding, of products what may be flushed, and of quotients those of a reciprocal,
-        which may be flushed where the divisor is large; of one that may be, nothing is known."""
-        x0, x1 = tensors["x0"], tensors["x1"]
-        y = self.reference(tensors, direction)["y"]
-        match self.operation:
-            case Pairwise.ADD | Pairwise.SUBTRACT:
-                return {"y": U * np.abs(y)}
-            case Pairwise.MULTIPLY:
-                return {"y": U * np.abs(y) + TINY}
-            case Pairwise.DIVIDE:
-                with np.errstate(all="ignore"):
-                    bound = (RCP + U) * np.abs(y) + TINY * np.abs(x0) + TINY
-                    return {"y": np.where(np.abs(x1) < TINY, np.inf, bound * SECOND_ORDER)}
+        x0, x1 = np.broadcast_arrays(tensors["x0"], tensors["x1"])
+        with np.errstate(all="ignore"):
+            return {"y": self._row.bound(x0, x1)}
 
     def sums(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> Sums | None:
-        if self.operation is Pairwise.DIVIDE:
-            return None  # reciprocals are any numbers
-        return Sums(1 if self.operation is Pairwise.MULTIPLY else 2)
+        return Sums(self._row.terms) if self._row.terms else None
 
     def exact(self, tensors: Tensors, direction: Pass) -> Tensors:
-        """Exact results for whole numbers, or divisors that are powers of two: no bit is lost."""
-        y, (x0, x1) = self.reference(tensors, direction)["y"], (tensors["x0"], tensors["x1"])
-        if self.operation is Pairwise.DIVIDE:
-            return {}
-        if self.operation is Pairwise.MULTIPLY:
-            grain, size = exactness.grain(x0, x1), np.abs(y)
-        else:
-            grain = min(exactness.grain(x0), exactness.grain(x1))
-            size = np.abs(x0) + np.abs(x1)
-        return {"y": exactness.settled(y, size, grain)} if grain else {}
+        made = self._row.exact(tensors["x0"], tensors["x1"])
+        return {} if made is None else {"y": made}
+
+    @property
+    def _row(self) -> pointwise.Formula:
+        return ROWS[self.operation]
 
 
 def _aligned(shape: Shape, rank: int) -> Shape:
@@ -213,6 +183,4 @@ def _merged(shape: Shape, inputs: list[Shape]) -> list[tuple[int, ...]]:
     return found or [(1, 0, 0)]
 
 
-@writes("broadcast")
-def _written(c: Values, block: int) -> list[Writes]:
-    return [dense(-1, c["size"], c["vector"], block)]
+writes_all("broadcast")

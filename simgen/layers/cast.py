@@ -24,40 +24,31 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
+from simgen.ground.arrays import np
 from simgen.ground.dtypes import F16, DType
-from simgen.ground.ir import Fill, OpCount, Pass, TensorSpec
+from simgen.ground.ir import Fill, Pass, TensorSpec
 from simgen.ground.numerics.rounding import float32
 from simgen.layers import conversion, elementwise
-from simgen.layers.base import Layer, Lowering, Port, Sums, key
-from simgen.layers.contract import Contract
+from simgen.layers.base import Lowering, Port, Sums, key
+from simgen.layers.copying import Copy
 from simgen.layers.requantisation import requantised, scale_key, zero_key
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    import numpy as np
-
     from simgen.layers.base import Tensors
-else:
-    from simgen.ground import arrays as np
 
 SPREAD = 40.0  # standard deviation of integers that are made: some are beyond 8 bits
 
 
 @dataclass(frozen=True)
-class Cast(Layer):
+class Cast(Copy):
     kind = "cast"
     section = "Cast"
-    contract: ClassVar[Contract] = Contract(copies=(Pass.FORWARD, Pass.BACKWARD))
-    passes = (Pass.FORWARD, Pass.BACKWARD)
-    rank = None
-    per_sample = True
-    any_float = True
-    integers: ClassVar[tuple[DType, ...]] = (DType.I8, DType.I32)
     type_key = "from"
     sample: ClassVar[Mapping[str, str]] = {"n": "100", "c": "1000", "h": "1", "w": "1"}
 
-    type: DType = key("type", default=F16, text="element type of the output")
+    type: DType = key("type", F16, "element type of the output")
     x_scale: float = scale_key("x")
     x_zero_point: int = zero_key("x")
     y_scale: float = scale_key("y")
@@ -76,11 +67,6 @@ class Cast(Layer):
             raise ValueError(f"{fact}; let the scales give 1e-37 to 1e6")
         return TensorSpec(x.shape, self.type)
 
-    def count(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> OpCount:
-        """Each element is read and written once."""
-        source, target = self._ends(inputs, direction)
-        return OpCount(0, 0, source.nbytes, target.nbytes)
-
     def ports(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> tuple[Port, ...]:
         source, target = elementwise.ends(direction)
         read, written = self._ends(inputs, direction)
@@ -94,9 +80,6 @@ class Cast(Layer):
         types, zeros = (read.dtype, written.dtype), (self.x_zero_point, self.y_zero_point)
         return conversion.cast(read.size, *types, source, target, self._scale, zeros)
 
-    def moves(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> tuple[str, ...]:
-        return elementwise.ends(direction)
-
     def reference(self, tensors: Tensors, direction: Pass) -> Tensors:
         source, target = elementwise.ends(direction)
         x = tensors[source]
@@ -106,10 +89,6 @@ class Cast(Layer):
         if self.type == DType.I8:
             return {target: requantised(made, self.y_zero_point)}
         return {target: made.astype(np.float64)}
-
-    def tolerance(self, tensors: Tensors, direction: Pass) -> Tensors:
-        source, target = elementwise.ends(direction)
-        return {target: np.zeros_like(tensors[source])}  # what storing rounds is known to the bit
 
     def sums(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> Sums | None:
         return None if self._scaled else Sums()

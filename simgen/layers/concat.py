@@ -16,7 +16,8 @@ from dataclasses import dataclass
 from itertools import accumulate
 from typing import TYPE_CHECKING, ClassVar
 
-from simgen.ground.ir import DType, OpCount, Pass, TensorSpec
+from simgen.ground.arrays import np
+from simgen.ground.ir import DType, Pass, TensorSpec
 from simgen.layers import axes
 from simgen.layers.base import key
 from simgen.layers.contract import Contract
@@ -26,12 +27,8 @@ from simgen.layers.multi_input import GRADIENTS, INPUTS, Several, reads_and_writ
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    import numpy as np
-
     from simgen.ground.numerics.rounding import Array
     from simgen.layers.base import Lowering, Tensors
-else:
-    from simgen.ground import arrays as np
 
 
 @dataclass(frozen=True)
@@ -42,7 +39,7 @@ class Concat(Several):
     integers: ClassVar[tuple[DType, ...]] = (DType.I8, DType.I32)
     sample: ClassVar[Mapping[str, str]] = {"n": "100", "c": "128", "h": "28", "w": "28"}
 
-    axis: int = key("axis", default=1, text="axis to join along; -1 is the last")
+    axis: int = key("axis", 1, "axis to join along; -1 is the last")
 
     def output(self, inputs: tuple[TensorSpec, ...]) -> TensorSpec:
         shape = inputs[0].shape
@@ -51,19 +48,11 @@ class Concat(Several):
         total = sum(x.shape[axis] for x in inputs)
         return TensorSpec((*shape[:axis], total, *shape[axis + 1 :]), inputs[0].dtype)
 
-    def count(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> OpCount:
-        """Each element is read and written once."""
-        nbytes = self.output(inputs).nbytes
-        return OpCount(0, 0, nbytes, nbytes)
-
     def lower(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> Lowering:
         axis = axes.behind_batch("axis", self.axis, inputs[0].shape)
         ports = reads_and_writes(direction, len(inputs))
         joins = direction is Pass.FORWARD
         return copies(f"{self.kind}_{direction}", inputs, axis, ports, joins)
-
-    def moves(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> tuple[str, ...]:
-        return (*INPUTS, "y", "dy", *GRADIENTS)
 
     def reference(self, tensors: Tensors, direction: Pass) -> Tensors:
         if direction is Pass.FORWARD:

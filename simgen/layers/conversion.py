@@ -14,13 +14,12 @@ from simgen.ground.ir import Kernel, Launch, TensorSpec
 from simgen.ground.numerics.rounding import identifier
 from simgen.layers.base import Lowering, Port
 from simgen.layers.elementwise import BLOCK, VECTOR, as_float, grid, zeros
-from simgen.layers.written import Writes, dense, writes
+from simgen.layers.written import writes_all
 
 if TYPE_CHECKING:
     from simgen.ground.dtypes import DType
     from simgen.ground.ir import Pass
     from simgen.layers.base import Layer
-    from simgen.layers.written import Values
 
 
 def ports(layer: Layer, inputs: tuple[TensorSpec, ...], direction: Pass) -> tuple[Port, ...]:
@@ -93,6 +92,4 @@ def _wide(port: Port) -> str:
     return f"{port.name}_f32"
 
 
-@writes("cast")
-def _written(c: Values, block: int) -> list[Writes]:
-    return [dense(-1, c["size"], c["vector"], block)]
+writes_all("cast")

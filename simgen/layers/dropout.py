@@ -21,23 +21,20 @@ from dataclasses import dataclass
 from math import ceil, frexp
 from typing import TYPE_CHECKING, ClassVar
 
-from simgen.ground.ir import Distribution, Fill, Kernel, Launch, OpCount, Pass, TensorSpec
+from simgen.ground.arrays import np
+from simgen.ground.ir import Distribution, Fill, Kernel, Launch, Pass, TensorSpec
 from simgen.ground.numerics import exactness
 from simgen.ground.numerics.rounding import TINY, U, float32
 from simgen.layers import elementwise
 from simgen.layers.base import Layer, Lowering, Port, Sums, key
-from simgen.layers.written import Writes, dense, writes
+from simgen.layers.written import writes_all
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    import numpy as np
     from numpy.typing import NDArray
 
     from simgen.layers.base import Tensors
-    from simgen.layers.written import Values
-else:
-    from simgen.ground import arrays as np
 
 ROUNDS = 7
 MULTIPLIERS = (0xD2511F53, 0xCD9E8D57)
@@ -51,9 +48,7 @@ class Dropout(Layer):
     kind = "dropout"
     section = "Dropout"
     any_float = True
-    passes = (Pass.FORWARD, Pass.BACKWARD)
     training_only = True
-    rank = None
     sample: ClassVar[Mapping[str, str]] = {
         "n": "100",
         "c": "1000",
@@ -64,13 +59,9 @@ class Dropout(Layer):
     }
 
     probability: float = key(
-        "dropout_probability",
-        default=0.5,
-        least=0,
-        most=1,
-        text="probability that an element becomes 0",
+        "dropout_probability", 0.5, "probability that an element becomes 0", 0, 1
     )
-    random_seed: int = key("random_seed", default=0, least=0, text="seed of the mask")
+    random_seed: int = key("random_seed", 0, "seed of the mask", 0)
 
     @property
     def threshold(self) -> int:
@@ -88,17 +79,12 @@ class Dropout(Layer):
         """Whether the scale is a power of two, or 0."""
         return self.scale == 0.0 or frexp(self.scale)[0] == 0.5
 
-    def output(self, inputs: tuple[TensorSpec, ...]) -> TensorSpec:
-        (x,) = inputs
-        return x
-
-    def count(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> OpCount:
+    def work(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> tuple[int, int]:
         """A comparison and a multiplication per element, in either pass.
 
         The random numbers are integer arithmetic, which does not count.
         """
-        (x,) = inputs
-        return OpCount(2 * x.size, 0, x.nbytes, x.nbytes)
+        return 2 * inputs[0].size, 0
 
     def ports(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> tuple[Port, ...]:
         (x,) = inputs
@@ -126,9 +112,6 @@ class Dropout(Layer):
         kernel = Kernel(name, "dropout.hip", elementwise.BLOCK, constants)
         launch = Launch(name, elementwise.grid(x.size, runs), elementwise.ends(direction))
         return Lowering((kernel,), (launch,))
-
-    def moves(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> tuple[str, ...]:
-        return elementwise.ends(direction)
 
     def reference(self, tensors: Tensors, direction: Pass) -> Tensors:
         source, target = elementwise.ends(direction)
@@ -173,6 +156,4 @@ def philox(counters: NDArray[np.uint64], seed: int) -> NDArray[np.uint64]:
     return np.stack(x)
 
 
-@writes("dropout")
-def _written(c: Values, block: int) -> list[Writes]:
-    return [dense(-1, c["size"], c["vector"], block * c["runs"])]
+writes_all("dropout")

@@ -15,7 +15,7 @@ from simgen.ground.dtypes import WORD, DType
 from simgen.ground.ir import Kernel, Launch, Pass
 from simgen.ground.numerics.rounding import identifier
 from simgen.layers.base import Lowering
-from simgen.layers.written import Writes, dense, writes
+from simgen.layers.written import Writes, dense, writes, writes_all
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -128,12 +128,10 @@ def runs(size: int, dtype: DType, machine: Machine) -> int:
     NVIDIA GPU that all of its work-groups fill."""
     wide = RUN_NBYTES // (VECTOR * dtype.nbytes)
     filled = machine.units * FULL * BLOCK * VECTOR * wide
-    return wide if machine.arch.startswith("sm_") and size >= filled else 1
+    return wide if machine.is_nvidia and size >= filled else 1
 
 
-@writes("add")
-def _one(c: Values, block: int) -> list[Writes]:
-    return [dense(-1, c["size"], c["vector"], block)]
+writes_all("add")
 
 
 @writes("copy")

@@ -24,6 +24,7 @@ from dataclasses import dataclass
 from math import ceil
 from typing import TYPE_CHECKING, ClassVar
 
+from simgen.ground.arrays import np
 from simgen.ground.dtypes import WORD
 from simgen.ground.ir import (
     MOST_WORDS,
@@ -46,20 +47,17 @@ from simgen.layers.base import Layer, Lowering, Port, Sums, key
 from simgen.layers.contract import Contract
 from simgen.layers.elementwise import BLOCK, VECTOR
 from simgen.layers.indices import outside
-from simgen.layers.written import Places, Writes, cut_by, dense, writes
+from simgen.layers.written import Places, Writes, cut_by, dense, writes, writes_all
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
-    import numpy as np
     from numpy.typing import NDArray
 
     from simgen.ground.numerics.rounding import Array
     from simgen.layers.base import Tensors
     from simgen.layers.written import Values
-else:
-    from simgen.ground import arrays as np
 
 F, BW = Pass.FORWARD, Pass.BACKWARD_WEIGHT
 CHUNK = 2048  # keys that a work-group sorts: 8 KiB of LDS
@@ -77,26 +75,18 @@ class Embedding(Layer):
     indices: ClassVar[tuple[str, ...]] = ("ids",)
     tables: ClassVar[Mapping[str, str]] = {"ids": "w"}
     parameters: ClassVar[tuple[str, ...]] = ("w",)
-    rank: ClassVar[int | None] = None
     per_sample = True
     any_float = True
     own_type = True
     axis_names: ClassVar[tuple[str, ...]] = ("batch", "length")
     sample: ClassVar[Mapping[str, str]] = {"shape": "16x25"}
 
-    vocabulary: int = key(
-        "vocabulary", default=1000, least=1, most=MOST_WORDS, text="rows of the table"
-    )
-    features: int = key("features", default=64, least=1, text="elements of a row")
+    vocabulary: int = key("vocabulary", 1000, "rows of the table", 1, MOST_WORDS)
+    features: int = key("features", 64, "elements of a row", 1)
     zipf: float = key(
-        "zipf",
-        default=1.0,
-        least=0.0,
-        most=STEEPEST,
-        hint=True,
-        text="Zipf exponent of random ids; 0: uniform",
+        "zipf", 1.0, "Zipf exponent of random ids; 0: uniform", 0.0, STEEPEST, hint=True
     )
-    type: DType = key("type", default=DType.F32, text="element type of the table")
+    type: DType = key("type", DType.F32, "element type of the table")
 
     def workload_inputs(self, x: TensorSpec) -> tuple[TensorSpec, ...]:
         return (TensorSpec(x.shape, DType.I32),)
@@ -144,8 +134,10 @@ class Embedding(Layer):
 
     def _gather(self, y: TensorSpec) -> Lowering:
         size, row, element = y.size, self.features, y.dtype
-        if row * element.nbytes % WORD == 0:  # copied as words
-            size, row, element = elementwise.words(y), row * element.nbytes // WORD, DType.F32
+        bytes_of = element.nbytes
+        if row * bytes_of % WORD == 0:  # copied as words
+            # Not all words that are held: behind the last place is no id.
+            size, row, element = size * bytes_of // WORD, row * bytes_of // WORD, DType.F32
         vector = VECTOR if row % VECTOR == 0 or element.is_narrow else 1
         name = f"embedding_fwd_{size}x{row}{elementwise.suffix(element)}"
         constants = (
@@ -194,9 +186,6 @@ class Embedding(Layer):
         grid = (ceil(size / (BLOCK * vector)), 1, 1)
         launches.append(Launch(name, grid, (f"keys{source}", "dy", "dw")))
         return Lowering(tuple(kernels), tuple(launches))
-
-    def moves(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> tuple[str, ...]:
-        return ("w", "y", "dy", "dw")
 
     def fault(self, given: Mapping[str, NDArray[Any]], inputs: tuple[TensorSpec, ...]) -> str:
         return outside("ids", given.get("ids"), 0, self.vocabulary - 1)
@@ -274,9 +263,7 @@ class Embedding(Layer):
         return {"dw": exactness.settled(sums, magnitudes, grain)}
 
 
-@writes("embedding", "embedding_backward")
-def _rows(c: Values, block: int) -> list[Writes]:
-    return [dense(-1, c["size"], c["vector"], block)]
+writes_all("embedding", "embedding_backward")
 
 
 @writes("embedding_sort")

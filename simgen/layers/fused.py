@@ -17,6 +17,7 @@ from dataclasses import dataclass, fields, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from simgen.ground.arrays import np
 from simgen.ground.ir import DType, OpCount, Pass, TensorSpec
 from simgen.ground.numerics import ranged
 from simgen.ground.numerics.rounding import SECOND_ORDER, TINY, float32
@@ -33,12 +34,8 @@ from simgen.layers.product.fully_connected import FullyConnected
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    import numpy as np
-
     from simgen.ground.numerics.rounding import Array
     from simgen.layers.base import Tensors
-else:
-    from simgen.ground import arrays as np
 
 NORMALISED = dict(zip(("w", "b", "running_mean", "running_var"), PORTS))  # port of bn -> port here
 
@@ -79,24 +76,14 @@ class Fused(Layer):
     integers: ClassVar[tuple[DType, ...]] = ()
     first: ClassVar[type[Layer]]
 
-    batch_norm: bool = key("batch_norm", default=False, text="batch normalisation follows")
-    epsilon: float = key(
-        "epsilon", default=1e-5, least=1e-12, most=1e6, text="constant added to its variance"
-    )
-    activation: bool = key("activation", default=True, text="an activation follows")
+    batch_norm: bool = key("batch_norm", False, "batch normalisation follows")
+    epsilon: float = key("epsilon", 1e-5, "constant added to its variance", 1e-12, 1e6)
+    activation: bool = key("activation", True, "an activation follows")
     activation_mode: FusedMode = key(
-        "activation_mode", default=FusedMode.RELU, text="function of the activation"
+        "activation_mode", FusedMode.RELU, "function of the activation"
     )
-    ceiling: float = key(
-        "activation_ceiling",
-        default=6.0,
-        least=1e-3,
-        most=1e6,
-        text="upper limit of clipped_relu",
-    )
-    alpha: float = key(
-        "activation_alpha", default=1.0, least=0.0, most=1e6, text="factor of exp(x) - 1 in elu"
-    )
+    ceiling: float = key("activation_ceiling", 6.0, "upper limit of clipped_relu", 1e-3, 1e6)
+    alpha: float = key("activation_alpha", 1.0, "factor of exp(x) - 1 in elu", 0.0, 1e6)
 
     @property
     def _sums(self) -> Layer:

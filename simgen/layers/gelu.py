@@ -24,15 +24,12 @@ from functools import cache
 from math import erfc, exp, pi, sqrt
 from typing import TYPE_CHECKING, NamedTuple
 
+from simgen.ground.arrays import np
 from simgen.ground.numerics import rounding
 from simgen.ground.numerics.rounding import EXP2, RCP, TINY, U
 
 if TYPE_CHECKING:
-    import numpy as np
-
     from simgen.ground.numerics.rounding import Array
-else:
-    from simgen.ground import arrays as np
 
 FURTHEST = 16.0  # from there on the tail is less than any float32
 DENSITY = 1 / sqrt(2 * pi)  # phi(0)

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from simgen.ground.arrays import np
+
 if TYPE_CHECKING:
     from typing import Any
 
-    import numpy as np
     from numpy.typing import NDArray
-else:
-    from simgen.ground import arrays as np
 
 
 def outside(port: str, given: NDArray[Any] | None, least: int, most: int) -> str:

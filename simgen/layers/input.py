@@ -13,7 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from simgen.ground.ir import DType, Fill, OpCount, Pass, TensorSpec
+from simgen.ground.ir import DType, Fill, Pass, TensorSpec
 from simgen.layers.base import Layer, Port, key
 
 if TYPE_CHECKING:
@@ -24,17 +24,15 @@ if TYPE_CHECKING:
 class Input(Layer):
     kind = "input"
     section = "Input"
+    passes = ()
     input_names: ClassVar[tuple[str, ...]] = ()
-    rank = None
     given = True
     any_float = True
     integers: ClassVar[tuple[DType, ...]] = (DType.I8, DType.I32)
     per_sample = True
     sample: ClassVar[Mapping[str, str]] = {"shape": "8x128x768"}
 
-    fixed: bool = key(
-        "fixed", default=False, text="the input has no samples; a bare n does not change it"
-    )
+    fixed: bool = key("fixed", False, "the input has no samples; a bare n does not change it")
 
     def output(self, inputs: tuple[TensorSpec, ...]) -> TensorSpec:
         (y,) = inputs
@@ -43,6 +41,3 @@ class Input(Layer):
     def ports(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> tuple[Port, ...]:
         (y,) = inputs
         return (Port("y", y, Fill.usual(y.dtype)),)
-
-    def count(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> OpCount:
-        return OpCount()

@@ -58,9 +58,9 @@ class ChoosesLayout(Layer):
     images: ClassVar[tuple[str, ...]] = ("x", "y", "dx", "dy")
     filters: ClassVar[tuple[str, ...]] = ("w", "dw")
 
-    layout: Layout = key("layout", default=Layout.NCHW, text="order of the axes of images")
+    layout: Layout = key("layout", Layout.NCHW, "order of the axes of images")
     filter_layout: FilterLayout = key(
-        "filter_layout", default=FilterLayout.KCRS, text="order of the axes of filters"
+        "filter_layout", FilterLayout.KCRS, "order of the axes of filters"
     )
 
     @property

@@ -24,26 +24,23 @@ from enum import StrEnum
 from math import prod
 from typing import TYPE_CHECKING, ClassVar
 
-from simgen.ground.ir import Distribution, DType, Fill, Kernel, Launch, OpCount, Pass, TensorSpec
+from simgen.ground.arrays import np
+from simgen.ground.ir import Distribution, DType, Fill, Kernel, Launch, Pass, TensorSpec
 from simgen.layers import elementwise
-from simgen.layers.base import Layer, Lowering, Port, Sums, key
-from simgen.layers.contract import Contract
+from simgen.layers.base import Lowering, Port, Sums, key
+from simgen.layers.copying import Copy
 from simgen.layers.elementwise import BLOCK, VECTOR, ends
 from simgen.layers.indices import outside
-from simgen.layers.written import Writes, dense, writes
+from simgen.layers.written import writes_all
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
-    import numpy as np
     from numpy.typing import NDArray
 
     from simgen.ground.numerics.rounding import Array
     from simgen.layers.base import Tensors
-    from simgen.layers.written import Values
-else:
-    from simgen.ground import arrays as np
 
 HIDDEN = 2.0**15  # every type of 16 bits and more has it
 
@@ -54,21 +51,17 @@ class MaskMode(StrEnum):
 
 
 @dataclass(frozen=True)
-class Mask(Layer):
+class Mask(Copy):
     kind = "mask"
     section = "Mask"
-    contract: ClassVar[Contract] = Contract(copies=(Pass.FORWARD, Pass.BACKWARD))
-    passes: ClassVar[tuple[Pass, ...]] = (Pass.FORWARD, Pass.BACKWARD)
+    integers: ClassVar[tuple[DType, ...]] = ()
     input_names: ClassVar[tuple[str, ...]] = ("x", "lengths")
     indices: ClassVar[tuple[str, ...]] = ("lengths",)
     lengths: ClassVar[tuple[str, ...]] = ("lengths",)
-    rank: ClassVar[int | None] = None
-    per_sample = True
-    any_float = True
     sample: ClassVar[Mapping[str, str]] = {"shape": "8x12x128x128"}
 
     mode: MaskMode = key(
-        "mask", default=MaskMode.CAUSAL, text="hidden elements: later ones (causal), or padding"
+        "mask", MaskMode.CAUSAL, "hidden elements: later ones (causal), or padding"
     )
 
     @property
@@ -91,12 +84,6 @@ class Mask(Layer):
             fact = f"lengths are {told}, but x has {x.shape[0]} samples"
             raise ValueError(f"{fact}; give it an [Input] with shape={x.shape[0]} and type=i32")
         return x
-
-    def count(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> OpCount:
-        """Each element is read and written once."""
-        x = inputs[0]
-        lengths = x.shape[0] * DType.I32.nbytes if self._index else 0
-        return OpCount(0, 0, x.nbytes + lengths, x.nbytes)
 
     def ports(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> tuple[Port, ...]:
         x = inputs[0]
@@ -132,9 +119,6 @@ class Mask(Layer):
         args = (source, *self._index, target)
         return Lowering((kernel,), (Launch(name, elementwise.grid(x.size), args),))
 
-    def moves(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> tuple[str, ...]:
-        return ("x", "y", "dx", "dy")
-
     def fault(self, given: Mapping[str, NDArray[Any]], inputs: tuple[TensorSpec, ...]) -> str:
         return outside("lengths", given.get("lengths"), 1, inputs[0].shape[-1])
 
@@ -158,14 +142,8 @@ class Mask(Layer):
         hidden = self._hidden(self.types[0] if self.types else DType.F32, direction)
         return {target: np.where(self._seen(tensors, x.shape), x, hidden)}
 
-    def tolerance(self, tensors: Tensors, direction: Pass) -> Tensors:
-        # A copy has no error.
-        return {port: np.zeros_like(t) for port, t in self.reference(tensors, direction).items()}
-
     def sums(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> Sums | None:
         return Sums(whole=direction is Pass.BACKWARD)
 
 
-@writes("mask")
-def _written(c: Values, block: int) -> list[Writes]:
-    return [dense(-1, c["size"], c["vector"], block)]
+writes_all("mask")

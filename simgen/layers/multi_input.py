@@ -23,20 +23,12 @@ class Several(Layer):
     By itself it has `inputs` of one shape, in a network those that `previous_layer` names.
     """
 
-    passes: ClassVar[tuple[Pass, ...]] = (Pass.FORWARD, Pass.BACKWARD)
     shape_given: ClassVar[tuple[str, ...]] = GRADIENTS
     input_names: ClassVar[tuple[str, ...]] = INPUTS
-    rank: ClassVar[int | None] = None
     per_sample: ClassVar[bool] = True
     any_float: ClassVar[bool] = True
 
-    inputs: int = key(
-        "inputs",
-        default=2,
-        least=2,
-        most=MAX_INPUTS,
-        text="number of inputs if previous_layer names none",
-    )
+    inputs: int = key("inputs", 2, "number of inputs if previous_layer names none", 2, MAX_INPUTS)
 
     def workload_inputs(self, x: TensorSpec) -> tuple[TensorSpec, ...]:
         return (x,) * self.inputs

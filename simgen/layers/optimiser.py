@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from simgen.ground.dtypes import WORD, DType
-from simgen.ground.ir import Distribution, Fill, OpCount, Pass, TensorSpec
+from simgen.ground.ir import Distribution, Fill, Pass, TensorSpec
 from simgen.ground.numerics.rounding import float32
 from simgen.layers.base import Layer, Port, key
 
@@ -36,24 +36,15 @@ class Optimiser(Layer):
 
     passes = (Pass.FORWARD,)
     per_sample = True  # samples are independent, whatever the first axis is
-    rank = None
     sample: ClassVar[Mapping[str, str]] = {"n": "1000", "c": "4096", "h": "1", "w": "1"}
     type_cure = "leave it out; gradients have gradient_type, and working copies copy_type"
 
-    rate: float = key("rate", default=0.01, least=0.0, most=1e6, text="learning rate")
+    rate: float = key("rate", 0.01, "learning rate", 0.0, 1e6)
     loss_scale: float = key(
-        "loss_scale",
-        default=1.0,
-        least=2.0**-24,
-        most=2.0**24,
-        text="loss scale that the gradient contains",
+        "loss_scale", 1.0, "loss scale that the gradient contains", 2.0**-24, 2.0**24
     )
-    gradient_type: DType = key("gradient_type", default=DType.F32, text="element type of dx")
-    copy_type: DType = key(
-        "copy_type",
-        default=DType.F32,
-        text="element type of the working copy; f32: no copy",
-    )
+    gradient_type: DType = key("gradient_type", DType.F32, "element type of dx")
+    copy_type: DType = key("copy_type", DType.F32, "element type of the working copy; f32: no copy")
 
     @property
     def scale(self) -> float:
@@ -92,17 +83,6 @@ class Optimiser(Layer):
     @property
     def copies(self) -> bool:
         return self.copy_type != DType.F32
-
-    def moves(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> tuple[str, ...]:
-        return ("dx", "copy")
-
-    def traffic(self, inputs: tuple[TensorSpec, ...], flops: int, others: int) -> OpCount:
-        """Operations per element; each tensor is moved once."""
-        sizes = {True: 0, False: 0}  # bytes that are read, and written
-        for port in self.ports(inputs, Pass.FORWARD):
-            sizes[port.fill is not None] += port.spec.nbytes
-        size = inputs[0].size
-        return OpCount(flops * size, others * size, sizes[True], sizes[False])
 
     def types_of(self) -> tuple[list[str], Constants]:
         """Words for a kernel's name, and constants, that say types other than float32."""

@@ -22,26 +22,23 @@ from enum import StrEnum
 from math import ceil, prod
 from typing import TYPE_CHECKING, ClassVar
 
-from simgen.ground.ir import Fill, Kernel, Launch, OpCount, Pass, TensorSpec
+from simgen.ground.arrays import np
+from simgen.ground.ir import DType, Kernel, Launch, OpCount, Pass, TensorSpec
 from simgen.ground.numerics.rounding import float32, identifier
 from simgen.layers import elementwise
 from simgen.layers.axes import MAX_INT, extents
-from simgen.layers.base import Layer, Lowering, Port, Sums, key
+from simgen.layers.base import Lowering, Sums, key
 from simgen.layers.contract import Contract
+from simgen.layers.copying import Copy
 from simgen.layers.elementwise import BLOCK, VECTOR
-from simgen.layers.written import Writes, dense, writes
+from simgen.layers.written import writes_all
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    import numpy as np
-
     from simgen.ground.ir import Constants
     from simgen.ground.numerics.rounding import Array
     from simgen.layers.base import Tensors
-    from simgen.layers.written import Values
-else:
-    from simgen.ground import arrays as np
 
 Shape = tuple[int, ...]
 
@@ -64,26 +61,29 @@ class _Axis:
 
 
 @dataclass(frozen=True)
-class Rearrange(Layer):
+class Rearrange(Copy):
     kind = "rearrange"
     section = "Rearrange"
     contract: ClassVar[Contract] = Contract(copies=(Pass.FORWARD,), gathers=("x",))
     passes: ClassVar[tuple[Pass, ...]] = (Pass.FORWARD,)
-    rank: ClassVar[int | None] = None
-    any_float = True
+    per_sample = False
+    integers: ClassVar[tuple[DType, ...]] = ()
     sample: ClassVar[Mapping[str, str]] = {"shape": "16x4x29x28x28", "order": "0x2x1x3x4"}
 
-    mode: Rearrangement = key("mode", default=Rearrangement.PERMUTE, text="kind of rearrangement")
-    order: str = key("order", default="", text="permute: axes of x, in the order of y's")
-    begin: str = key("begin", default="", text="crop: first element along each axis")
-    to: str = key("to", default="", text="crop, expand: extents of y; 0: as in x")
-    step: str = key("step", default="", text="crop: step along each axis, in elements of x")
-    before: str = key("before", default="", text="pad: elements added before x along each axis")
-    behind: str = key("behind", default="", text="pad: elements added after x along each axis")
+    mode: Rearrangement = key("mode", Rearrangement.PERMUTE, "kind of rearrangement")
+    order: str = key("order", "", "permute: axes of x, in the order of y's")
+    begin: str = key("begin", "", "crop: first element along each axis")
+    to: str = key("to", "", "crop, expand: extents of y; 0: as in x")
+    step: str = key("step", "", "crop: step along each axis, in elements of x")
+    before: str = key("before", "", "pad: elements added before x along each axis")
+    behind: str = key("behind", "", "pad: elements added after x along each axis")
     value: float = key(
-        "value", default=0.0, least=-3.4028234663852886e38, most=3.4028234663852886e38,
-        text="pad: value of the added elements",
-    )  # fmt: skip
+        "value",
+        0.0,
+        "pad: value of the added elements",
+        -3.4028234663852886e38,
+        3.4028234663852886e38,
+    )
 
     def output(self, inputs: tuple[TensorSpec, ...]) -> TensorSpec:
         (x,) = inputs
@@ -159,10 +159,6 @@ class Rearrange(Layer):
         (x,), y = inputs, self.output(inputs)
         return OpCount(0, 0, min(x.nbytes, y.nbytes), y.nbytes)
 
-    def ports(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> tuple[Port, ...]:
-        (x,) = inputs
-        return (Port("x", x, Fill.usual(x.dtype)), Port("y", self.output(inputs)))
-
     def lower(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> Lowering:
         (x,), y = inputs, self.output(inputs)
         whole, first = self._axes(x.shape)
@@ -190,9 +186,6 @@ class Rearrange(Layer):
         grid = (ceil(y.size / (BLOCK * vector)), 1, 1)
         return Lowering((kernel,), (Launch(kernel.name, grid, ("x", "y")),))
 
-    def moves(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> tuple[str, ...]:
-        return ("x", "y")
-
     def reference(self, tensors: Tensors, direction: Pass) -> Tensors:
         x = tensors["x"]
         return {"y": np.ascontiguousarray(self._rearranged(x))}
@@ -214,9 +207,6 @@ class Rearrange(Layer):
                 return padded
             case Rearrangement.EXPAND:
                 return np.broadcast_to(x, self._to(x.shape))
-
-    def tolerance(self, tensors: Tensors, direction: Pass) -> Tensors:
-        return {"y": np.zeros_like(self.reference(tensors, direction)["y"])}  # a copy has no error
 
     def sums(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> Sums | None:
         return Sums(whole=float(self.value).is_integer())
@@ -241,6 +231,4 @@ def _merged(axes: list[_Axis]) -> list[_Axis]:
     return found
 
 
-@writes("rearrange")
-def _written(c: Values, block: int) -> list[Writes]:
-    return [dense(-1, c["size"], c["vector"], block)]
+writes_all("rearrange")

@@ -14,25 +14,21 @@ from dataclasses import dataclass
 from math import ceil, prod
 from typing import TYPE_CHECKING, ClassVar
 
-from simgen.ground.ir import Distribution, Fill, Kernel, Launch, OpCount, Pass, TensorSpec
+from simgen.ground.arrays import np
+from simgen.ground.ir import Distribution, Fill, Kernel, Launch, Pass, TensorSpec
 from simgen.ground.numerics.rounding import TINY, U, float32
 from simgen.ground.numerics.spread import Spread, order, sum_spread
 from simgen.layers import axes, elementwise
 from simgen.layers.base import Layer, Lowering, Port, key
 from simgen.layers.contract import Contract
 from simgen.layers.elementwise import BLOCK, VECTOR, ends
-from simgen.layers.written import Writes, dense, writes
+from simgen.layers.written import writes_all
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    import numpy as np
-
     from simgen.ground.numerics.rounding import Array
     from simgen.layers.base import Tensors
-    from simgen.layers.written import Values
-else:
-    from simgen.ground import arrays as np
 
 
 @dataclass(frozen=True)
@@ -40,14 +36,12 @@ class ReduceMean(Layer):
     kind = "reduce_mean"
     section = "ReduceMean"
     contract: ClassVar[Contract] = Contract(rounds=True, cancels=True)
-    passes: ClassVar[tuple[Pass, ...]] = (Pass.FORWARD, Pass.BACKWARD)
     shape_given: ClassVar[tuple[str, ...]] = ("dx",)
-    rank: ClassVar[int | None] = None
     per_sample = True
     any_float = True
     sample: ClassVar[Mapping[str, str]] = {"shape": "16x50x256"}
 
-    axis: int = key("axis", default=1, text="axis to average over; -1 is the last")
+    axis: int = key("axis", 1, "axis to average over; -1 is the last")
 
     def _view(self, shape: tuple[int, ...]) -> tuple[int, int, int]:
         """(outer, axis, inner) of the shape of x."""
@@ -59,13 +53,10 @@ class ReduceMean(Layer):
         at = axes.behind_batch("axis", self.axis, x.shape)
         return TensorSpec((*x.shape[:at], 1, *x.shape[at + 1 :]), x.dtype)
 
-    def count(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> OpCount:
+    def work(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> tuple[int, int]:
         """Forward an addition for each element but the first of a sum, and a product for each mean;
         backward a product for each element."""
-        (x,), y = inputs, self.output(inputs)
-        if direction is Pass.FORWARD:
-            return OpCount(x.size, 0, x.nbytes, y.nbytes)
-        return OpCount(x.size, 0, y.nbytes, x.nbytes)
+        return inputs[0].size, 0
 
     def ports(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> tuple[Port, ...]:
         (x,), y = inputs, self.output(inputs)
@@ -94,9 +85,6 @@ class ReduceMean(Layer):
         kernel = Kernel(name, "reduce_mean.hip", BLOCK, constants)
         grid = (ceil(written.size / (BLOCK * vector)), 1, 1)
         return Lowering((kernel,), (Launch(name, grid, ends(direction)),))
-
-    def moves(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> tuple[str, ...]:
-        return ("x", "y", "dx", "dy")
 
     def _rows(self, x: Array) -> Array:
         """The terms of each sum: (outer, inner, axis)."""
@@ -135,6 +123,4 @@ class ReduceMean(Layer):
         return {"y": Spread(np.minimum(factor * sums.reshape(y.shape) + own, hard))}
 
 
-@writes("reduce_mean")
-def _written(c: Values, block: int) -> list[Writes]:
-    return [dense(-1, c["size"], c["vector"], block)]
+writes_all("reduce_mean")

@@ -29,18 +29,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from simgen.ground.arrays import np
 from simgen.ground.ir import Distribution, DType, Fill, TensorSpec
 from simgen.ground.numerics.rounding import float32, identifier
 from simgen.layers.base import Port, key
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
     from simgen.ground.ir import Constants
     from simgen.ground.numerics.rounding import Array
-else:
-    from simgen.ground import arrays as np
 
 LOW, HIGH = -128, 127
 SCALES = "w_scales"  # port with the channels' scales
@@ -107,14 +105,14 @@ def scale_key(of: str) -> Any:
     """The key of the scale of a tensor."""
     text = f"scale of {of}, where elements have 8 bits"
     # The default says that there is none; a scale that is given is none of 0.
-    return key(f"{of}_scale", default=0.0, least=1e-37, most=1e6, of_integers=True, text=text)
+    return key(f"{of}_scale", 0.0, text, 1e-37, 1e6, of_integers=True)
 
 
 def zero_key(of: str) -> Any:
     """The key of its zero point; "" are all tensors of a layer."""
     text = f"what stands for 0 in {of or 'x and y'}, of i8"
     name = f"{of}_zero_point" if of else "zero_point"
-    return key(name, default=0, least=LOW, most=HIGH, of_integers=True, text=text)
+    return key(name, 0, text, LOW, HIGH, of_integers=True)
 
 
 def check_zero_point(dtype: DType, zero_point: int) -> None:
@@ -128,7 +126,7 @@ def check_zero_point(dtype: DType, zero_point: int) -> None:
 def per_channel_key() -> Any:
     """The key that gives each output channel a scale of its own."""
     text = f"has each output channel a w_scale of its own, in {SCALES}?"
-    return key("w_scale_per_channel", default=False, of_integers=True, text=text)
+    return key("w_scale_per_channel", False, text, of_integers=True)
 
 
 def chosen(

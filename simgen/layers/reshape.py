@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from math import prod
 from typing import TYPE_CHECKING, ClassVar
 
-from simgen.ground.ir import DType, OpCount, Pass, TensorSpec
+from simgen.ground.ir import DType, TensorSpec
 from simgen.layers.axes import extents
 from simgen.layers.base import Layer, key
 
@@ -26,13 +26,13 @@ if TYPE_CHECKING:
 class Reshape(Layer):
     kind = "reshape"
     section = "Reshape"
-    rank: ClassVar[int | None] = None
+    passes = ()
     is_view = True
     any_float = True
     integers: ClassVar[tuple[DType, ...]] = (DType.I8, DType.I32)
     sample: ClassVar[Mapping[str, str]] = {"n": "100", "c": "256", "h": "6", "w": "6", "to": "0x-1"}
 
-    to: str = key("to", default="0x-1", text="extents of y; 0: as in x, -1: the remainder")
+    to: str = key("to", "0x-1", "extents of y; 0: as in x, -1: the remainder")
 
     def output(self, inputs: tuple[TensorSpec, ...]) -> TensorSpec:
         (x,) = inputs
@@ -48,6 +48,3 @@ class Reshape(Layer):
             fact = f"to is {self.to}, and x has {' x '.join(map(str, x.shape))} elements"
             raise ValueError(f"{fact}; write extents with that product")
         return TensorSpec(tuple(shape), x.dtype)
-
-    def count(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> OpCount:
-        return OpCount()

@@ -22,7 +22,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from simgen.ground.ir import DType, Fill, Kernel, Launch, OpCount, Pass, TensorSpec
+from simgen.ground.arrays import np
+from simgen.ground.ir import DType, Fill, Kernel, Launch, Pass, TensorSpec
 from simgen.ground.numerics import exactness
 from simgen.ground.numerics.rounding import SECOND_ORDER, TINY, U, float32, identifier
 from simgen.layers import elementwise
@@ -32,14 +33,10 @@ from simgen.layers.optimiser import NORMAL, Optimiser
 from simgen.layers.written import Writes, dense, writes
 
 if TYPE_CHECKING:
-    import numpy as np
-
     from simgen.ground.ir import Constants
     from simgen.ground.numerics.rounding import Array
     from simgen.layers.base import Tensors
     from simgen.layers.written import Values
-else:
-    from simgen.ground import arrays as np
 
 
 @dataclass(frozen=True)
@@ -48,11 +45,9 @@ class SGD(Optimiser):
     section = "SGD"
     contract: ClassVar[Contract] = Contract(exact_settings=("rate=0.125",))
 
-    momentum: float = key("momentum", default=0.0, least=0.0, most=1.0, text="momentum")
-    weight_decay: float = key(
-        "weight_decay", default=0.0, least=0.0, most=1.0, text="weight decay, part of the gradient"
-    )
-    nesterov: bool = key("nesterov", default=False, text="Nesterov momentum")
+    momentum: float = key("momentum", 0.0, "momentum", 0.0, 1.0)
+    weight_decay: float = key("weight_decay", 0.0, "weight decay, part of the gradient", 0.0, 1.0)
+    nesterov: bool = key("nesterov", False, "Nesterov momentum")
 
     @property
     def step(self) -> float:
@@ -81,12 +76,10 @@ class SGD(Optimiser):
             raise ValueError("nesterov looks ahead by the momentum, which is 0; set momentum")
         return super().output(inputs)
 
-    def count(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> OpCount:
+    def work(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> tuple[int, int]:
         """A multiply-add per element; the scale, and one more for each of the others."""
-        if self._plain:
-            return self.traffic(inputs, 2, 0)
         more = bool(self._decay) + bool(self._stays) + self.nesterov
-        return self.traffic(inputs, 3 + 2 * more, 0)
+        return (2 if self._plain else 3 + 2 * more) * inputs[0].size, 0
 
     def lower(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> Lowering:
         (x,) = inputs

@@ -15,22 +15,19 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from simgen.ground.ir import DType, Fill, OpCount, Pass, TensorSpec
+from simgen.ground.arrays import np
+from simgen.ground.ir import Fill, Pass, TensorSpec
 from simgen.layers import axes
-from simgen.layers.base import Layer, Lowering, Port, Sums, key
-from simgen.layers.contract import Contract
+from simgen.layers.base import Lowering, Port, key
+from simgen.layers.copying import Copy
 from simgen.layers.joining import copies
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    import numpy as np
-
     from simgen.layers.base import Tensors
 
     Ports = tuple[tuple[str, ...], tuple[str, ...]]
-else:
-    from simgen.ground import arrays as np
 
 MAX_OUTPUTS = 16  # outputs; each is an argument of the kernel
 OUTPUTS = tuple(f"y{at}" for at in range(MAX_OUTPUTS))  # names of ports
@@ -38,20 +35,14 @@ GRADIENTS = tuple(f"dy{at}" for at in range(MAX_OUTPUTS))
 
 
 @dataclass(frozen=True)
-class Slice(Layer):
+class Slice(Copy):
     kind = "slice"
     section = "Slice"
-    contract: ClassVar[Contract] = Contract(copies=(Pass.FORWARD, Pass.BACKWARD))
-    passes = (Pass.FORWARD, Pass.BACKWARD)
     output_names: ClassVar[tuple[str, ...]] = OUTPUTS
-    rank = None
-    per_sample = True
-    any_float = True
-    integers: ClassVar[tuple[DType, ...]] = (DType.I8, DType.I32)
     sample: ClassVar[Mapping[str, str]] = {"n": "100", "c": "256", "h": "28", "w": "28"}
 
-    parts: int = key("outputs", default=2, least=2, most=MAX_OUTPUTS, text="number of parts")
-    axis: int = key("axis", default=1, text="axis to cut; -1 is the last")
+    parts: int = key("outputs", 2, "number of parts", 2, MAX_OUTPUTS)
+    axis: int = key("axis", 1, "axis to cut; -1 is the last")
 
     def output(self, inputs: tuple[TensorSpec, ...]) -> TensorSpec:
         (x,) = inputs
@@ -66,11 +57,6 @@ class Slice(Layer):
 
     def outputs(self, inputs: tuple[TensorSpec, ...]) -> dict[str, TensorSpec]:
         return dict.fromkeys(OUTPUTS[: self.parts], self.output(inputs))
-
-    def count(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> OpCount:
-        """Each element is read and written once."""
-        (x,) = inputs
-        return OpCount(0, 0, x.nbytes, x.nbytes)
 
     def ports(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> tuple[Port, ...]:
         (x,) = inputs
@@ -89,9 +75,6 @@ class Slice(Layer):
         ports = GRADIENTS[: self.parts], ("dx",)
         return copies(f"slice_{direction}", parts, axis, ports, joins=True)
 
-    def moves(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> tuple[str, ...]:
-        return ("x", *OUTPUTS, *GRADIENTS, "dx")
-
     def reference(self, tensors: Tensors, direction: Pass) -> Tensors:
         if direction is Pass.FORWARD:
             x = tensors["x"]
@@ -100,11 +83,3 @@ class Slice(Layer):
         parts = [tensors[name] for name in GRADIENTS[: self.parts]]
         axis = axes.behind_batch("axis", self.axis, parts[0].shape)
         return {"dx": np.concatenate(parts, axis=axis)}
-
-    def tolerance(self, tensors: Tensors, direction: Pass) -> Tensors:
-        # A copy has no error.
-        wanted = self.reference(tensors, direction)
-        return {name: np.zeros_like(values) for name, values in wanted.items()}
-
-    def sums(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> Sums | None:
-        return Sums()

@@ -30,7 +30,8 @@ from enum import StrEnum
 from math import ceil, log, prod
 from typing import TYPE_CHECKING, ClassVar
 
-from simgen.ground.ir import Distribution, DType, Fill, Kernel, Launch, OpCount, Pass, TensorSpec
+from simgen.ground.arrays import np
+from simgen.ground.ir import Distribution, DType, Fill, Kernel, Launch, Pass, TensorSpec
 from simgen.ground.numerics import rounding
 from simgen.ground.numerics.powers import next_power_of_two
 from simgen.ground.numerics.rounding import SECOND_ORDER, TINY, U, float32
@@ -38,19 +39,15 @@ from simgen.layers import axes, elementwise
 from simgen.layers.base import Layer, Lowering, Port, key
 from simgen.layers.contract import Contract
 from simgen.layers.reduction import BLOCK, EACH, FINALS, WARP
-from simgen.layers.written import Places, Writes, cut_by, dense, writes
+from simgen.layers.written import Places, Writes, cut_by, writes, writes_all
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-
-    import numpy as np
 
     from simgen.ground.ir import Constants
     from simgen.ground.numerics.rounding import Array
     from simgen.layers.base import Tensors
     from simgen.layers.written import Values
-else:
-    from simgen.ground import arrays as np
 
 HELD = 16  # elements of a row that one of BLOCK work-items keeps in registers
 # For longer rows, which have a work-group each: a work-item's registers besides its elements, and
@@ -98,25 +95,21 @@ class Softmax(Layer):
     kind = "softmax"
     section = "Softmax"
     contract: ClassVar[Contract] = Contract(rounds=True)
-    passes = (Pass.FORWARD, Pass.BACKWARD)
     per_sample = True
     any_float = True
-    rank = None
     sample: ClassVar[Mapping[str, str]] = {"n": "100", "c": "1000", "h": "1", "w": "1"}
 
     algo: SoftmaxAlgo = key(
         "softmax_algo",
-        default=SoftmaxAlgo.ACCURATE,
-        text="fast: no maximum subtracted; log: logarithm; masked: 0 in rows that are all -inf",
+        SoftmaxAlgo.ACCURATE,
+        "fast: no maximum subtracted; log: logarithm; masked: 0 in rows that are all -inf",
     )
     mode: SoftmaxMode = key(
         "softmax_mode",
-        default=SoftmaxMode.CHANNEL,
-        text="over the channels of each pixel, or over a whole image",
+        SoftmaxMode.CHANNEL,
+        "over the channels of each pixel, or over a whole image",
     )
-    axis: int = key(
-        "softmax_axis", default=1, text="mode channel: the axis, 1 or another; -1 is the last"
-    )
+    axis: int = key("softmax_axis", 1, "mode channel: the axis, 1 or another; -1 is the last")
 
     def view(self, shape: tuple[int, ...]) -> tuple[int, int, int]:
         """(outer, axis, inner) of an (N, ...) shape."""
@@ -130,16 +123,14 @@ class Softmax(Layer):
         self.view(x.shape)
         return x
 
-    def count(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> OpCount:
+    def work(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> tuple[int, int]:
         """Per element: [max, subtract], exp, add, multiply; backward: multiply-add, subtract,
         multiply. Per row: one reciprocal or logarithm."""
         (x,) = inputs
         outer, _, inner = self.view(x.shape)
         if direction is Pass.FORWARD:
-            flops = 2 if self.algo is SoftmaxAlgo.FAST else 4
-            return OpCount(flops * x.size, x.size + outer * inner, x.nbytes, x.nbytes)
-        flops, exps = (3, x.size) if self.algo is SoftmaxAlgo.LOG else (4, 0)
-        return OpCount(flops * x.size, exps, 2 * x.nbytes, x.nbytes)
+            return (2 if self.algo is SoftmaxAlgo.FAST else 4) * x.size, x.size + outer * inner
+        return (3 * x.size, x.size) if self.algo is SoftmaxAlgo.LOG else (4 * x.size, 0)
 
     def ports(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> tuple[Port, ...]:
         (x,) = inputs
@@ -298,9 +289,6 @@ class Softmax(Layer):
         height: Array = x.max(axis=1, keepdims=True)
         return height - self._floor(self.types[0] if self.types else DType.F32) + FLUSHED
 
-    def moves(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> tuple[str, ...]:
-        return ("x", "y", "dy", "dx")
-
     def reference(self, tensors: Tensors, direction: Pass) -> Tensors:
         shape = next(iter(tensors.values())).shape
         rows = {name: self._rows(value) for name, value in tensors.items()}
@@ -385,9 +373,7 @@ def _backward(c: Values, block: int) -> list[Writes]:
     return [_elements(c) if c["with_result"] else _rows(c, -1)]
 
 
-@writes("softmax_apply", "softmax_apply_backward")
-def _rest(c: Values, block: int) -> list[Writes]:
-    return [dense(-1, c["size"], c["vector"], block)]
+writes_all("softmax_apply", "softmax_apply_backward")
 
 
 def _elements(c: Values) -> Writes:

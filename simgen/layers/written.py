@@ -111,6 +111,16 @@ def writes(*templates: str) -> Callable[[Declaration], Declaration]:
     return declare
 
 
+def writes_all(*templates: str, arguments: tuple[int, ...] = (-1,)) -> None:
+    """Declares that kernels of these templates write all of some arguments, by vectors or, with
+    `runs`, several of them."""
+
+    @writes(*templates)
+    def declared(c: Values, block: int) -> list[Writes]:
+        items = block * c.get("runs", 1)
+        return [dense(at, c["size"], c["vector"], items) for at in arguments]
+
+
 def written(kernel: Kernel) -> tuple[Writes, ...]:
     """What a kernel writes.
 

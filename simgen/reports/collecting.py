@@ -16,6 +16,11 @@ if TYPE_CHECKING:
     from simgen.running.workflow.jobs import Workflow
 
 
+def is_sweep(folder: Path) -> bool:
+    """Whether it is the folder of a sweep."""
+    return folder.is_dir() and writing.read_workflow(folder) is not None
+
+
 def collect(folder: Path) -> tuple[Path, int, int]:
     """Write the store of the points that have run; its path, how many they are, and of how many.
 

@@ -174,10 +174,8 @@ def _finished(bundle: Bundle, name: str, folder: Path) -> Standing:
     except DamagedError as error:
         return Standing(path, name, RunState.DAMAGED, fact=str(error))
     count = len(run.steps) if run else len(bundle.workload.steps)
-    right = sum(each == verdict_file.RIGHT for each in outcomes.values())
-    verdict = verdict_file.UNCHECKED
-    if outcomes:
-        verdict = "right" if right == len(outcomes) else f"{right} of {len(outcomes)} right"
+    verdict = verdict_file.counted([*outcomes.values()]) if outcomes else verdict_file.UNCHECKED
+    verdict = "right" if set(outcomes.values()) == {verdict_file.RIGHT} else verdict
     return Standing(path, name, RunState.FINISHED, count, count, _time(folder / seal.FILE), verdict)
 
 

@@ -122,6 +122,23 @@ def run(bundle: Bundle, asked: RunCommand, listener: SweepListener) -> Swept:
         return _run(list(zip(points, homes, strict=True)), bundle, asked, listener, again=again)
 
 
+def listed(bundle: Bundle, asked: RunCommand, listener: Listener) -> list[tuple[SweepPoint, bool]]:
+    """The points of a grid, and whether each has a result; nothing is built or run.
+
+    Raises:
+        UsageError: what is asked for does not go together, or the bundle cannot do it.
+    """
+    chosen = runs.choose(bundle, asked, listener)
+    family = functools.cache(lambda: siblings.Family(bundle, chosen))
+    found = []
+    for point in sweep_points.points(chosen, asked, lambda: family().settings()):
+        runs.check(replace(asked, options=point.options), chosen)
+        home = family().sibling(point.built).path if point.built else bundle.path
+        done = home / bundles.RESULTS / point.result / bundles.COMPLETE
+        found.append((point, done.exists()))
+    return found
+
+
 def run_piece(bundle: Bundle, asked: RunCommand, listener: Listener) -> None:
     """Run one piece, counted from 1, of a run by pieces: of the bundle, or of the one point of a
     grid of its run options. What it leaves is kept for the run itself.

@@ -42,7 +42,8 @@ SANITIZER_HEADERS = ("host_sanitizer.h", "host_lines.h")
 WORKERS_NBYTES = 64 << 20  # beside the arena: stacks of the work-items, page tables
 
 LANES = re.compile(
-    r"'(__shfl|__ballot|__any|__all|__match|__reduce|__activemask|__lane|\w*tile|thread_group|coalesced)"
+    r"'(__shfl|__ballot|__any|__all|__match|__reduce|__activemask|__lane|\w*tile|thread_group|coalesced"
+    r"|__builtin_amdgcn)"
 )
 COMMON_FLAGS = (
     "-std=c++20",
@@ -234,7 +235,7 @@ def _refusal(said: str, workload: Workload) -> RefusedError:
     sources = "".join(each.source.text for each in workload.kernels if each.source)
     # What is of lanes, another target has.
     told = cure if LANES.search(found[4]) else ""
-    said = f"{found[4]}; {told}" if told else lacking.message(found[4], sources, cure)
+    said = f"{found[4]}; {told}" if told else lacking.message(found[4], sources)
     return RefusedError(f"host: kernel {found[1] or found[2]}, line {found[3]}: {said}")
 
 

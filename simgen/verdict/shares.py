@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from simgen.ground.arrays import np
 from simgen.ground.numerics import exactness, storing
 from simgen.ground.numerics.rounding import accumulated
 from simgen.ground.numerics.spread import Spread
@@ -12,13 +13,9 @@ from simgen.ground.numerics.spread import Spread
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    import numpy as np
-
     from simgen.ground.ir import Pass, TensorSpec
     from simgen.ground.numerics.rounding import Array
     from simgen.layers.base import Layer, Tensors
-else:
-    from simgen.ground import arrays as np
 
 Expected = dict[str, "tuple[Array, Array, Spread]"]  # by port: reference, tolerance, spread
 

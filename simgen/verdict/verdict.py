@@ -172,10 +172,10 @@ def summary(reports: Sequence[Diff]) -> str:
     if nothing and len(nothing) == len(tensors):
         said.append("all right, but none proves anything")
     elif nothing:
-        said += [] if said else ["all right"]
+        said += [] if said else [f"{len(tensors) - len(nothing)} right"]
         said.append(f"{len(nothing)} {_verb(nothing, 'proves', 'prove')} nothing")
     counted = f"{_count(judged, 'result')}, {_count(tensors, 'tensor')}"
-    return f"{counted}: {'; '.join(said) or 'all right'}"
+    return f"{counted}: {(', ' if nothing and not bad else '; ').join(said) or 'all right'}"
 
 
 def unproven(reports: Iterable[Diff]) -> str:

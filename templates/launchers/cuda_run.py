@@ -137,6 +137,11 @@ COUNTERS = (
     ),
     *(f"{cache}__t_sectors{what}.sum" for cache in ("l1tex", "lts")
       for what in ("", "_lookup_hit", "_lookup_miss")),
+    "l1tex__data_pipe_lsu_wavefronts_mem_shared.sum",
+    *(f"l1tex__{what}_op_{way}.sum"
+      for what in ("data_pipe_lsu_wavefronts_mem_shared", "t_sectors_pipe_lsu_mem_global")
+      for way in ("ld", "st")),
+    *(f"lts__t_sectors_op_{way}.sum" for way in ("read", "write")),
     "dram__bytes_read.sum",
     "dram__bytes_write.sum",
     "dram__sectors_read.sum",

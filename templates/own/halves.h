@@ -234,6 +234,6 @@ static inline __device__ half __uint2half_rn(unsigned x) { return static_cast<ha
 static inline __device__ half __short2half_rn(short x) { return static_cast<half>(static_cast<float>(x)); }
 static inline __device__ half __ushort2half_rn(unsigned short x) { return static_cast<half>(static_cast<float>(x)); }
 namespace std {
-SIMGEN_LIMITS(half, half(65504.0f), half(0x1p-14f), half(0x1p-10f), half(__builtin_inff()), half(__builtin_nanf("")))
-SIMGEN_LIMITS(simgen_bfloat16, simgen_bfloat16(0x1.fep127f), simgen_bfloat16(0x1p-126f), simgen_bfloat16(0x1p-7f), simgen_bfloat16(__builtin_inff()), simgen_bfloat16(__builtin_nanf("")))
+SIMGEN_LIMITS(half, half(65504.0f), half(0x1p-14f), half(0x1p-10f), half(__builtin_inff()), half(__builtin_nanf("")), half(0x1p-24f), 11)
+SIMGEN_LIMITS(simgen_bfloat16, simgen_bfloat16(0x1.fep127f), simgen_bfloat16(0x1p-126f), simgen_bfloat16(0x1p-7f), simgen_bfloat16(__builtin_inff()), simgen_bfloat16(__builtin_nanf("")), simgen_bfloat16(0x1p-133f), 8)
 }

@@ -19,7 +19,7 @@ SIMGEN_NUMBER double simgen_root(double x)
     const double y = __builtin_elementwise_sqrt((float)x);
     return y > 0.0 ? simgen_step(simgen_step(-y, y, x) * 0.5, simgen_inverse(y), y) : y;
 }
-/* e^x from -1000 to 700: x = k ln 2 + r, and the Taylor series of r. */
+/* e^x from -700 to 700: x = k ln 2 + r, and the Taylor series of r. */
 SIMGEN_NUMBER double simgen_exp_of(double x)
 {
     const double shifted = simgen_step(x, 1.4426950408889634, 0x1.8p52), k = shifted - 0x1.8p52;
@@ -147,7 +147,7 @@ SIMGEN_NUMBER double simgen_erfcx_of(double a)
 /* erfc(a) with a from 0 on, whose square is given. */
 SIMGEN_NUMBER double simgen_erfc_of(double a, double square)
 {
-    return a > 28.0 ? 0.0 : simgen_exp_of(-square) * simgen_erfcx_of(a);
+    return a > 26.0 ? 0.0 : simgen_exp_of(-square) * simgen_erfcx_of(a);
 }
 /* ln Gamma(2 + z) from -0.8 to 1/2. */
 SIMGEN_NUMBER double simgen_log_gamma_beside_2(double z)

@@ -58,7 +58,10 @@ INLINED size_t get_local_size(uint d)
 INLINED size_t get_num_groups(uint d) { return d < 3 ? simgen_hidden(d) : 1; }
 INLINED size_t get_global_offset(uint d) { return 0; }
 INLINED size_t get_global_id(uint d) { return (uint)get_group_id(d) * (uint)get_local_size(d) + (uint)get_local_id(d); }
+INLINED size_t get_local_linear_id(void) { return get_local_id(0) + get_local_size(0) * (get_local_id(1) + get_local_size(1) * get_local_id(2)); }
+#define get_enqueued_local_size get_local_size
 INLINED size_t get_global_size(uint d) { return (uint)get_num_groups(d) * (uint)get_local_size(d); }
+INLINED size_t get_global_linear_id(void) { return get_global_id(0) + get_global_size(0) * (get_global_id(1) + get_global_size(1) * get_global_id(2)); }
 
 INLINED void mem_fence(uint flags)
 {
@@ -79,8 +82,9 @@ INLINED void barrier(uint flags)
 
 /* Of numbers and vectors: what has an element-wise instruction, or a sequence that the compiler knows. */
 #define SIMGEN_FLOATS(DO) DO(float) DO(float2) DO(float3) DO(float4) DO(float8) DO(float16) DO(double)
-#define SIMGEN_INTEGERS(DO) DO(int) DO(uint) DO(long) DO(ulong) DO(short) DO(ushort) DO(char) DO(uchar) \
-    DO(int2) DO(int4) DO(uint2) DO(uint4) DO(uchar4) DO(char4)
+#define SIMGEN_ALL_SIZES(DO, T) DO(T) DO(T##2) DO(T##3) DO(T##4) DO(T##8) DO(T##16)
+#define SIMGEN_INTEGERS(DO) SIMGEN_ALL_SIZES(DO, int) SIMGEN_ALL_SIZES(DO, uint) SIMGEN_ALL_SIZES(DO, long) SIMGEN_ALL_SIZES(DO, ulong) \
+    SIMGEN_ALL_SIZES(DO, short) SIMGEN_ALL_SIZES(DO, ushort) SIMGEN_ALL_SIZES(DO, char) SIMGEN_ALL_SIZES(DO, uchar)
 #define SIMGEN_OF_FLOATS(T)                                                                             \
     OVERLOADED T fabs(T x) { return __builtin_elementwise_abs(x); }                                     \
     OVERLOADED T floor(T x) { return __builtin_elementwise_floor(x); }                                  \
@@ -93,6 +97,12 @@ INLINED void barrier(uint flags)
     OVERLOADED T fmax(T a, T b) { return __builtin_elementwise_max(a, b); }                             \
     OVERLOADED T fmin(T a, T b) { return __builtin_elementwise_min(a, b); }                             \
     OVERLOADED T mix(T a, T b, T t) { return a + (b - a) * t; }
+#define SIMGEN_SCALED(T)                                                                                \
+    OVERLOADED T smoothstep(T low, T high, T x)                                                         \
+    {                                                                                                   \
+        const T t = __builtin_elementwise_min(__builtin_elementwise_max((x - low) / (high - low), (T)0), (T)1); \
+        return t * t * ((T)3 - (T)2 * t);                                                               \
+    }
 #define SIMGEN_OF_ALL(T)                                                                                \
     OVERLOADED T max(T a, T b) { return __builtin_elementwise_max(a, b); }                              \
     OVERLOADED T min(T a, T b) { return __builtin_elementwise_min(a, b); }                              \
@@ -100,8 +110,15 @@ INLINED void barrier(uint flags)
 /* mad, mix and dot may round once or twice: as the source's own products and sums do. */
 SIMGEN_FUSING(SIMGEN_CONTRACT)
 SIMGEN_FLOATS(SIMGEN_OF_FLOATS)
-OVERLOADED float dot(float2 a, float2 b) { return a.x * b.x + a.y * b.y; }
-OVERLOADED float dot(float4 a, float4 b) { return a.x * b.x + a.y * b.y + a.z * b.z + a.w * b.w; }
+#define SIMGEN_DOTS(T)                                                                                  \
+    OVERLOADED T dot(T a, T b) { return a * b; }                                                        \
+    OVERLOADED T dot(T##2 a, T##2 b) { return a.x * b.x + a.y * b.y; }                                  \
+    OVERLOADED T dot(T##3 a, T##3 b) { return a.x * b.x + a.y * b.y + a.z * b.z; }                      \
+    OVERLOADED T dot(T##4 a, T##4 b) { return a.x * b.x + a.y * b.y + a.z * b.z + a.w * b.w; }          \
+    OVERLOADED T##3 cross(T##3 a, T##3 b) { return a.yzx * b.zxy - a.zxy * b.yzx; }                     \
+    OVERLOADED T##4 cross(T##4 a, T##4 b) { return (T##4)(cross(a.xyz, b.xyz), (T)0); }
+SIMGEN_DOTS(float) SIMGEN_DOTS(double)
+SIMGEN_FLOATS(SIMGEN_SCALED)
 SIMGEN_FUSING(off)
 #if SIMGEN_ROUNDED
 #define SIMGEN_HERE INLINED
@@ -127,6 +144,21 @@ SIMGEN_FLOATS(SIMGEN_FMA)
 #endif
 SIMGEN_FLOATS(SIMGEN_OF_ALL)
 SIMGEN_INTEGERS(SIMGEN_OF_ALL)
+/* A vector beside one number, which stands for all elements. */
+#define SIMGEN_BESIDE(T, n)                                                                             \
+    OVERLOADED T##n max(T##n a, T b) { return max(a, (T##n)b); }                                        \
+    OVERLOADED T##n min(T##n a, T b) { return min(a, (T##n)b); }                                        \
+    OVERLOADED T##n clamp(T##n x, T low, T high) { return clamp(x, (T##n)low, (T##n)high); }
+#define SIMGEN_BESIDE_FLOATS(T, n)                                                                      \
+    SIMGEN_BESIDE(T, n)                                                                                 \
+    OVERLOADED T##n fmax(T##n a, T b) { return fmax(a, (T##n)b); }                                      \
+    OVERLOADED T##n fmin(T##n a, T b) { return fmin(a, (T##n)b); }                                      \
+    OVERLOADED T##n mix(T##n a, T##n b, T t) { return mix(a, b, (T##n)t); }                             \
+    OVERLOADED T##n smoothstep(T low, T high, T##n x) { return smoothstep((T##n)low, (T##n)high, x); }
+#define SIMGEN_SIZES(DO, ...) DO(__VA_ARGS__, 2) DO(__VA_ARGS__, 3) DO(__VA_ARGS__, 4) DO(__VA_ARGS__, 8) DO(__VA_ARGS__, 16)
+SIMGEN_SIZES(SIMGEN_BESIDE_FLOATS, float)
+SIMGEN_SIZES(SIMGEN_BESIDE, int) SIMGEN_SIZES(SIMGEN_BESIDE, uint) SIMGEN_SIZES(SIMGEN_BESIDE, char) SIMGEN_SIZES(SIMGEN_BESIDE, uchar)
+SIMGEN_SIZES(SIMGEN_BESIDE, short) SIMGEN_SIZES(SIMGEN_BESIDE, ushort) SIMGEN_SIZES(SIMGEN_BESIDE, long) SIMGEN_SIZES(SIMGEN_BESIDE, ulong)
 OVERLOADED float sign(float x) { return x != x ? 0.0f : x == 0.0f ? x : __builtin_copysignf(1.0f, x); }
 OVERLOADED float step(float edge, float x) { return x < edge ? 0.0f : 1.0f; }
 #define SIMGEN_NUMBER INLINED
@@ -144,7 +176,6 @@ INLINED float simgen_turns(float x) { return __builtin_amdgcn_fractf(x * 0.15915
     OVERLOADED R##n name(T##n x) { R##n r; for (int i = 0; i < n; i++) r[i] = name((T)x[i]); return r; }
 #define SIMGEN_EACH2(R, T, n, name)                                                                     \
     OVERLOADED R##n name(T##n a, T##n b) { R##n r; for (int i = 0; i < n; i++) r[i] = name((T)a[i], (T)b[i]); return r; }
-#define SIMGEN_SIZES(DO, ...) DO(__VA_ARGS__, 2) DO(__VA_ARGS__, 3) DO(__VA_ARGS__, 4) DO(__VA_ARGS__, 8) DO(__VA_ARGS__, 16)
 #define SIMGEN_EACH_FLOAT(name, n) SIMGEN_EACH1(float, float, n, name)
 #define SIMGEN_EACH_PAIR(name, n) SIMGEN_EACH2(float, float, n, name)
 #define SIMGEN_FLOAT1(name, value) OVERLOADED float name(float x) { return value; } SIMGEN_SIZES(SIMGEN_EACH_FLOAT, name)
@@ -158,6 +189,35 @@ SIMGEN_FLOAT2(pow, simgen_f_pow(x, y)) SIMGEN_FLOAT2(powr, x < 0.0f ? NAN : simg
 SIMGEN_FLOAT2(remainder, simgen_f_remainder(x, y)) SIMGEN_FLOAT2(atan2, simgen_f_atan2(x, y)) SIMGEN_FLOAT2(hypot, simgen_f_length(x, y, 0.0f, 0.0f))
 SIMGEN_FLOAT2(copysign, __builtin_copysignf(x, y)) SIMGEN_FLOAT2(fdim, x <= y ? 0.0f : x - y)
 SIMGEN_FLOAT1(radians, x * 0.0174532925f) SIMGEN_FLOAT1(degrees, x * 57.2957795f)
+#define SIMGEN_LENGTHS(T, x, y, z, w)                                                                   \
+    OVERLOADED float length(T a) { return simgen_f_length(x, y, z, w); }                                \
+    OVERLOADED float distance(T a, T b) { return length(a - b); }                                       \
+    OVERLOADED T normalize(T a) { const float n = length(a); return n == 0.0f || n == INFINITY ? a : a / n; }
+SIMGEN_LENGTHS(float, a, 0.0f, 0.0f, 0.0f) SIMGEN_LENGTHS(float2, a.x, a.y, 0.0f, 0.0f)
+SIMGEN_LENGTHS(float3, a.x, a.y, a.z, 0.0f) SIMGEN_LENGTHS(float4, a.x, a.y, a.z, a.w)
+#define fast_length length
+#define fast_distance distance
+#define fast_normalize normalize
+/* Of ties, the number farther from 0. */
+SIMGEN_FLOAT1(round, __builtin_copysignf(__builtin_truncf(x) + (__builtin_fabsf(x - __builtin_truncf(x)) >= 0.5f ? 1.0f : 0.0f) * (x < 0.0f ? -1.0f : 1.0f), x))
+SIMGEN_FLOAT2(maxmag, __builtin_fabsf(x) > __builtin_fabsf(y) ? x : __builtin_fabsf(x) < __builtin_fabsf(y) ? y : fmax(x, y))
+SIMGEN_FLOAT2(minmag, __builtin_fabsf(x) < __builtin_fabsf(y) ? x : __builtin_fabsf(x) > __builtin_fabsf(y) ? y : fmin(x, y))
+OVERLOADED float ldexp(float x, int by)
+{
+    by = min(max(by, -400), 400);
+    const int half_by = by / 2;
+    const double a = __builtin_astype((ulong)(1023 + half_by) << 52, double), b = __builtin_astype((ulong)(1023 + by - half_by) << 52, double);
+    return (float)((double)x * a * b);
+}
+#define SIMGEN_PARTS(space)                                                                             \
+    OVERLOADED float fract(float x, space float *whole)                                                 \
+    {                                                                                                   \
+        *whole = __builtin_floorf(x);                                                                   \
+        return __builtin_fabsf(x) == INFINITY ? __builtin_copysignf(0.0f, x) : fmin(x - *whole, 0x1.fffffep-1f); \
+    }                                                                                                   \
+    OVERLOADED float modf(float x, space float *whole) { *whole = __builtin_truncf(x); return __builtin_copysignf(__builtin_fabsf(x) == INFINITY ? 0.0f : x - *whole, x); } \
+    OVERLOADED float sincos(float x, space float *cosine) { *cosine = cos(x); return sin(x); }
+SIMGEN_PARTS(__private) SIMGEN_PARTS(__local) SIMGEN_PARTS(__global)
 OVERLOADED float pown(float x, int y) { return simgen_whole_power(x, y); }
 /* The instructions. */
 #define SIMGEN_FAST(name, value) SIMGEN_FLOAT1(native_##name, value) SIMGEN_FLOAT1(half_##name, value)
@@ -257,9 +317,52 @@ INLINED void wait_group_events(int n, event_t *events) { barrier(CLK_LOCAL_MEM_F
 SIMGEN_COPIES(char) SIMGEN_COPIES(uchar) SIMGEN_COPIES(short) SIMGEN_COPIES(ushort) SIMGEN_COPIES(int) SIMGEN_COPIES(uint)
 SIMGEN_COPIES(long) SIMGEN_COPIES(ulong) SIMGEN_COPIES(float) SIMGEN_COPIES(double)
 SIMGEN_COPIES(float2) SIMGEN_COPIES(float4) SIMGEN_COPIES(int2) SIMGEN_COPIES(int4) SIMGEN_COPIES(uint4)
-OVERLOADED int isnan(float x) { return x != x; }
-OVERLOADED float select(float a, float b, int c) { return c ? b : a; }
-OVERLOADED int select(int a, int b, int c) { return c ? b : a; }
+/* Answers are 1 of numbers, and all bits of elements. */
+#define SIMGEN_TOLD(name, value)                                                                        \
+    OVERLOADED int name(float x) { return (value) != 0; }                                               \
+    OVERLOADED int2 name(float2 x) { return value; }                                                    \
+    OVERLOADED int3 name(float3 x) { return value; }                                                    \
+    OVERLOADED int4 name(float4 x) { return value; }
+SIMGEN_TOLD(isnan, x != x) SIMGEN_TOLD(isinf, fabs(x) == INFINITY) SIMGEN_TOLD(isfinite, fabs(x) < INFINITY)
+OVERLOADED int isnormal(float x) { return isfinite(x) && fabs(x) >= FLT_MIN; }
+OVERLOADED int signbit(float x) { return __builtin_astype(x, int) < 0; }
+#define SIMGEN_COMPARED(name, value) OVERLOADED int name(float a, float b) { return value; }
+SIMGEN_COMPARED(isequal, a == b) SIMGEN_COMPARED(isnotequal, a != b) SIMGEN_COMPARED(isless, a < b) SIMGEN_COMPARED(isgreater, a > b)
+SIMGEN_COMPARED(islessequal, a <= b) SIMGEN_COMPARED(isgreaterequal, a >= b) SIMGEN_COMPARED(islessgreater, a < b || a > b)
+SIMGEN_COMPARED(isordered, a == a && b == b) SIMGEN_COMPARED(isunordered, a != a || b != b)
+#define SIMGEN_SELECT(T, I, U)                                                                          \
+    OVERLOADED T select(T a, T b, I c) { return c ? b : a; }                                            \
+    OVERLOADED T select(T a, T b, U c) { return c ? b : a; }                                            \
+    OVERLOADED T bitselect(T a, T b, T c) { return __builtin_astype((U)((__builtin_astype(a, U) & ~__builtin_astype(c, U)) | (__builtin_astype(b, U) & __builtin_astype(c, U))), T); } \
+    SIMGEN_SELECTS(T, I, U, 2) SIMGEN_SELECTS(T, I, U, 3) SIMGEN_SELECTS(T, I, U, 4) SIMGEN_SELECTS(T, I, U, 8) SIMGEN_SELECTS(T, I, U, 16)
+#define SIMGEN_SELECTS(T, I, U, n)                                                                      \
+    OVERLOADED T##n bitselect(T##n a, T##n b, T##n c) { return __builtin_astype((__builtin_astype(a, U##n) & ~__builtin_astype(c, U##n)) | (__builtin_astype(b, U##n) & __builtin_astype(c, U##n)), T##n); } \
+    OVERLOADED T##n select(T##n a, T##n b, I##n c) { return bitselect(a, b, __builtin_astype(c >> (I)(8 * sizeof(I) - 1), T##n)); } \
+    OVERLOADED T##n select(T##n a, T##n b, U##n c) { return select(a, b, __builtin_astype(c, I##n)); }
+SIMGEN_SELECT(float, int, uint) SIMGEN_SELECT(int, int, uint) SIMGEN_SELECT(uint, int, uint) SIMGEN_SELECT(char, char, uchar) SIMGEN_SELECT(uchar, char, uchar)
+SIMGEN_SELECT(short, short, ushort) SIMGEN_SELECT(ushort, short, ushort) SIMGEN_SELECT(long, long, ulong) SIMGEN_SELECT(ulong, long, ulong)
+#define SIMGEN_ANY(T)                                                                                   \
+    OVERLOADED int any(T x) { return x < 0; }                                                           \
+    OVERLOADED int all(T x) { return x < 0; }                                                           \
+    SIMGEN_ANYS(T, 2) SIMGEN_ANYS(T, 3) SIMGEN_ANYS(T, 4) SIMGEN_ANYS(T, 8) SIMGEN_ANYS(T, 16)
+#define SIMGEN_ANYS(T, n)                                                                               \
+    OVERLOADED int any(T##n x) { int r = 0; for (int i = 0; i < n; i++) r |= x[i] < 0; return r; }      \
+    OVERLOADED int all(T##n x) { int r = 1; for (int i = 0; i < n; i++) r &= x[i] < 0; return r; }
+SIMGEN_ANY(int) SIMGEN_ANY(char) SIMGEN_ANY(short) SIMGEN_ANY(long)
+/* The nearest number of a narrower type; 0 of NaN. */
+#define SIMGEN_SATURATED(T, F, W, least, most)                                                          \
+    OVERLOADED T convert_##T##_sat(F x) { return x != x ? (T)0 : (W)x <= (W)(least) ? (T)(least) : (W)x >= (W)(most) ? (T)(most) : (T)x; } \
+    SIMGEN_SIZES(SIMGEN_SATURATED_EACH, T, F)
+#define SIMGEN_SATURATED_EACH(T, F, n)                                                                  \
+    OVERLOADED T##n convert_##T##n##_sat(F##n x) { T##n r; for (int i = 0; i < n; i++) r[i] = convert_##T##_sat((F)x[i]); return r; }
+#define SIMGEN_SATURATES(T, least, most)                                                                \
+    SIMGEN_SATURATED(T, float, float, least, most) SIMGEN_SATURATED(T, double, double, least, most)     \
+    SIMGEN_SATURATED(T, int, long, least, most) SIMGEN_SATURATED(T, uint, long, least, most)            \
+    SIMGEN_SATURATED(T, short, long, least, most) SIMGEN_SATURATED(T, ushort, long, least, most)        \
+    SIMGEN_SATURATED(T, char, long, least, most) SIMGEN_SATURATED(T, uchar, long, least, most)          \
+    SIMGEN_SATURATED(T, long, long, least, most)
+SIMGEN_SATURATES(char, -128, 127) SIMGEN_SATURATES(uchar, 0, 255) SIMGEN_SATURATES(short, -32768, 32767)
+SIMGEN_SATURATES(ushort, 0, 65535) SIMGEN_SATURATES(int, INT_MIN, INT_MAX) SIMGEN_SATURATES(uint, 0, UINT_MAX)
 
 #define SIMGEN_ATOMICS(space, T)                                                                        \
     OVERLOADED T atomic_add(volatile space T *p, T v) { return __scoped_atomic_fetch_add(p, v, __ATOMIC_RELAXED, __MEMORY_SCOPE_DEVICE); } \
@@ -277,8 +380,17 @@ OVERLOADED int select(int a, int b, int c) { return c ? b : a; }
         return old;                                                                                     \
     }
 SIMGEN_ATOMICS(__global, int) SIMGEN_ATOMICS(__global, uint) SIMGEN_ATOMICS(__local, int) SIMGEN_ATOMICS(__local, uint)
+SIMGEN_ATOMICS(__global, long) SIMGEN_ATOMICS(__global, ulong) SIMGEN_ATOMICS(__local, long) SIMGEN_ATOMICS(__local, ulong)
+OVERLOADED float atomic_xchg(volatile __global float *p, float v) { return __builtin_astype(atomic_xchg((volatile __global uint *)p, __builtin_astype(v, uint)), float); }
+OVERLOADED float atomic_xchg(volatile __local float *p, float v) { return __builtin_astype(atomic_xchg((volatile __local uint *)p, __builtin_astype(v, uint)), float); }
 #define atom_add atomic_add
+#define atom_sub atomic_sub
 #define atom_inc atomic_inc
+#define atom_dec atomic_dec
 #define atom_max atomic_max
 #define atom_min atomic_min
+#define atom_and atomic_and
+#define atom_or atomic_or
+#define atom_xor atomic_xor
+#define atom_xchg atomic_xchg
 #define atom_cmpxchg atomic_cmpxchg

@@ -88,21 +88,25 @@ template <class A, class B> struct pair { A first; B second; };
 template <class T> struct numeric_limits {
     static constexpr bool is_specialized = true, is_integer = true, has_infinity = false;
     static constexpr bool is_signed = static_cast<T>(-1) < T(0);
-    static constexpr int digits = 8 * sizeof(T) - is_signed;
+    static constexpr int radix = 2, digits = __is_same(T, bool) ? 1 : 8 * sizeof(T) - is_signed, digits10 = digits * 30103 / 100000;
     static __device__ constexpr T max() { return is_signed ? static_cast<T>((1ul << (8 * sizeof(T) - 1)) - 1) : static_cast<T>(-1); }
     static __device__ constexpr T min() { return is_signed ? static_cast<T>(1ul << (8 * sizeof(T) - 1)) : T(0); }
     static __device__ constexpr T lowest() { return min(); }
+    static __device__ constexpr T epsilon() { return T(0); }
+    static __device__ constexpr T denorm_min() { return T(0); }
 };
-#define SIMGEN_LIMITS(T, most, least, step, infinite, not_a_number)                     \
+#define SIMGEN_LIMITS(T, most, least, step, infinite, not_a_number, smallest, bits)     \
     template <> struct numeric_limits<T> {                                              \
-        static constexpr bool is_specialized = true, is_integer = false, has_infinity = true, is_signed = true; \
+        static constexpr bool is_specialized = true, is_integer = false, has_infinity = true, has_quiet_NaN = true, is_signed = true, is_iec559 = true; \
+        static constexpr int radix = 2, digits = bits, digits10 = (bits - 1) * 30103 / 100000, max_digits10 = 2 + bits * 30103 / 100000; \
         static __device__ constexpr T max() { return most; }                            \
         static __device__ constexpr T min() { return least; }                           \
         static __device__ constexpr T lowest() { return -(most); }                      \
         static __device__ constexpr T epsilon() { return step; }                        \
         static __device__ constexpr T infinity() { return infinite; }                   \
         static __device__ constexpr T quiet_NaN() { return not_a_number; }              \
+        static __device__ constexpr T denorm_min() { return smallest; }                 \
     };
-SIMGEN_LIMITS(float, __FLT_MAX__, __FLT_MIN__, __FLT_EPSILON__, __builtin_inff(), __builtin_nanf(""))
-SIMGEN_LIMITS(double, __DBL_MAX__, __DBL_MIN__, __DBL_EPSILON__, __builtin_inf(), __builtin_nan(""))
+SIMGEN_LIMITS(float, __FLT_MAX__, __FLT_MIN__, __FLT_EPSILON__, __builtin_inff(), __builtin_nanf(""), 0x1p-149f, 24)
+SIMGEN_LIMITS(double, __DBL_MAX__, __DBL_MIN__, __DBL_EPSILON__, __builtin_inf(), __builtin_nan(""), 0x1p-1074, 53)
 }

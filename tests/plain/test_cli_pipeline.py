@@ -71,7 +71,7 @@ def test_a_bundle_in_place_of_a_workload_is_told(simgen):
 
 
 def test_q_prints_nothing_on_success(simgen):
-    for line in (f"build softmax_fwd -q {CUDA}", "data x.bin --bytes 4K -q"):
+    for line in (f"build softmax_fwd -q {CUDA}", "new data x.bin --bytes 4K -q"):
         assert simgen(line) == Done(0, "", "")
     fails(simgen("build softmax_fdw -q"), 2)
 

@@ -14,6 +14,8 @@ USAGE = [
     ("cache", "Missing command"),
     ("cache lst", "command 'lst': unknown; did you mean 'list'?"),
     ("--nope", "No such option"),
+    ("run b --sanitize", "No such option: --sanitize; simgen build, simgen show have it"),
+    ("build softmax_fwd --mode timing", "No such option: --mode; simgen run, simgen "),
     ("build", "Missing argument 'WORKLOAD'"),
     ("build softmax_fwd more", "unexpected extra argument"),
     ("build softmax_fdw", "workload 'softmax_fdw': no such workload; did you mean 'softmax_fwd'?"),
@@ -81,13 +83,16 @@ USAGE = [
     ("run softmax_fwd --timeout nan", "'nan': not a finite number; write one"),
     ("run softmax_fwd --warmup 1.5", "--warmup '1.5': write a whole number, 0 or more"),
     ("list lyers", "list 'lyers': unknown; did you mean 'layers'?"),
-    ("data x.bin", "data: say either --bytes, for DNNMark, or --like, for samples"),
-    ("data x.bin --bytes 5", "give a positive multiple of 4"),
-    ("data x.bin --bytes 0", "give a positive multiple of 4"),
-    ("data x.bin --bytes -4", "--bytes '-4': not a size; write a number such as 4096, 64M or 2G"),
-    ("data x.bin --bytes 4T", "--bytes '4T': not a size"),
-    ("data x.bin --bytes ''", "--bytes '': not a size"),
-    ("data . --bytes 4", "."),
+    ("new data x.bin", "new data: say either --bytes, for DNNMark, or --like, for samples"),
+    ("new data x.bin --bytes 5", "give a positive multiple of 4"),
+    ("new data x.bin --bytes 0", "give a positive multiple of 4"),
+    (
+        "new data x.bin --bytes -4",
+        "--bytes '-4': not a size; write a number such as 4096, 64M or 2G",
+    ),
+    ("new data x.bin --bytes 4T", "--bytes '4T': not a size"),
+    ("new data x.bin --bytes ''", "--bytes '': not a size"),
+    ("new data . --bytes 4", "."),
 ]
 
 
@@ -128,7 +133,7 @@ NASTY = [
         ("run", "{}"),
         ("diff", "{}"),
         ("list", "{}"),
-        ("data", "x", "--bytes", "{}"),
+        ("new", "data", "x", "--bytes", "{}"),
         ("--{}",),
     ],
 )
@@ -204,6 +209,40 @@ def test_words_of_other_tools_get_the_right_hint(simgen, words, cure):
     done = simgen(words)
     assert done.code == 2
     assert cure in done.err
+
+
+@pytest.mark.parametrize(
+    ("old", "now"),
+    [
+        ("data x.bin --bytes 4K", "new data"),
+        ("synthesise softmax_fwd --operations 1e4 -o x.dnnmark", "new network"),
+        ("score none", "report --score"),
+    ],
+)
+def test_earlier_names_of_commands_work_and_say_the_new_one(simgen, old, now):
+    done = simgen(*shlex.split(old))
+    assert f"simgen {old.split()[0]}: its name is now simgen {now}" in done.err
+    assert ("none: no such folder" in done.err) if "none" in old else (done.code == 0)
+
+
+def test_a_missing_argument_is_told_with_the_usage(simgen):
+    fails(simgen("build"), 2, "Missing argument 'WORKLOAD'; usage: simgen build [OPTIONS] WORKLOAD")
+
+
+@pytest.mark.parametrize(
+    ("words", "there", "not_there"),
+    [
+        ("run --help", ["--sweep", "Targets have more options"], ["--gpu-clock", "--tcp-size"]),
+        ("run --on cuda --help", ["--warmup", "cuda: "], ["--gpu-clock"]),
+        ("run --help-all", ["--warmup", "--gpu-clock"], ["Targets have more options"]),
+        ("build --target=mgpusim --help", ["--gpus"], ["--sanitize"]),
+    ],
+)
+def test_the_help_has_the_options_of_the_targets_that_are_named(simgen, words, there, not_there):
+    done = simgen(*words.split())
+    assert done.code == 0
+    assert all(each in done.out for each in there)
+    assert not any(each in done.out for each in not_there)
 
 
 @pytest.mark.parametrize("words", [(), ("help",), ("--help",)])

@@ -418,7 +418,7 @@ def test_one_tensor_that_proves_something_is_enough_for_the_pair_but_is_counted(
     report = judged(made, ran(made))
     assert [v.outcome for v in report.verdicts] == ["same", "proved nothing"]
     assert report.outcome == "same"
-    assert verdict.summary([report]) == "1 result, 2 tensors: all right; 1 proves nothing"
+    assert verdict.summary([report]) == "1 result, 2 tensors: 1 right, 1 proves nothing"
     wrong = judged(made, ran(made, spoil_output("a.y"), name="bad"))
     assert verdict.summary([report, wrong]) == (
         "2 results, 4 tensors: 1 differs, first in layer a, a.y; 2 prove nothing"

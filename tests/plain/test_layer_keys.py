@@ -11,7 +11,8 @@ from layer_variants import fields_of_floats
 
 from simgen.errors import ConfigError
 from simgen.ground.ir import TensorSpec
-from simgen.layers.base import COMMON_KEYS, LAYERS, Layer
+from simgen.layers import LAYERS
+from simgen.layers.base import COMMON_KEYS, Layer
 from simgen.layers.bypass import Bypass
 from simgen.layers.conv.convolution import Convolution
 from simgen.layers.dropout import Dropout
@@ -86,6 +87,9 @@ DNNMARK: dict[type[Layer], dict[str, list[str]]] = {
         "conv_fwd_pref": PREFERENCES,
         "conv_bwd_filter_pref": PREFERENCES,
         "conv_bwd_data_pref": PREFERENCES,
+        **{
+            f"conv_{way}_limit": ["0", "4096"] for way in ("fwd", "bwd_filter", "bwd_data")
+        },  # simgen's
         "layout": ["nchw", "nhwc"],
         "filter_layout": ["kcrs", "krsc"],  # simgen's
     },
@@ -236,7 +240,7 @@ def test_the_reference_says_what_each_key_is(kind):
 
 CONV = (
     "propagation algo data_algo forward_algo workspace_nbytes forward_preference "
-    "filter_preference data_preference"
+    "forward_limit filter_limit data_limit filter_preference data_preference"
 )
 
 

@@ -12,11 +12,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import simgen.layers  # noqa: F401  fills LAYERS
 from simgen.frontend import config
 from simgen.ground.ir import DType, OpCount, Pass, TensorSpec
+from simgen.layers import LAYERS
 from simgen.layers.add import Add
-from simgen.layers.base import COMMON_KEYS, LAYERS, Layer
+from simgen.layers.base import COMMON_KEYS, Layer
 from simgen.layers.bypass import Bypass
 from simgen.layers.conv.convolution import ConvMode, Convolution
 from simgen.layers.dropout import Dropout

@@ -340,13 +340,13 @@ def test_carries_and_limits_are_roles_of_their_architecture():
     [
         "v_mfma_f32_4x4x1f32 a[0:3], v0, v1, a[0:3]",
         "scratch_load_dword v0, off, s0",
-        "ds_add_u64 v0, v[2:3]",
+        "ds_inc_u64 v0, v[2:3]",
         "v_div_scale_f64 v[0:1], vcc, v[2:3], v[2:3], v[4:5]",
         "v_mov_b32_dpp v0, v1 wave_shr:1 row_mask:0xf bank_mask:0xf",
         "ds_swizzle_b32 v0, v1 offset:0x8055",
         "s_setreg_imm32_b32 hwreg(HW_REG_MODE, 0, 4), 3",
         "v_pk_mul_lo_u16 v0, v1, 3",
-        "v_sub_u32_e64 v0, v1, v2 clamp",
+        "v_sub_co_u32_e64 v0, vcc, v1, v2 clamp",
         "v_pk_mul_f32 v[0:1], v[2:3], 2.0",
         "v_unheard_of_f32 v0, v1",
     ],
@@ -369,7 +369,7 @@ def test_what_has_no_rule_is_refused_with_instruction_kernel_and_cure(line):
     ],
 )
 def test_the_source_line_is_told_where_the_compiler_tells_it(place, line):
-    text = module(f".loc\t1 3 5                          ; {place}", "ds_add_u64 v0, v[2:3]")
+    text = module(f".loc\t1 3 5                          ; {place}", "ds_inc_u64 v0, v[2:3]")
     with pytest.raises(NoRuleError) as caught:
         rewrite(text, "gfx942")
     assert caught.value.item.source_line == line

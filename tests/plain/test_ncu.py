@@ -41,7 +41,9 @@ def test_each_launch_has_its_counts(folder: Path) -> None:
     assert len(found) == len(KERNELS) == 5
     assert all(each.keys() == found[0].keys() for each in found)
     assert {name for each in found for name in each} <= metrics.METRICS.keys()
-    assert found[0].keys() == ncu.named().keys()
+    younger = {"lds_reads", "lds_writes", "lds_bytes", "l1_reads", "l1_writes", "l2_reads",
+               "l2_writes"}  # than the file  # fmt: skip
+    assert found[0].keys() == ncu.named().keys() - younger
 
 
 def test_counts_are_those_of_the_layer(conv: dict[str, float]) -> None:

@@ -24,7 +24,7 @@ PARTS = {"simgen_barrier"}  # what functions of the prelude are made of
 @pytest.fixture(name="checkout")
 def a_checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The two files that are changed, and the folders of those that are new."""
-    for path in (layer_files.IMPORTS, layer_files.TESTS):
+    for path in (layer_files.TABLE, layer_files.TESTS):
         (tmp_path / path).parent.mkdir(parents=True)
         shutil.copy(ROOT / path, tmp_path / path)
     (tmp_path / "simgen/layers/conv").mkdir()
@@ -40,10 +40,10 @@ def test_all_files_are_written_and_never_again(checkout, simgen):
     after = tree(checkout)
     assert set(after) - set(before) >= {path.format("leaky_square") for path in layer_files.NEW}
     assert "class LeakySquare(Layer)" in (checkout / "simgen/layers/leaky_square.py").read_text()
-    lines = (checkout / layer_files.IMPORTS).read_text().splitlines()
-    at = lines.index("from simgen.layers import leaky_square as leaky_square")
+    lines = (checkout / layer_files.TABLE).read_text().splitlines()
+    at = lines.index('    "leaky_square": ("LeakySquare", "leaky_square"),')
     assert lines[at - 1] < lines[at] < lines[at + 1]
-    assert all(str(path) in done.out for path in (layer_files.IMPORTS, layer_files.TESTS))
+    assert all(str(path) in done.out for path in (layer_files.TABLE, layer_files.TESTS))
     fails(simgen("new layer leaky_square"), 2, "it is there already; remove it")
     assert tree(checkout) == after
 
@@ -66,7 +66,7 @@ def test_names_that_cannot_be_are_refused(checkout, simgen, name, fact):
     assert tree(checkout) == before
 
 
-@pytest.mark.parametrize("lacks", [layer_files.TESTS, layer_files.IMPORTS])
+@pytest.mark.parametrize("lacks", [layer_files.TESTS, layer_files.TABLE])
 def test_a_file_without_the_place_is_told_and_nothing_is_written(checkout, simgen, lacks):
     (checkout / lacks).write_text("")
     before = tree(checkout)

@@ -22,13 +22,13 @@ from simgen.bundle import writing
 from simgen.cli import main
 from simgen.errors import SimgenError
 
-PLANNED, RUN = ("build", "show"), ("list", "new", "data")
+PLANNED, RUN = ("build", "show"), ("list", "new")
 # What is not planned here, and why; it is parsed all the same.
 NOT_PLANNED = (
     (r"[A-Z]{4,}|\.\.\.$", "a name stands for others"),
     (r"\$", "its words come from another command"),
     (r"--bytes 2G", "it writes 2 GB"),
-    (r"build mix\.dnnmark", "synthesise makes the file, in a minute"),
+    (r"(build|network) .*mix\.dnnmark|build mix", "new network makes the file, in a minute"),
     (r"--config CONFIG", "GPGPU-Sim's own file"),
     (OF_READERS, "toolchain/test_packages.py and its like run them"),
 )

@@ -10,7 +10,8 @@ import json
 import pytest
 
 from simgen.errors import UsageError
-from simgen.frontend import problem
+from simgen.frontend import dnnmark, problem
+from simgen.layers.conv.convolution import Convolution
 from simgen.targets.gem5 import posted
 
 RESOURCES = (
@@ -177,6 +178,57 @@ def test_dnnmark_s_networks_go_by_the_names_of_its_programs():
         assert [(each.name, [e.value for e in each.entries]) for each in of_program.sections] == [
             (each.name, [e.value for e in each.entries]) for each in of_name.sections
         ]
+
+
+def test_primitives_of_dnnmark_s_paper_go_by_name_and_number():
+    for at, kind in enumerate(dnnmark.SIZES, 1):
+        named, numbered = (problem.find(f"dnnmark/{word}", (), None) for word in (kind, at))
+        assert named == numbered
+        (section,) = named.config.sections
+        assert ("n", "100") in {(each.key, each.value) for each in section.entries}
+    with pytest.raises(UsageError, match="dnnmark/1 to dnnmark/6"):
+        problem.find("dnnmark/7", (), None)
+
+
+CONFIG = """[DNNMark]
+run_mode=standalone
+[Convolution]
+name=conv1
+n=1
+c=2
+h=8
+w=8
+conv_fwd_pref=specify_workspace_limit
+conv_fwd_limit=4096
+"""
+
+
+def test_a_line_of_a_program_of_dnnmark_is_its_config_and_pass(tmp_path):
+    (tmp_path / "c.dnnmark").write_text(CONFIG)
+    line = f"./build/dnnmark_test_bwd_conv -config {tmp_path}/c.dnnmark -debuginfo 1 -warmup=1"
+    found = problem.find(line, (), None)
+    assert [str(each) for each in found.passes] == ["bwd"]
+    assert [note.partition(":")[0] for note in found.notes] == ["-debuginfo 1", "-warmup 1"]
+    for wrong, told in ((f"{line} -iter 3", "no such flag"), ("test_fwd_fc -warmup 1", "no -conf")):
+        with pytest.raises(UsageError, match=told):
+            problem.find(wrong, (), None)
+
+
+def test_a_config_of_this_folder_goes_without_its_suffix(tmp_path, monkeypatch):
+    """As `simgen synthesise -o mix.dnnmark` leaves it."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mix.dnnmark").write_text(CONFIG)
+    assert problem.find("mix", (), None) == problem.find("mix.dnnmark", (), None)
+
+
+def test_a_limit_of_a_workspace_holds_for_its_pass_alone():
+    keys = {"conv_fwd_pref": "specify_workspace_limit", "conv_fwd_limit": "4096"}
+    layer = Convolution.from_config([(k, v, None) for k, v in keys.items()])
+    rooms = {
+        each: layer._room(getattr(layer, f"{each}_preference"), getattr(layer, f"{each}_limit"))
+        for each in ("forward", "filter", "data")
+    }
+    assert rooms == {"forward": 4096, "filter": None, "data": None}
 
 
 def test_a_config_may_have_a_name_that_no_file_can_have():

@@ -129,7 +129,7 @@ def test_a_verdict_of_some_steps_and_logs_of_failures_are_told(simgen, ran):
     assert len(outcomes) > 1
     changed = {**outcomes, next(iter(outcomes)): verdict_file.WRONG}
     verdict_file.save(result, seal.read_seal(result).digest, changed)
-    assert rows(simgen)["cuda"]["verdict"] == f"{len(outcomes) - 1} of {len(outcomes)} right"
+    assert rows(simgen)["cuda"]["verdict"] == f"1 different, {len(outcomes) - 1} right"
     failed = ran.path / "results" / "failed-cuda"
     failed.write_text("log")
     assert rows(simgen)["cuda"]["state"] == "finished", "it ran since"

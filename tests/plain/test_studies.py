@@ -12,6 +12,7 @@ from command_line import fails
 
 from simgen.cli import studying
 from simgen.errors import LossError, MissingError, RefusedError, UsageError
+from simgen.frontend.network import make_layer
 from simgen.ground import metrics
 from simgen.reports.pages import correlation
 from simgen.reports.pages.row import Row
@@ -24,6 +25,7 @@ from simgen.reports.studies import (
     measuring,
     operating_points,
     reporting,
+    statements,
 )
 from simgen.reports.studies.definition import OF_PLAN, Case, Draws, Figure
 from simgen.reports.studies.machines import PLACES
@@ -35,11 +37,59 @@ SLOW, FAST = PLACES["mgpusim"]
 CASE = Case("net", "lenet5", (("conv1.n", "{n}"),), "fwd,bwd")
 
 
-def test_the_three_studies_have_twenty_four_figures():
+def test_the_three_studies_have_the_figures_of_their_publications():
     numbers = {name: [each.number for each in study.figures] for name, study in STUDIES.items()}
-    assert numbers["dnnmark"] == [f"Figure {n}" for n in range(9, 13)]
-    assert numbers["icpe18"][:13] == ["Table 1", *(f"Figure {n}" for n in range(6, 18))]
-    assert sum(map(len, numbers.values())) == 24
+    assert numbers["dnnmark"] == ["Table 3", *(f"Figure {n}" for n in range(9, 13))]
+    figures = [*range(6, 15), "15a", "15b", "16a", "16b", 17]
+    assert numbers["icpe18"] == [
+        "Table 1", *(f"Figure {n}" for n in figures), "L1 bypass", "Kernel fusion",
+    ]  # fmt: skip
+
+
+# nvprof's metrics (CUDA 8, Profiler User's Guide), per multiprocessor, in our counts.
+NVPROF = {
+    "figure-9": ("instructions / cu_active_cycles",),  # ipc
+    "figure-10": ("wavefront_cycles / wavefront_slot_cycles",),  # achieved_occupancy
+    "figure-11": ("ready_cycles / cu_active_cycles",),  # eligible_warps_per_cycle
+}
+
+
+def test_figures_of_dnnmark_are_the_paper_s_quantities():
+    study = STUDIES["dnnmark"]
+    for figure in study.figures:
+        for name, formula in zip(figure.metrics, NVPROF.get(figure.name, ()), strict=False):
+            assert metrics.METRICS[name].formula == formula
+    utilized = ("l1", "lds", "l2", "dram", "alu", "ldst")
+    assert study.figures[-1].metrics == tuple(f"{unit}_utilization" for unit in utilized)
+
+
+# As DNNMark's configs of November 2016 have them (config_example at 4bb6aa5).
+TABLE_3 = {
+    "conv": ((100, 3, 256, 256), (100, 32, 256, 256)),
+    "pool": ((100, 3, 256, 256), (100, 3, 128, 128)),
+    "lrn": ((100, 32, 256, 256), (100, 32, 256, 256)),
+    "activation": ((100, 32, 256, 256), (100, 32, 256, 256)),
+    "fc": ((100, 9162, 1, 1), (100, 4096, 1, 1)),
+    "softmax": ((100, 1000, 1, 1), (100, 1000, 1, 1)),
+}
+
+
+def test_the_primitives_have_the_sizes_of_the_paper():
+    study = STUDIES["dnnmark"]
+    assert study.batches == (100,)
+    scope = Scope(("mgpusim",), study.batches)
+    found = {
+        each.case.name.removesuffix("_fwd"): each.workload
+        for each in measuring.planned(study, scope)
+        if each.case.name.endswith("_fwd")
+    }
+    assert found.keys() == TABLE_3.keys()
+    for kind, workload in found.items():
+        node = workload.nodes[0]
+        y = make_layer(node, workload.machine).output(node.inputs)
+        shapes = (node.inputs[0].shape, y.shape)
+        padded = [(*shape, 1, 1)[:4] for shape in shapes]
+        assert tuple(padded) == TABLE_3[kind], kind
 
 
 @pytest.mark.parametrize("study", STUDIES.values(), ids=str)
@@ -70,6 +120,31 @@ def test_settings_of_a_case_stand_before_the_study_s():
     given = (("c", "5"), ("one:num_output", "2"), ("other:num_output", "9"))
     found = dict(definition.settings_of(case, 4, given, reduced=True))
     assert found == {"n": "4", "c": "5", "num_output": "2"}
+
+
+def test_memory_against_sizes_is_the_sum_of_its_kinds():
+    study = replace(STUDIES["workloads"], cases=STUDIES["workloads"].cases[:1])
+    scope = replace(SCOPE, batches=(1, 2))
+    planned = measuring.planned(study, scope)
+    figures = {each.name: each for each in study.figures}
+    lines = {
+        name: drawing.draw(figures[name], [], planned, scope).lines
+        for name in ("memory", "sizes", "extents")
+    }
+    kinds = sum(line[-1] for line in lines["memory"])
+    found = {line[3]: line[-1] for line in lines["sizes"]}
+    assert found[2] == kinds
+    # Activations and their gradients double with the batch, parameters do not.
+    assert found[1] < found[2] < 2 * found[1]
+    usual, *larger = (line[-1] for line in lines["extents"])
+    assert usual == found[1] < min(larger)
+
+
+def test_images_and_sentences_grow_by_a_factor():
+    case = Case("one", "vgg16", (("n", "{n}"), ("words.shape", "{n}x20")),
+                extents=("h", "words.shape"), settings=(("h", "32"),))  # fmt: skip
+    found = dict(definition.settings_of(case, 4, (), reduced=False, factor=1.5))
+    assert found == {"n": "4", "h": "48", "words.shape": "4x30"}
 
 
 def row(layer: str, way: str, seconds: float, **counts: float) -> Row:
@@ -138,6 +213,68 @@ def test_parts_and_types_and_phases():
     }  # fmt: skip
 
 
+def test_a_figure_shows_its_passes_and_places():
+    _, values = drawn(Draws.LAYERS, measured(SLOW, 4, 1.0), metrics=("seconds",), direction="bwd")
+    assert values == {("4", "conv1 bwd", "seconds"): 6.0}
+    more = {"metrics": ("seconds",), "places": ("conv1 fwd",)}
+    _, values = drawn(Draws.LAYERS, measured(SLOW, 4, 1.0), **more)
+    assert values == {("4", "conv1 fwd", "seconds"): 2.0}
+
+
+def test_two_machines_stand_in_one_picture_or_follow_each_other():
+    runs = [measured(SLOW, 4, 1.0), measured(FAST, 4, 0.5)]
+    made, _ = drawn(Draws.MACHINES, *runs, metrics=("seconds",), machine="AB")
+    assert len(made.pictures) == 1
+    assert [line[1] for line in made.lines] == ["A", "A", "B", "B"]
+    assert list(made.pictures[0][1].shown["series"]) == [
+        f"{place.machine}: {place.title}" for place in (SLOW, FAST)
+    ]
+    made, _ = drawn(Draws.LAYERS, *runs, metrics=("seconds",), machine="AB")
+    assert [caption for caption, _ in made.pictures] == [
+        f"{place.title}, batch 4" for place in (SLOW, FAST)
+    ]
+
+
+def test_the_kernel_of_most_time_stands_beside_all():
+    longest = ("conv1_bwd", {"seconds": 6.0, "instructions": 30.0, "cu_active_cycles": 100.0})
+    made, values = drawn(
+        Draws.KERNELS,
+        replace(measured(SLOW, 4, 1.0), longest=longest),
+        metrics=("unit_instructions_per_cycle",),
+    )
+    assert values == {("4", "conv1_bwd", "unit_instructions_per_cycle"): 0.3}
+    assert made.cells[1] == ("net", "mgpusim", "conv1_bwd", "75%", "0.3")
+
+
+@pytest.mark.parametrize(
+    ("over", "under", "relation", "bound", "verdict", "value"),
+    [
+        ("conv", "", ">", 0.7, statements.HOLDS, 0.75),  # 6 of 8 seconds
+        ("conv", "", "<", 0.7, statements.NOT, 0.75),
+        ("conv", "", "~", 0.4, statements.HOLDS, 0.75),
+        ("conv", "", "=", 0.75, statements.HOLDS, 0.75),
+        ("fc", "", ">", 0.1, statements.UNSAID, None),
+    ],
+)
+def test_a_sentence_is_read_from_a_figure(over, under, relation, bound, verdict, value):
+    figure = Figure("f", "Figure", "t", "s", Draws.LAYERS, ("seconds",))
+    made = drawing.draw(figure, [measured(SLOW, 4, 1.0)], [], SCOPE)
+    read = definition.Read("f", "seconds", f"^{over}1 bwd")
+    told = definition.Sentence("x", "p", read, replace(read, places=under), relation, bound)
+    study = replace(ICPE, figures=(figure,), statements=(told,))
+    (judged,) = statements.judge(study, [made], SCOPE)
+    assert (judged.verdict, judged.value) == (verdict, value)
+
+
+def test_every_sentence_is_read_from_a_figure_of_its_study():
+    for study in STUDIES.values():
+        names = {each.name for each in study.figures}
+        for each in study.statements:
+            reads = [read for read in (each.over, each.under) if read]
+            assert {read.figure for read in reads} <= names
+            assert reads or each.unsaid
+
+
 def test_fusion_is_of_the_whole_pass():
     runs = [measured(SLOW, 4, 1.0, "fwd"), measured(SLOW, 4, 0.5, "fused"), measured(SLOW, 4, 9.0)]
     _, values = drawn(Draws.FUSION, *runs, metrics=("seconds",))
@@ -175,6 +312,24 @@ def test_a_layer_gets_the_slowest_clock_that_costs_it_little():
     assert made.cells[1] == ("mgpusim conv1 fwd", "1.04 s", "1.01 s", "1 s", "500MHz")
 
 
+def test_efficiency_is_the_time_of_one_gpu_by_that_of_n_and_n():
+    scope = replace(SCOPE, gpus=("1", "2", "4"))
+    points = [p for p in measuring.points(ICPE, scope) if p.options and p.case.name == "alexnet"]
+    assert [p.options for p in points] == [(("gpus", n),) for n in (1, 2, 4)]
+    # Two GPUs halve it; with four, layers take as long as with two, and all-reduces come to it.
+    runs = []
+    for word, seconds, reduced in (("1", 8.0, 0.0), ("2", 4.0, 0.0), ("4", 2.5, 1.5)):
+        name = operating_points.variant(operating_points.GPUS, word)
+        rows = (row("conv1", "fwd", seconds, all_reduce_seconds=reduced),)
+        runs.append(Measured(StudyPoint(CASE, 4, SLOW, name), rows))
+    made = drawing.draw(operating_points.GPUS.figure, runs, [], scope)
+    found = {line[4]: line[-1] for line in made.lines if line[5] == "efficiency"}
+    assert found == {"1 GPUs": 1.0, "2 GPUs": 1.0, "4 GPUs": 0.5}
+    assert [cells[-1] for cells in made.cells] == ["what keeps it low", "", "", "all-reduces"]
+    with pytest.raises(UsageError, match="does not divide the batch of 4"):
+        operating_points.parse_settings(operating_points.GPUS, ["1", "3"], ["mgpusim"], 4)
+
+
 @pytest.mark.parametrize(
     ("draws", "more", "why"),
     [
@@ -210,6 +365,23 @@ def test_points_are_all_that_the_figures_need():
     ]  # fmt: skip
     assert {p.place.machine for p in measuring.points(STUDIES["workloads"], scope)} == {"A"}
     assert not any(p.variant == "bypass" for p in measuring.points(ICPE, SCOPE))
+
+
+def test_two_gpus_of_other_machines_are_a_and_b():
+    scope = Scope(("cuda",), (1,), elsewhere=("cuda=old", "cuda=new"))
+    places = [p.place for p in measuring.points(ICPE, scope) if not p.variant]
+    assert [(each.machine, each.where) for each in places] == [
+        ("A", "cuda-old"), ("B", "cuda-new"),
+    ]  # fmt: skip
+    assert len({each.bundle for each in places}) == 2
+    usual = Scope(("cuda",), (1,), elsewhere=("cuda",))
+    assert {p.place.machine for p in measuring.points(ICPE, usual)} == {"A"}
+
+
+def test_gpgpusim_has_the_families_of_the_paper_s_gpus():
+    """Kepler and Pascal: compute capabilities 3.5 and 6.1."""
+    found = [each.made().simulated.arch for each in PLACES["gpgpusim"]]
+    assert found == ["sm_35", "sm_61"]
 
 
 def test_formulas_are_of_what_a_target_counts():
@@ -252,14 +424,20 @@ def test_a_refused_run_is_named_and_a_clash_ends_the_study(tmp_path, monkeypatch
         ("study icpe18 -o out --targets host --batch ,", 2, "write them like 16,64,128"),
         ("study icpe18 -o out --targets host --set conv1.m=2", 2, "conv1"),
         ("study icpe18 -o out --targets host --set conv1", 2, "KEY=VALUE"),
-        ("study dnnmark -o out --targets host --set n=4", 2, "give --batch"),
+        ("study dnnmark -o out --targets host", 2, "counts nothing that figures of dnnmark show"),
         ("study icpe18 -o out --targets host --set n=4", 2, "give --batch"),
         ("study icpe18 -o out --targets host --set alexne:conv1.c=4", 2, "no such case"),
         ("study icpe18 -o out --targets hip", 3, "/dev/kfd"),
         ("study icpe18 -o out --targets host --clocks 1GHz,2GHz", 3, "not simgen's to set"),
+        ("study icpe18 -o out --targets host --gpus 1,2", 3, "one GPU here"),
         ("study icpe18 -o out --targets host --units 1,2", 3, "no mask of compute units"),
-        ("study icpe18 -o out --targets mgpusim --machine B", 2, "--clocks and --units"),
+        ("study icpe18 -o out --targets mgpusim --machine B", 2, "--clocks, --units"),
         ("study icpe18 -o out --elsewhere cudo", 2, "cuda"),
+        ("study icpe18 -o out --elsewhere cuda=a", 2, "write two"),
+        ("study icpe18 -o out --elsewhere cuda=a,cuda", 2, "write two"),
+        ("study icpe18 -o out --elsewhere cuda=a,cuda=b,cuda=c", 2, "write two"),
+        ("study icpe18 -o out --elsewhere cuda=a,cuda=/", 2, "not a name"),
+        ("study icpe18 -o out --elsewhere mgpusim=a,mgpusim=b", 2, "A and B already"),
         ("study icpe18", 2, "--output"),
     ],
 )

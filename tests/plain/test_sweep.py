@@ -255,7 +255,7 @@ def times(**seconds):
 def drawn_of(points, waits):
     """The figures of points whose options are those of their names."""
     given = {name: result_names.options_of(name) for name in points}
-    return sweep_figures.drawn(points, given, waits)
+    return [(title, plot.element) for title, plot in sweep_figures.drawn(points, given, waits)]
 
 
 def test_a_sweep_of_one_option_has_lines_of_layers_and_of_two_options_lines_of_the_other():
@@ -269,6 +269,16 @@ def test_a_sweep_of_one_option_has_lines_of_layers_and_of_two_options_lines_of_t
     assert [title for title, _ in drawn] == ["Time against x: t", "Time against y: t"]
     assert '"name":"y=3"' in drawn[0][1]
     assert '"name":"x=2"' in drawn[1][1]
+
+
+def test_the_speed_up_over_units_has_its_ideal_line():
+    points = {f"t@num_compute_units={n}": times(a=8.0 / n, b=1.0) for n in (2, 4, 8)}
+    given = {name: result_names.options_of(name) for name in points}
+    plots = dict(sweep_figures.drawn(points, given, {}))
+    shown = plots["Speed-up against num_compute_units: t"].shown
+    assert shown["ideal"] == [1.0, 2.0, 4.0]
+    assert shown["series"]["a"] == [1.0, 2.0, 4.0]
+    assert shown["series"]["all layers"] == [1.0, 5 / 3, 2.5]
 
 
 def test_two_sweeps_of_a_target_have_their_own_figures():

@@ -70,15 +70,15 @@ def test_the_distance_is_as_it_is_defined():
 
 
 def test_the_config_is_written_once_or_not_at_all(simgen, tmp_path):
-    words = "synthesise softmax_fwd pool_fwd --operations 1e5 -o mix.dnnmark"
+    words = "new network softmax_fwd pool_fwd --operations 1e5 -o mix.dnnmark"
     assert not simgen(words).code
-    assert (tmp_path / "mix.dnnmark").read_text().startswith("# simgen synthesise softmax_fwd")
+    assert (tmp_path / "mix.dnnmark").read_text().startswith("# simgen new network softmax_fwd")
     assert not simgen("show mix.dnnmark").code
     fails(simgen(words), 2, "mix.dnnmark: it is there already")
-    fails(simgen("synthesise alexnet -o mix"), 2, "a config ends in .dnnmark")
-    fails(simgen("synthesise bypass_fwd -o b.dnnmark"), 2, "only moves data")
-    fails(simgen("synthesise softmax_fwd softmax_bwd -o b.dnnmark"), 2, "different passes")
-    words = "synthesise deepbench/gemm/17 --operations 1e4 --within 0.1 -o b.dnnmark"
+    fails(simgen("new network alexnet -o mix"), 2, "a config ends in .dnnmark")
+    fails(simgen("new network bypass_fwd -o b.dnnmark"), 2, "only moves data")
+    fails(simgen("new network softmax_fwd softmax_bwd -o b.dnnmark"), 2, "different passes")
+    words = "new network deepbench/gemm/17 --operations 1e4 --within 0.1 -o b.dnnmark"
     fails(simgen(words), 4, "the largest distance is")
     assert not (tmp_path / "b.dnnmark").exists()
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from itertools import product
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from legalise_rows import CDNA3, GCN3, MASK_BITS, UNTOUCHED, VCC, Inputs, Row
+from legalise_rows import BOTH, CDNA3, GCN3, MASK_BITS, UNTOUCHED, VCC, Inputs, Row
 from legalise_semantics import f16
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ SOME, ALL_OF_THEM = "s_mov_b64 exec, s[26:27]", "s_mov_b64 exec, -1"
 
 def rows() -> list[Row]:
     return [*_lds(), *_halves(), *_saturating(), *_local_atomics(), *_global_atomics(),
-            *_wide_atomics(), *_fences(), *_stores()]  # fmt: skip
+            *_wide_local_atomics(), *_wide_atomics(), *_fences(), *_stores()]  # fmt: skip
 
 
 def _join(*parts: str) -> str:
@@ -181,12 +182,18 @@ def _saturating() -> Iterator[Row]:
         yield Row(f"k_{name}_i32_clamp", f"v_{name}_i32 v10, v2, v3 clamp", wide, CDNA3)
         yield Row(f"k_{name}_i16_clamp", f"v_{name}_i16 v10, v2, v3 clamp", short, CDNA3)
 
-    def unsigned(w: Inputs) -> dict[int, Array]:
-        total = w.u[0].astype(np.uint64) + w.u[1]
-        return {0: np.minimum(total, np.uint64(0xFFFFFFFF)).astype(np.uint32)}
+    for name, a, b in (("add", 1, 1), ("sub", 1, -1), ("subrev", -1, 1)):
+        for bits in (32, 16):
 
-    yield Row("k_add_u32_clamp", "v_add_u32_e64 v10, v2, v3 clamp", unsigned, CDNA3)
-    yield Row("k_add_u32_clamp_gcn3", "v_add_u32_e64 v10, s[28:29], v2, v3 clamp", unsigned, GCN3)
+            def unsigned(w: Inputs, a: int = a, b: int = b, bits: int = bits) -> dict[int, Array]:
+                most = (1 << bits) - 1
+                first, second = ((u & most).astype(np.int64) for u in w.u[:2])
+                return {0: np.clip(a * first + b * second, 0, most).astype(np.uint32)}
+
+            what = f"v_{name}_u{bits}_e64 v10, "
+            yield Row(f"k_{name}_u{bits}_clamp", f"{what}v2, v3 clamp", unsigned, CDNA3)
+            carry = "s[28:29], " if bits == 32 else ""
+            yield Row(f"k_{name}_u{bits}_clamp_gcn3", f"{what}{carry}v2, v3 clamp", unsigned, GCN3)
 
 
 # Atomics: right in emulation only ------------------------------------------------------------
@@ -282,6 +289,39 @@ def _local_atomics() -> Iterator[Row]:
             )  # fmt: skip
 
 
+def _wide_local_atomics() -> Iterator[Row]:
+    """The same with 64 bits, words 0 and 1 of each item."""
+    names = {
+        "add_{}u64": "add", "sub_{}u64": "sub", "min_{}i64": "smin", "min_{}u64": "umin",
+        "max_{}i64": "smax", "max_{}u64": "umax", "and_{}b64": "and", "or_{}b64": "or",
+        "xor_{}b64": "xor", "cmpst_{}b64": "cmpswap", "wrxchg_{}b64": "swap",
+        "add_{}f64": "add_f64",
+    }  # fmt: skip
+    kinds = _wide()
+    start = f"v_mov_b32_e32 v22, {WIDE_START & 0xFFFFFFFF:#x}; v_mov_b32_e32 v23, 5"
+    for (name, operation), returns in product(names.items(), (False, True)):
+        if operation == "swap" and not returns:
+            continue
+        data = {"cmpswap": "v[22:23], v[2:3]", "add_f64": "v[24:25]"}.get(operation, "v[2:3]")
+        instruction = f"ds_{name.format('rtn_' if returns else '')} "
+        instruction += f"{'v[10:11], ' if returns else ''}v20, {data} offset:1024"
+
+        def expected(w: Inputs, of=kinds[operation], returns=returns):  # type: ignore[no-untyped-def]
+            found, left = _in_turn(w, of, start=WIDE_START, bits=64)
+            seen = enumerate((*(_halves_of(found) if returns else ()), *_halves_of(left)))
+            return {k if returns else k + 2: each for k, each in seen}
+
+        yield Row(
+            f"m_{instruction.split()[0]}",
+            _join(
+                "v_and_b32_e32 v20, 3, v0; v_lshlrev_b32_e32 v20, 3, v20", start, FINITE,
+                "ds_write_b64 v20, v[22:23] offset:1024", LDS_DONE, instruction, LDS_DONE,
+                "ds_read_b64 v[12:13], v20 offset:1024", LDS_DONE,
+            ),
+            expected, CDNA3 if operation == "add_f64" else BOTH, timed=False,
+        )  # fmt: skip
+
+
 # In memory, s[6:7] + v19 (gfx942) or v[18:19] (gfx803) is the place of item 0's word.
 
 
@@ -349,23 +389,41 @@ def _halves_of(x: Array) -> tuple[Array, Array]:
 WIDE_START = 5 << 32 | 0x80000003
 
 
-def _wide_atomics() -> Iterator[Row]:
-    """Of 64 bits, with words 0 and 1 of each item; cmpswap compares with what is there at first."""
+FINITE = "v_and_b32_e32 v25, 0xbfffffff, v3; v_mov_b32_e32 v24, v2"  # words 0 and 1 as a double
+
+
+def _wide() -> dict[str, Callable[..., int]]:
     kinds: dict[str, Callable[..., int]] = {
         name: lambda old, x, _, of=of: of(old, x) for name, of in OPERATIONS.items()
     }
-    kinds |= {
+    return kinds | {
         "smin": lambda old, x, _: min(old, x, key=_i64),
         "smax": lambda old, x, _: max(old, x, key=_i64),
         "cmpswap": lambda old, x, _: x if old == WIDE_START else old,
+        "add_f64": _sum_of_doubles,
     }
+
+
+def _sum_of_doubles(old: int, x: int, _: int) -> int:
+    a, b = (np.uint64(v).view(np.float64) for v in (old, x & ~(1 << 62)))
+    return int((a + b).view(np.uint64))
+
+
+def _wide_atomics() -> Iterator[Row]:
+    """Of 64 bits, with words 0 and 1 of each item; cmpswap compares with what is there at first."""
+    kinds = _wide()
     for (name, of), arch in ((kind, arch) for kind in kinds.items() for arch in (*CDNA3, *GCN3)):
         data, more = "v[2:3]", ()
+        if name == "add_f64":
+            if arch != "gfx942":
+                continue
+            data, more = "v[24:25]", (FINITE,)
         if name == "cmpswap":
             data = "v[2:5]"
             more = (f"v_mov_b32_e32 v4, {WIDE_START & 0xFFFFFFFF:#x}; v_mov_b32_e32 v5, 5",)
         for result, some in (("", False), ("v[10:11], ", True)):
-            instruction = _access(f"atomic_{name}_x2", arch, result, data)
+            wide = name if name == "add_f64" else f"{name}_x2"
+            instruction = _access(f"atomic_{wide}", arch, result, data)
             code = _join(
                 _place(OWN.replace("2, v0", "3, v0"), arch),
                 f"v_mov_b32_e32 v22, {WIDE_START & 0xFFFFFFFF:#x}; v_mov_b32_e32 v23, 5",

@@ -487,6 +487,9 @@ _add("v_sub_i32", lambda a, b: w(i32(a) - i32(b)))
 _add("v_add_i16", lambda a, b: w(u16(i16(a) + i16(b))))
 _add("v_sub_i16", lambda a, b: w(u16(i16(a) - i16(b))))
 _add("v_ldexp_f32", lambda a, k: bits(_scaled(f32(a), k)), floats=True, class_mask=True)
+_add("v_frexp_mant_f32", _float(lambda x: np.frexp(x)[0]), floats=True)
+_add("v_frexp_exp_i32_f32", lambda a: w(np.where(np.isfinite(f32(a)), np.frexp(f32(a))[1], 0)),
+     takes_floats=True)  # fmt: skip
 _add("v_cvt_f32_f16", lambda a: bits(f16(a).astype(np.float32)), floats=True, takes_floats=False)
 _add("v_cvt_f16_f32", lambda a: f32(a).astype(np.float16).view(np.uint16).astype(np.uint32),
      takes_floats=True)  # fmt: skip

@@ -23,6 +23,7 @@ from simgen import api
 from simgen.bundle import finding, results
 from simgen.bundle import writing as bundles
 from simgen.errors import RefusedError, RunError
+from simgen.ground import metrics
 from simgen.ground.ir import (
     Buffer,
     Distribution,
@@ -214,8 +215,17 @@ def check_metrics(emulated: Mapping[str, float], timed: Mapping[str, float]) -> 
     assert 0 < timed["seconds"] < 1e-3
     assert timed["l1_misses"] > 0
     assert 0 < counts["valu_operations"] <= 64 * counts["valu_instructions"]
-    waits = [timed[f"stall_{reason}_cycles"] for reason in ("wait", "barrier", "other")]
+    waits = [timed[name] for group in metrics.parts("waits").values() for name in group
+             if name in timed]  # fmt: skip
     assert timed["wavefront_cycles"] == sum(waits)
+    assert timed["ready_cycles"] >= 0.99 * timed["instructions"]  # each issues in a cycle
+    assert 20 * timed["stall_other_cycles"] <= timed["wavefront_cycles"]
+    for cache in ("l1", "l2"):
+        accesses = [timed[f"{cache}_{what}"] for what in ("hits", "misses", "mshr_hits")]
+        assert timed[f"{cache}_reads"] + timed[f"{cache}_writes"] == sum(accesses)
+    assert counts["lds_reads"] + counts["lds_writes"] <= counts["lds_instructions"]
+    moved = 64 * (counts["lds_reads"] + counts["lds_writes"])  # at most 16 bytes of each
+    assert counts["lds_bytes"] <= 16 * moved
     assert 0 < timed["wavefront_cycles"] <= timed["wavefront_slot_cycles"]
     assert timed["wavefront_slot_cycles"] % timed["cu_active_cycles"] == 0  # slots of a unit
     assert 0 < timed["cu_active_cycles"] <= timed["cu_cycles"]

@@ -58,7 +58,7 @@ extern "C" __global__ __launch_bounds__(64) void one(const float* x, float* y)
 GOOD = SOURCE.format(step="maximum(x, 1.0f)", body="")
 BAD = SOURCE.format(
     step="maximum(x, 1.0f)",
-    body='unsigned item = threadIdx.x; asm volatile("ds_add_u64 %0, %1" : : "v"(item), "v"(0ull));',
+    body='unsigned item = threadIdx.x; asm volatile("ds_inc_u64 %0, %1" : : "v"(item), "v"(0ull));',
 )
 
 
@@ -103,7 +103,7 @@ def test_a_refusal_names_target_kernel_layer_template_line_and_cure(tmp_path: Pa
         build(tmp_path, BAD)
     assert re.fullmatch(
         r'sim: kernel one \(layer "a", fwd\), kernels/one\.hip, rendered line 11, '
-        r"'unsigned item = .*\.\.\..*': ds_add_u64 \(gfx942\): .*; .*",
+        r"'unsigned item = .*\.\.\..*': ds_inc_u64 \(gfx942\): .*; .*",
         str(caught.value),
     )
     assert build(tmp_path, BAD, replace=False).replaced == {}

@@ -17,6 +17,7 @@ from layer_bundles import Problem, make, plan
 from layer_variants import Variant, lowered, small_problems
 
 from simgen.bundle import results
+from simgen.errors import ConfigError
 from simgen.ground.dtypes import DType
 from simgen.ground.ir import Pass
 from simgen.layers import LAYERS
@@ -64,6 +65,20 @@ ALL: dict[str, Change] = {
     "+100": lambda values: values + 100,
 }
 ONE: dict[str, Change] = {name: ALL[name] for name in ("1e-30", "3e38")}  # in one tensor alone
+HALF: dict[str, Change] = {
+    "1e-6": lambda values: values * 1e-6,
+    "to 60,000": lambda values: values * (60_000 / max(float(np.abs(values).max()), 1.0)),
+    "near 60,000": lambda values: near(values) * (60_000 / LARGEST),
+    "-200": ALL["-200"],
+}
+
+
+def takes(problem: Problem, direction: Pass, dtype: DType) -> bool:
+    try:
+        plan({"a": problem}, direction, dtype=dtype)
+    except ConfigError:
+        return False
+    return True
 
 
 def problems(direction: Pass) -> dict[str, Problem]:
@@ -99,8 +114,10 @@ def judged(made: Made, result: Result) -> tuple[Verdict, ...]:
 
 
 def floats(made: Made) -> dict[str, NDArray[Any]]:
-    inputs = data_file.load(made.bundle.path / "data.h5", made.bundle.workload)
-    return {name: np.array(each) for name, each in inputs.items() if each.dtype.kind == "f"}
+    workload = made.bundle.workload
+    inputs = data_file.load(made.bundle.path / "data.h5", workload)
+    found = {b.name for b in workload.inputs if b.spec.dtype.is_float}
+    return {name: np.array(each) for name, each in inputs.items() if name in found}
 
 
 def changed(values: NDArray[Any], change: Change) -> NDArray[Any]:
@@ -139,6 +156,23 @@ def test_right_results_of_any_data(tmp_path: Path, builder: Builder, direction: 
                 if at < len(names):
                     inputs[names[at]] = changed(given[names[at]], change)
             bad += unexplained(judged(made, made_with(made, inputs)), f"{case} in input {at}")
+    assert not bad, "\n".join(bad)
+
+
+@pytest.mark.parametrize("direction", Pass)
+def test_right_results_of_float16(tmp_path: Path, builder: Builder, direction: Pass) -> None:
+    """Each access of the kernels is checked too: behind a tensor of narrow elements that fill no
+    word lies nothing that a kernel may take for an index."""
+    f16 = DType.table["f16"]
+    found = {name: p for name, p in problems(direction).items() if takes(p, direction, f16)}
+    if not found:
+        pytest.skip("no layer has this pass alone")
+    made = make(tmp_path, plan(found, direction, dtype=f16), builder, sanitize=True)
+    given = floats(made)
+    bad = unexplained(judged(made, made_with(made, given)), "drawn")
+    for case, change in HALF.items():
+        inputs = {name: changed(values, change) for name, values in given.items()}
+        bad += unexplained(judged(made, made_with(made, inputs)), case)
     assert not bad, "\n".join(bad)
 
 

@@ -29,7 +29,7 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore::RuntimeWarning"),  # NaN and infinity are among the values
 ]
 N = 256
-FLOATS = [0.0, -0.0, 1.0, -1.0, 0.5, -0.75, 2.5, 3.0, -7.25, 1e-3, 88.5, 1e10, -3e38, 1.5e-40,
+FLOATS = [0.0, -0.0, 1.0, -1.0, 0.5, -0.75, 2.5, 27.25, -38.0, 1e-3, 88.5, 1e10, -3e38, 1.5e-40,
           math.inf, math.nan]  # fmt: skip
 WHOLE = [0, 1, -1, 2, 7, 31, -32, 100, 255, 2**15 - 1, -(2**15), 2**16, 2**31 - 1, -(2**31),
          0x123456789ABCDEF0, -559038737]  # fmt: skip

@@ -459,3 +459,90 @@ def test_structures_hold_addresses(target: str) -> None:
     """By value, several, with others of the whole GPU, and other tensors in another launch."""
     toml = OF_STRUCTURES.replace('source = "s.hip"\n', "").replace("block = 64\ngrid = 1\n[[", "[[")
     _judged("s", STRUCTURES, toml, target)
+
+
+NAMED = """
+namespace g { __device__ float x[64], x2[2]; }
+__device__ int y;
+#define READ(i) (::g::x[i])
+struct P { float x, y; };
+__device__ float local(float x) { float y = x + 1.0f; return y * x; }
+__global__ void v(float* out)
+{
+    P p { READ(threadIdx.x), 2.0f }, *q = &p;
+    q->y += local(p.x);
+    atomicAdd(&y, 1);
+    out[threadIdx.x] = p.x * blockDim.x + q->y + g::x[63];
+}
+"""
+
+
+@pytest.mark.parametrize("target", ["host", "mgpusim"])
+def test_variables_have_names_of_members_and_parameters(target: str) -> None:
+    toml = (
+        'inputs = { x = "f32[64]" }\noutputs = { out = "f32[64]", y = "i32[1] zeros" }\n'
+        'args = ["out"]\ngrid = 1\nblock = 64\n[reference]\n'
+        'out = "x * 64 + 2 + (x + 1) * x + x[63]"\ny = "np.zeros(1) + 64"\n'
+    )
+    _judged("v", NAMED, toml, target)
+
+
+GEOMETRY = """
+__kernel void k(__global const float *x, __global const int *v, __global float *out,
+                __global int *w, __global ulong *n)
+{
+    const int i = get_global_id(0);
+    const float3 a = vload3(i, x), b = (float3)(1.0f, -2.0f, 0.5f);
+    float whole;
+    const float part = fract(a.x, &whole);
+    const float3 r = clamp(normalize(a) * dot(a, b) + cross(a, b), -1.5f, 1.25f) / (1.0f + a * a);
+    vstore3(r, i, out);
+    out[192 + i] = smoothstep(-1.0f, 1.0f, a.y) + distance(a, b)
+                   + mix((float2)(a.x), (float2)(1.0f), 0.25f).y;
+    out[256 + i] = whole + part + round(a.z * 4.0f) + ldexp(a.x, 3) + maxmag(a.x, a.y) - 3.0f / a.x;
+    const int4 c = (int4)(v[i], -v[i], v[i] << 3, 7);
+    const uchar4 s = convert_uchar4_sat(c);
+    w[i] = s.x + 256 * s.y + 65536 * s.z + convert_char_sat(a.x * 1e9f)
+           + convert_int_rte(a.y * 8.0f) + convert_short_sat_rtn(a.z * -8.0f);
+    w[64 + i] = any(c < 0) + 2 * all(c > -9) + 4 * isinf(a.x / 0.0f) + 8 * select(1, 2, v[i])
+                + 64 * isless(a.x, a.y) + 128 * max(c, 5).w
+                + as_int(bitselect(a.x, a.y, as_float(0x80000000))) % 2;
+    atom_add(n, (ulong)(v[i] + 100) << 33);
+}
+"""
+OF_GEOMETRY = """
+import numpy as np
+def expected(x, v):
+    a, b, v = x.reshape(64, 3).astype(float), np.array([1, -2, 0.5]), v.astype(int)
+    size = np.linalg.norm(a, axis=1, keepdims=True)
+    r = np.clip(a / size * (a @ b)[:, None] + np.cross(a, b), -1.5, 1.25) / (1 + a * a)
+    t = np.clip((a[:, 1] + 1) / 2, 0, 1)
+    one = t * t * (3 - 2 * t) + np.linalg.norm(a - b, axis=1) + a[:, 0] * 0.75 + 0.25
+    z = np.float32(x.reshape(64, 3)[:, 2]) * np.float32(4)
+    most = np.where(abs(a[:, 0]) > abs(a[:, 1]), a[:, 0], a[:, 1])
+    two = a[:, 0] + np.trunc(z + np.copysign(0.5, z)) + 8 * a[:, 0] + most - 3 / a[:, 0]
+    s = np.clip(np.stack([v, -v, v * 8]), 0, 255)
+    w = (s[0] + 256 * s[1] + 65536 * s[2] + np.clip(a[:, 0] * 1e9, -128, 127).astype(int)
+         + np.rint(a[:, 1] * 8) + np.floor(a[:, 2] * -8))
+    signs = np.where(a[:, 1] < 0, -1, 1) * (np.float32(abs(a[:, 0])).view(np.int32) % 2)
+    flags = (1 - (v == 0) + 2 * ((abs(v) < 9) & (v * 8 > -9)) + 4 + 8 * np.where(v != 0, 2, 1)
+             + 64 * (a[:, 0] < a[:, 1]) + 128 * 7 + signs)
+    return {"out": np.concatenate([r.ravel(), one, two]), "w": np.concatenate([w, flags]),
+            "n": np.array([int((v + 100).sum()) << 33], np.uint64)}
+"""
+
+
+@pytest.mark.skipif(bool(MGPUSim().needs.missing()), reason="MGPUSim is not here")
+def test_geometry_selections_and_conversions_of_opencl() -> None:
+    """Quotients among them: clang makes those of OpenCL C with mantissas and exponents."""
+    Path("k.cl").write_text(GEOMETRY)
+    Path("k.py").write_text(OF_GEOMETRY)
+    Path("k.toml").write_text(
+        'source = "k.cl"\ninputs = { x = "f32[192]", v = "i32[64] uniform(-40, 40)" }\n'
+        'outputs = { out = "f32[320]", w = "i32[128]", n = "u64[1] zeros" }\n'
+        'args = ["x", "v", "out", "w", "n"]\ngrid = 1\nblock = 64\ntolerance = 1e-6\n'
+        'reference = "k.py:expected"\n'
+    )
+    bundle = simgen.plan("k.toml").build("made", "mgpusim")
+    bundle.run(timeout=TIMEOUT)
+    assert bundle.diff(strict=True)

@@ -13,8 +13,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from simgen.errors import UsageError
-from simgen.frontend.drivers.base import MEASURING, Driver, read_options
-from simgen.frontend.drivers.rocblas import NAMES, RESULTS, TRANSPOSED, element_type, packed
+from simgen.frontend.drivers.base import Driver, read_options
+from simgen.frontend.drivers.rocblas import (
+    NAMES,
+    RESULTS,
+    TRANSPOSED,
+    element_type,
+    packed,
+    spellings,
+    strides,
+)
 from simgen.frontend.operation import GemmOperation
 
 if TYPE_CHECKING:
@@ -30,7 +38,6 @@ OTHERS = (
     *("grouped_gemm", "gradient", "use_e", "scaleAlpha_vector", "amaxD", "swizzleA", "swizzleB"),
     *("amaxScaleA", "amaxScaleB", "scaleC", "scaleD"),
 )
-SAYING = (("sizem", "m"), ("sizen", "n"), ("sizek", "k"), ("precision", "r"), ("function", "f"))
 PLAIN = (
     *("transA", "transB", "alpha", "beta", "batch_count", "compute_type", "activation_type"),
     *(f"{each}_type" for each in "abcd"),
@@ -57,7 +64,8 @@ class HipblasltBench(Driver):
                 fact = f"--{flag} is given, which no layer has"
                 raise UsageError(f"{self.program}: {fact}; leave it out")
         flags = {"-v", *(f"--{flag}" for flag in (*FLAGS, *BIAS))}
-        given = read_options([w for w in words if w not in flags], _spellings(), self.program)
+        rest = [word for word in words if word not in flags]
+        given = read_options(rest, spellings(PLAIN, MEASURED), self.program)
         given.only("-f", ("matmul",), "it has matmul alone")
         given.only("--activation_type", ("none",), "let a layer of its own follow")
         for each in "AB":
@@ -88,25 +96,13 @@ class HipblasltBench(Driver):
         return [f"{self.program} {_text(operation)}"]
 
 
-def _spellings() -> dict[str, str]:
-    """How options are written -> the name of messages: the short one, if there is one."""
-    found: dict[str, str] = {}
-    for long, short in SAYING:
-        found |= {f"--{long}": f"-{short}", f"-{short}": f"-{short}"}
-    found |= {f"--{name}": f"--{name}" for name in PLAIN}
-    found["--batch"] = "--batch_count"
-    return found | {f"-{'-' * (len(name) > 1)}{name}": MEASURING for name in MEASURED}
-
-
 def _text(gemm: GemmOperation) -> str:
     first, last = NAMES[gemm.type], NAMES[RESULTS[gemm.type]]
     sums = NAMES["i32" if gemm.type == "i8" else "f32"]
     lda, ldb = (gemm.k if gemm.ta else gemm.m), (gemm.n if gemm.tb else gemm.k)
     words = [f"-m {gemm.m} -n {gemm.n} -k {gemm.k} --lda {lda} --ldb {ldb}"]
     words += [f"--ldc {gemm.m} --ldd {gemm.m}"]
-    if gemm.batch > 1:
-        sizes = (gemm.m * gemm.k, gemm.k * gemm.n, gemm.m * gemm.n, gemm.m * gemm.n)
-        words += [f"--stride_{each} {size}" for each, size in zip("abcd", sizes, strict=True)]
+    words += strides(gemm)
     words += [f"--alpha {gemm.alpha!r} --beta {gemm.beta!r}"]
     words += [f"--transA {'NT'[gemm.ta]} --transB {'NT'[gemm.tb]} --batch_count {gemm.batch}"]
     words += [f"--a_type {first} --b_type {first} --c_type {last} --d_type {last}"]

@@ -17,6 +17,8 @@ from simgen.frontend.drivers.base import MEASURING, Driver, GivenOptions, read_o
 from simgen.frontend.operation import GemmOperation
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from simgen.frontend.operation import LibraryOperation
 
 RESULTS = {"f32": "f32", "f16": "f16", "bf16": "bf16", "i8": "i32"}  # type of a, b -> of c, d
@@ -24,7 +26,7 @@ NAMES = {each: f"{each}_r" for each in (*RESULTS, "i32")}
 TYPES = {name: each for each, name in NAMES.items()} | {"s": "f32", "h": "f16"}
 FUNCTIONS = ("gemm", "gemm_ex", "gemm_strided_batched", "gemm_strided_batched_ex")
 TRANSPOSED = {"N": False, "T": True, "C": True}  # real numbers are their own conjugates
-SAYING = ("function", "f"), ("precision", "r"), ("sizem", "m"), ("sizen", "n"), ("sizek", "k")
+SAYING = {"function": "f", "precision": "r", "sizem": "m", "sizen": "n", "sizek": "k"}
 PLAIN = (
     *("transposeA", "transposeB", "alpha", "beta", "batch_count", "compute_type"),
     *(f"{each}_type" for each in "abcd"),
@@ -37,19 +39,8 @@ MEASURED = (
     *("use_hipblaslt", "math_mode", "flush_batch_count", "flush_memory_size"),
     *("function_filter", "name_filter", "geam_ex_op", "composite_compute_type", "init"),
     # what products of real numbers have not
-    *(
-        "alphai",
-        "betai",
-        "kl",
-        "ku",
-        "incx",
-        "incy",
-        "stride_x",
-        "stride_y",
-        "side",
-        "uplo",
-        "diag",
-    ),
+    *("alphai", "betai", "kl", "ku", "incx", "incy", "stride_x", "stride_y"),
+    *("side", "uplo", "diag"),
 )
 FLAGS = (  # without a value, and of measuring
     *("any_stride", "outofplace", "fortran", "atomics_allowed", "atomics_not_allowed"),
@@ -64,7 +55,7 @@ class RocblasBench(Driver):
     def read(self, words: list[str], program: str) -> LibraryOperation:
         flags = {f"-{'-' * (len(name) > 1)}{name}" for name in FLAGS}
         rest = [word for word in words if word not in flags]
-        given = read_options(rest, _spellings(), self.program)
+        given = read_options(rest, spellings(PLAIN, MEASURED), self.program)
         function = given.one_of("-f", {name: name for name in FUNCTIONS})
         m, n, k = (given.whole(name) for name in ("-m", "-n", "-k"))
         ta, tb = (given.one_of(f"--transpose{each}", TRANSPOSED) for each in "AB")
@@ -94,14 +85,14 @@ class RocblasBench(Driver):
         return [f"{self.program} {_text(operation)}"]
 
 
-def _spellings() -> dict[str, str]:
+def spellings(plain: Iterable[str], measured: Iterable[str]) -> dict[str, str]:
     """How options are written -> the name of messages: the short one, if there is one."""
     found: dict[str, str] = {}
-    for long, short in SAYING:
+    for long, short in SAYING.items():
         found |= {f"--{long}": f"-{short}", f"-{short}": f"-{short}"}
-    found |= {f"--{name}": f"--{name}" for name in PLAIN}
+    found |= {f"--{name}": f"--{name}" for name in plain}
     found["--batch"] = "--batch_count"
-    return found | {f"-{'-' * (len(name) > 1)}{name}": MEASURING for name in MEASURED}
+    return found | {f"-{'-' * (len(name) > 1)}{name}": MEASURING for name in measured}
 
 
 def element_type(given: GivenOptions) -> str:
@@ -140,8 +131,12 @@ def _text(gemm: GemmOperation) -> str:
     words += [f"-m {gemm.m} -n {gemm.n} -k {gemm.k} --alpha {gemm.alpha!r}"]
     words += [f"--a_type {first} --lda {lda} --b_type {first} --ldb {ldb} --beta {gemm.beta!r}"]
     words += [f"--c_type {last} --ldc {gemm.m} --d_type {last} --ldd {gemm.m}"]
-    if gemm.batch > 1:
-        sizes = (gemm.m * gemm.k, gemm.k * gemm.n, gemm.m * gemm.n, gemm.m * gemm.n)
-        words += [f"--stride_{each} {size}" for each, size in zip("abcd", sizes, strict=True)]
-        words += [f"--batch_count {gemm.batch}"]
+    words += [*strides(gemm), *([f"--batch_count {gemm.batch}"] if gemm.batch > 1 else [])]
     return " ".join([*words, f"--compute_type {sums}"])
+
+
+def strides(gemm: GemmOperation) -> list[str]:
+    """The options of a batch."""
+    sizes = (gemm.m * gemm.k, gemm.k * gemm.n, gemm.m * gemm.n, gemm.m * gemm.n)
+    pairs = zip("abcd", sizes, strict=True) if gemm.batch > 1 else ()
+    return [f"--stride_{each} {size}" for each, size in pairs]

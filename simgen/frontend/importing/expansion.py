@@ -16,19 +16,17 @@ from typing import TYPE_CHECKING, Any
 from simgen.errors import printable
 from simgen.frontend.importing import extents
 from simgen.frontend.importing.values import Refused, Value
+from simgen.ground.arrays import np
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    import numpy as np
     import onnx
     from numpy.typing import NDArray
 
     from simgen.frontend.importing.values import Operator, Values
 
     Expansion = Callable[["Parts"], None]
-else:
-    from simgen.ground import arrays as np
 
 VERSION = 23  # operator set of what is written here
 MS = "com.microsoft."

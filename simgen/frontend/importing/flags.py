@@ -26,19 +26,17 @@ from simgen.frontend.importing.draft import FLAGS, FLOATS, INTEGERS
 from simgen.frontend.importing.masks import LOW, LOWEST_FLOAT
 from simgen.frontend.importing.table import operator
 from simgen.frontend.importing.values import Operator, Value
+from simgen.ground.arrays import np
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    import numpy as np
     from numpy.typing import NDArray
 
     from simgen.frontend.importing.draft import NodeSite
     from simgen.frontend.importing.values import Values
 
     Made = Callable[..., NDArray[Any]]
-else:
-    from simgen.ground import arrays as np
 
 TABLE = "Flag"  # an operator of its own: what a table has where its input is 0 or 1
 FLOAT = 1  # TensorProto.FLOAT

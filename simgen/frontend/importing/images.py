@@ -8,15 +8,12 @@ from typing import TYPE_CHECKING
 from simgen.frontend.importing.extents import Along, Unfolded, spreads, windows
 from simgen.frontend.importing.table import operator
 from simgen.frontend.importing.values import Refused
+from simgen.ground.arrays import np
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    import numpy as np
-
     from simgen.frontend.importing.draft import NodeSite
-else:
-    from simgen.ground import arrays as np
 
 LOWEST = -3.4028234663852886e38  # float32's: padding of it is never a maximum
 TIMES = ("h", "w")

@@ -15,7 +15,6 @@ models" of ONNX Runtime, whose two forms these are.
 
 from __future__ import annotations
 
-from collections import defaultdict
 from dataclasses import dataclass, replace
 from math import isclose
 from typing import TYPE_CHECKING, Any
@@ -23,18 +22,16 @@ from typing import TYPE_CHECKING, Any
 from simgen.frontend.importing.draft import BYTES
 from simgen.frontend.importing.images import give_image, image_of, windows_of
 from simgen.frontend.importing.table import OPERATORS, operator
-from simgen.frontend.importing.values import Operator, Refused, Value
+from simgen.frontend.importing.values import Operator, Refused, Value, linked
+from simgen.ground.arrays import np
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    import numpy as np
     from numpy.typing import NDArray
 
     from simgen.frontend.importing.draft import NodeSite
     from simgen.frontend.importing.values import Values
-else:
-    from simgen.ground import arrays as np
 
 LOW, HIGH = -128, 127
 WORDS = 6  # TensorProto.INT32
@@ -107,11 +104,7 @@ class _Fused:
     values: Values
 
     def __post_init__(self) -> None:
-        self.makers = {name: each for each in self.operators for name in each.outputs if name}
-        self.readers: defaultdict[str, list[Operator]] = defaultdict(list)
-        for each in self.operators:
-            for name in each.inputs:
-                self.readers[name].append(each)
+        self.makers, self.readers = linked(self.operators)
 
     def made(self) -> list[Operator]:
         found = []

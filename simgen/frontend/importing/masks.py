@@ -18,23 +18,20 @@ PyTorch exports them.
 
 from __future__ import annotations
 
-from collections import defaultdict
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from simgen.frontend.importing.draft import INTEGERS, NodeSite
 from simgen.frontend.importing.table import OPERATORS, operator
-from simgen.frontend.importing.values import Operator, Refused, Value
+from simgen.frontend.importing.values import Operator, Refused, Value, linked
+from simgen.ground.arrays import np
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    import numpy as np
     from numpy.typing import NDArray
 
     from simgen.frontend.importing.values import Values
-else:
-    from simgen.ground import arrays as np
 
 MASK = "Mask"
 LOW = -1e4  # limit: with such a mask value or less, attention scores count as 0
@@ -47,11 +44,7 @@ VIEWS = ("Unsqueeze", "Reshape", "Cast", "Identity")
 
 def recognised(operators: Sequence[Operator], values: Values) -> list[Operator]:
     """The operators with masks of attention as one."""
-    makers = {name: each for each in operators for name in each.outputs if name}
-    readers: defaultdict[str, list[Operator]] = defaultdict(list)
-    for each in operators:
-        for name in each.inputs:
-            readers[name].append(each)
+    makers, readers = linked(operators)
     ends = {each.name for each in values.model.graph.output}
     found = []
     for each in operators:

@@ -17,7 +17,6 @@ fusion_layernorm.py of ONNX Runtime.
 
 from __future__ import annotations
 
-from collections import defaultdict
 from functools import partial
 from math import isclose, pi, prod, sqrt
 from typing import TYPE_CHECKING, Any
@@ -33,18 +32,16 @@ from simgen.frontend.importing.algebra import (
     product,
     times,
 )
-from simgen.frontend.importing.values import Operator, Value
+from simgen.frontend.importing.values import Operator, Value, linked
+from simgen.ground.arrays import np
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    import numpy as np
     from numpy.typing import NDArray
 
     from simgen.frontend.importing.algebra import Atom, Polynomial
     from simgen.frontend.importing.values import Values
-else:
-    from simgen.ground import arrays as np
 
 ANCHORS = ("Erf", "Tanh", "Sigmoid", "HardSigmoid", "Clip", "Sqrt", "Pow")  # a pattern has one
 FURTHEST = 8  # nodes between an anchor and either end of its pattern
@@ -61,11 +58,7 @@ def recognised(
     operators: Sequence[Operator], values: Values, outputs: Iterable[str]
 ) -> list[Operator]:
     """The operators with patterns as one; those that only patterns needed are gone."""
-    makers = {name: each for each in operators for name in each.outputs if name}
-    readers: defaultdict[str, list[Operator]] = defaultdict(list)
-    for each in operators:
-        for name in each.inputs:
-            readers[name].append(each)
+    makers, readers = linked(operators)
     replaced: dict[str, Operator] = {}
     for anchor in operators:
         made_of = [name for name in (*anchor.inputs[:1], *anchor.outputs[:1]) if name]

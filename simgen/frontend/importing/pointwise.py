@@ -10,23 +10,32 @@ from simgen.frontend.importing.draft import FLOATS
 from simgen.frontend.importing.products import scales
 from simgen.frontend.importing.table import operator
 from simgen.frontend.importing.values import Refused
+from simgen.ground.arrays import np
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    import numpy as np
     from numpy.typing import NDArray
 
     from simgen.frontend.importing.draft import NodeSite
     from simgen.frontend.importing.values import Value
-else:
-    from simgen.ground import arrays as np
 
-MODES = {
-    "Relu": "relu",
-    "Sigmoid": "sigmoid",
-    "Tanh": "tanh",
-    "Softplus": "soft_relu",
+# Operator -> section, the mode of its layer, and key -> the attribute that it is, with its default.
+FUNCTIONS: dict[str, tuple[str, str, dict[str, tuple[str, float]]]] = {
+    "Relu": ("Activation", "relu", {}),
+    "Sigmoid": ("Activation", "sigmoid", {}),
+    "Tanh": ("Activation", "tanh", {}),
+    "Softplus": ("Activation", "soft_relu", {}),
+    "Elu": ("Activation", "elu", {"activation_alpha": ("alpha", 1.0)}),
+    "LeakyRelu": ("Piecewise", "leaky_relu", {"slope": ("alpha", 0.01)}),
+    "HardSigmoid": (
+        "Piecewise",
+        "hard_sigmoid",
+        {"slope": ("alpha", 0.2), "offset": ("beta", 0.5)},
+    ),
+    # It has a slope and an offset of its own where exporters wrote its parts.
+    "HardSwish": ("Piecewise", "hard_swish", {"slope": ("alpha", 1 / 6), "offset": ("beta", 0.5)}),
+    "Swish": ("Piecewise", "swish", {"slope": ("alpha", 1.0)}),
 }
 MAX_INPUTS = 16  # inputs of [Add] and [Concat]
 CEILINGS = (1e-3, 1e6)  # range of [Activation]'s ceiling
@@ -39,14 +48,16 @@ def _activation(site: NodeSite, mode: str, **entries: float) -> None:
     site.give(site.layer("Activation", given, [site.tensor()]))
 
 
-@operator(*MODES)
-def plain(site: NodeSite) -> None:
-    _activation(site, MODES[site.operator.kind])
+def _piecewise(site: NodeSite, mode: str, **entries: float) -> None:
+    given = {"piecewise_mode": mode, **entries}
+    site.give(site.layer("Piecewise", given, [site.tensor()]))
 
 
-@operator("Elu")
-def elu(site: NodeSite) -> None:
-    _activation(site, "elu", activation_alpha=float(site.attribute("alpha", 1.0)))
+@operator(*FUNCTIONS)
+def function(site: NodeSite) -> None:
+    section, mode, keys = FUNCTIONS[site.operator.kind]
+    entries = {key: float(site.attribute(*attribute)) for key, attribute in keys.items()}
+    (_activation if section == "Activation" else _piecewise)(site, mode, **entries)
 
 
 @operator("Gelu")
@@ -72,36 +83,12 @@ def clip(site: NodeSite) -> None:
         _piecewise(site, "clip", **ends)
 
 
-def _piecewise(site: NodeSite, mode: str, **entries: float) -> None:
-    given = {"piecewise_mode": mode, **entries}
-    site.give(site.layer("Piecewise", given, [site.tensor()]))
-
-
-@operator("LeakyRelu")
-def leaky_relu(site: NodeSite) -> None:
-    _piecewise(site, "leaky_relu", slope=float(site.attribute("alpha", 0.01)))
-
-
 @operator("PRelu")
 def prelu(site: NodeSite) -> None:
     slope = site.known(1, "slope")
     if slope.size != 1:
         raise Refused(f"has {slope.size} slopes, and [Piecewise] has one")
     _piecewise(site, "leaky_relu", slope=float(slope.array().reshape(-1)[0]))
-
-
-@operator("HardSigmoid", "HardSwish")
-def hard(site: NodeSite) -> None:
-    """HardSwish has a slope and an offset of its own where exporters wrote its parts."""
-    swish = site.operator.kind == "HardSwish"
-    slope = float(site.attribute("alpha", 1 / 6 if swish else 0.2))
-    offset = float(site.attribute("beta", 0.5))
-    _piecewise(site, "hard_swish" if swish else "hard_sigmoid", slope=slope, offset=offset)
-
-
-@operator("Swish")
-def swish(site: NodeSite) -> None:
-    _piecewise(site, "swish", slope=float(site.attribute("alpha", 1.0)))
 
 
 def _bound(site: NodeSite, name: str, at: int) -> float | None:

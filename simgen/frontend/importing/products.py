@@ -7,14 +7,12 @@ from typing import TYPE_CHECKING, Any
 from simgen.frontend.importing.broadcasting import fitted
 from simgen.frontend.importing.table import operator
 from simgen.frontend.importing.values import Refused
+from simgen.ground.arrays import np
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
     from simgen.frontend.importing.draft import DraftLayer, NodeSite
-else:
-    from simgen.ground import arrays as np
 
 MOST_FACTOR = (1e-6, 1e6)  # limits of [Gemm]'s factors
 

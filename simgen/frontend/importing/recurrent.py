@@ -12,17 +12,15 @@ from typing import TYPE_CHECKING, Any
 
 from simgen.frontend.importing.table import operator
 from simgen.frontend.importing.values import Refused
+from simgen.ground.arrays import np
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    import numpy as np
     from numpy.typing import NDArray
 
     from simgen.frontend.importing.draft import NodeSite
     from simgen.frontend.importing.values import Value
-else:
-    from simgen.ground import arrays as np
 
 GATES = {"LSTM": (0, 2, 3, 1), "GRU": (1, 0, 2), "RNN": (0,)}  # ONNX's, in the order of the layer
 ACTIVATIONS = {"LSTM": ["Sigmoid", "Tanh", "Tanh"], "GRU": ["Sigmoid", "Tanh"]}

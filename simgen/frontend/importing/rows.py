@@ -7,16 +7,13 @@ from typing import TYPE_CHECKING
 
 from simgen.frontend.importing.table import operator
 from simgen.frontend.importing.values import Refused
+from simgen.ground.arrays import np
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    import numpy as np
-
     from simgen.frontend.importing.draft import NodeSite
     from simgen.frontend.importing.values import Operator, Values
-else:
-    from simgen.ground import arrays as np
 
 MOVES = ("Identity", "Cast", "Reshape", "Squeeze", "Unsqueeze", "Expand", "Transpose", "Slice",
          "Split", "Concat", "Gather")  # fmt: skip

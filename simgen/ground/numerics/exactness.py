@@ -13,15 +13,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from simgen.ground.arrays import np
 from simgen.ground.dtypes import DType
 from simgen.ground.numerics.rounding import TINY
 
 if TYPE_CHECKING:
-    import numpy as np
-
     from simgen.ground.numerics.rounding import Array
-else:
-    from simgen.ground import arrays as np
 
 MAX_GRAINS = 1 / DType.F32.roundoff  # grains of a number of the type that kernels compute in
 FIRST = 2**10  # elements that are looked at first: of random numbers they are enough

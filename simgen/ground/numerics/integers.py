@@ -8,12 +8,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    import numpy as np
+from simgen.ground.arrays import np
 
+if TYPE_CHECKING:
     from simgen.ground.numerics.rounding import Array
-else:
-    from simgen.ground import arrays as np
 
 HALF = 2.0**31
 

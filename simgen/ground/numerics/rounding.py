@@ -10,15 +10,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from simgen.ground.arrays import np
 from simgen.ground.dtypes import FLUSHED, DType
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
     Array = NDArray[np.float64]
-else:
-    from simgen.ground import arrays as np
 
 U = DType.F32.roundoff  # roundoff of the kernels' compute type: one rounding to nearest, relative
 EXP2 = 2.0**-22  # relative, of fast_exp2

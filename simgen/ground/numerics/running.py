@@ -13,15 +13,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from simgen.ground.arrays import np
 from simgen.ground.numerics.rounding import TINY, U
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
     from simgen.ground.numerics.rounding import Array
-else:
-    from simgen.ground import arrays as np
 
 
 @dataclass(frozen=True)

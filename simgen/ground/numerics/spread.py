@@ -54,15 +54,13 @@ from dataclasses import dataclass
 from math import log, pi, sin, sqrt
 from typing import TYPE_CHECKING, Any
 
+from simgen.ground.arrays import np
 from simgen.ground.dtypes import DType
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
     Array = NDArray[np.float64]
-else:
-    from simgen.ground import arrays as np
 
 U = DType.F32.roundoff  # roundoff of the kernels' compute type
 RISK = 1e-9  # probability that a tensor of a correct result is judged wrong

@@ -15,16 +15,15 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from simgen.ground.arrays import np
+
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
     from simgen.ground.dtypes import DType
     from simgen.ground.numerics.spread import Spread
 
     Array = NDArray[np.float64]
-else:
-    from simgen.ground import arrays as np
 
 
 def is_rounded(dtype: DType) -> bool:

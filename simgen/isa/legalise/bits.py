@@ -234,13 +234,16 @@ def packed_product(site: Site) -> None:
 
 
 def saturating_unsigned(site: Site) -> None:
-    """The sum, or the largest number where that has a carry."""
+    """The sum, or the largest number where that has a carry; the difference, or 0."""
     result, *carry, a, b = site.item.operands
+    a, b = site.in_vgpr(a), site.in_vgpr(b)
     mask = carry[0] if carry else site.sgpr_pair()[0]
-    total, most = site.vgpr(), site.held(0xFFFFFFFF)
-    name = "v_add_u32_e64" if site.gcn3 else "v_add_co_u32_e64"
-    site.put(name, total, mask, site.in_vgpr(a), site.in_vgpr(b))
-    site.select(result, total, most, mask)
+    total, adds = site.vgpr(), "add" in site.item.mnemonic
+    if "subrev" in site.item.mnemonic:
+        a, b = b, a
+    (site.add if adds else site.subtract)(total, a, b)
+    site.put("v_cmp_lt_u32_e64", mask, total if adds else a, a if adds else b)
+    site.select(result, total, site.held(0xFFFFFFFF if adds else 0), mask)
 
 
 @rule("v_add_i32 v_sub_i32", GFX942)
@@ -268,22 +271,24 @@ def saturating(site: Site) -> None:
 @rule("v_add_i16 v_sub_i16", GFX942)
 def saturating_16(site: Site) -> None:
     result, a, b = site.item.operands
-    held = []
-    for source in (a, b):
+    signed, held = "_i16" in site.item.mnemonic, []
+    for source in (b, a) if "subrev" in site.item.mnemonic else (a, b):
         held.append(site.vgpr())
         site.put("v_lshlrev_b32_e32", held[-1], "16", site.in_vgpr(source))
-        site.put("v_ashrrev_i32_e32", held[-1], "16", held[-1])
+        shift = "v_ashrrev_i32_e32" if signed else "v_lshrrev_b32_e32"
+        site.put(shift, held[-1], "16", held[-1])
     total = site.vgpr()
     (site.add if "add" in site.item.mnemonic else site.subtract)(total, *held)
     if "clamp" in site.item.tail:
-        site.put("v_max_i32_e32", total, "0xffff8000", total)
-        site.put("v_min_i32_e32", total, "0x7fff", total)
+        site.put("v_max_i32_e32", total, "0xffff8000" if signed else "0", total)
+        site.put("v_min_i32_e32", total, "0x7fff" if signed else "0xffff", total)
     site.put("v_and_b32_e32", result, "0xffff", total)
 
 
 # Instructions of which "clamp" means this.
 SATURATE = {
-    "v_add_u32_e64": saturating_unsigned,
+    **{f"v_{name}_u32_e64": saturating_unsigned for name in ("add", "sub", "subrev")},
+    **{f"v_{name}_u16_e64": saturating_16 for name in ("add", "sub", "subrev")},
     "v_add_i32": saturating,
     "v_sub_i32": saturating,
     "v_add_i16": saturating_16,

@@ -45,10 +45,10 @@ def _moved(site: Site, address: str, offset: int) -> str:
 def lds_read_64(site: Site) -> None:
     """MGPUSim ignores the offset."""
     result, address = site.item.operands
-    _read_64(site, result, address, _offset(site))
+    read_64(site, result, address, _offset(site))
 
 
-def _read_64(site: Site, result: str, address: str, offset: int) -> None:
+def read_64(site: Site, result: str, address: str, offset: int) -> None:
     if offset == 0:
         site.put("ds_read_b64", result, address)
     elif offset % 4 == 0 and offset // 4 < MOST_PAIR_OFFSET:
@@ -60,10 +60,10 @@ def _read_64(site: Site, result: str, address: str, offset: int) -> None:
 @rule("ds_write_b64")
 def lds_write_64(site: Site) -> None:
     address, value = site.item.operands
-    _write_64(site, address, value, _offset(site))
+    write_64(site, address, value, _offset(site))
 
 
-def _write_64(site: Site, address: str, value: str, offset: int) -> None:
+def write_64(site: Site, address: str, value: str, offset: int) -> None:
     if offset % 4 or offset // 4 >= MOST_PAIR_OFFSET:
         address, offset = _moved(site, address, offset), 0
     site.put("ds_write2_b32", address, *registers(value), tail=_pair_tail(offset // 4))
@@ -86,7 +86,7 @@ def lds_read_strided(site: Site) -> None:
         if width == 1:
             site.put("ds_read_b32", target, address, tail=_tail(offset=offset))
         else:
-            _read_64(site, target, address, offset)
+            read_64(site, target, address, offset)
 
 
 @rule("ds_write2st64_b32 ds_write2st64_b64")
@@ -99,7 +99,7 @@ def lds_write_strided(site: Site) -> None:
         if width == 1:
             site.put("ds_write_b32", address, value, tail=_tail(offset=offset))
         else:
-            _write_64(site, address, value, offset)
+            write_64(site, address, value, offset)
 
 
 @rule("ds_read_b128", GFX803)
@@ -133,7 +133,7 @@ def lds_read_96(site: Site) -> None:
         held = site.vgpr()
         site.put("v_mov_b32_e32", held, address)
         address = held
-    _read_64(site, _group(parts[:2]), address, offset)
+    read_64(site, _group(parts[:2]), address, offset)
     if offset + 8 > MOST_LDS_OFFSET:
         address, offset = _moved(site, address, offset), 0
     site.put("ds_read_b32", parts[2], address, tail=_tail(offset=offset + 8))
@@ -145,7 +145,7 @@ def lds_write_96(site: Site) -> None:
     parts, offset = registers(value), _offset(site)
     if offset + 8 > MOST_LDS_OFFSET:
         address, offset = _moved(site, address, offset), 0
-    _write_64(site, address, _group(parts[:2]), offset)
+    write_64(site, address, _group(parts[:2]), offset)
     site.put("ds_write_b32", address, parts[2], tail=_tail(offset=offset + 8))
 
 

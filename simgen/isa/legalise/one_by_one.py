@@ -12,7 +12,7 @@ import re
 from typing import TYPE_CHECKING
 
 from simgen.ask.choice import option
-from simgen.isa.legalise import compare, vector_float
+from simgen.isa.legalise import compare, memory, vector_float
 from simgen.isa.legalise.assembly import integer, registers
 from simgen.isa.legalise.table import GFX803, GFX942, rule
 
@@ -34,6 +34,7 @@ NARROW = (
 _OPERATIONS = "add sub smin umin smax umax and or xor"
 _WIDTHS = [f"{o}{wide}" for o in [*_OPERATIONS.split(), "swap", "cmpswap"] for wide in ("", "_x2")]
 _NAMES = " ".join(f"KIND_atomic_{o}" for o in [*_WIDTHS, "add_f32"])
+_WIDE = ("_x2", "_f64")
 FENCE = (
     "MGPUSim has no fences of the whole GPU; its emulator needs none, but compute units of its "
     f"timing model do not see each other's writes; run with {EMULATED}, or make two launches of it"
@@ -105,10 +106,12 @@ def _changed_64(site: Site, operation: str, old: str, values: list[str]) -> str:
         for name, (result, was, value), more in zip(names, halves, ((), (carry,)), strict=True):
             terms = (value, was) if name == "subbrev" else (was, value)
             site.put(f"v_{name}{co}_u32_e64", result, carry, *terms, *more)
+    elif operation == "add_f64":
+        site.put("v_add_f64", pair, old, f"v[{values[0][1:]}:{values[1][1:]}]")
     else:  # one of both is there: the old value where the mask is set
         stays, _, _ = site.sgpr_pair()
         value = f"v[{values[0][1:]}:{values[1][1:]}]"
-        if operation == "swap":
+        if operation in ("swap", "wrxchg"):
             site.put("s_mov_b64", stays, "0")
         elif operation == "cmpst":
             compare.same_64(site, "ne", stays, old, f"v[{values[2][1:]}:{values[3][1:]}]")
@@ -125,11 +128,12 @@ def _changed_64(site: Site, operation: str, old: str, values: list[str]) -> str:
 
 
 @rule(_NAMES.replace("KIND", "global"), GFX942)
+@rule("global_atomic_add_f64", GFX942)
 @rule(_NAMES.replace("KIND", "flat"), GFX803)
 def global_atomic(site: Site) -> None:
     """The old value is returned where there is one operand more."""
     kind, _, operation = site.item.mnemonic.split("_", 2)
-    wide = operation.endswith("_x2")
+    wide = operation.endswith(_WIDE)
     operation = operation.removesuffix("_x2").replace("cmpswap", "cmpst")
     operands = list(site.item.operands)
     base = [operands.pop()] if kind == "global" else []
@@ -164,38 +168,48 @@ def fence(site: Site) -> None:
 
 
 _LDS = [
-    *(f"ds_{o}_u32" for o in ("add", "sub", "min", "max")),
-    *(f"ds_{o}_i32" for o in ("min", "max")),
-    *(f"ds_{o}_b32" for o in ("and", "or", "xor", "cmpst")),
+    *(f"ds_{o}_u{n}" for o in ("add", "sub", "min", "max") for n in (32, 64)),
+    *(f"ds_{o}_i{n}" for o in ("min", "max") for n in (32, 64)),
+    *(f"ds_{o}_b{n}" for o in ("and", "or", "xor", "cmpst") for n in (32, 64)),
     *(f"ds_{o}_f32" for o in ("add", "min", "max")),
 ]
-_RETURNING = [re.sub(r"_(\w32)$", r"_rtn_\1", name) for name in _LDS]
+_RETURNING = [re.sub(r"_(\w\d\d)$", r"_rtn_\1", name) for name in _LDS]
 
 
-@rule(" ".join([*_LDS, *_RETURNING, "ds_wrxchg_rtn_b32"]))
+@rule(" ".join([*_LDS, *_RETURNING, "ds_wrxchg_rtn_b32", "ds_wrxchg_rtn_b64"]))
+@rule("ds_add_f64 ds_add_rtn_f64", GFX942)
 def local_atomic(site: Site) -> None:
     operands = list(site.item.operands)
     _, operation, *_, kind = site.item.mnemonic.split("_")
     result = operands.pop(0) if "_rtn_" in site.item.mnemonic else ""
-    address, *values = operands
+    address, *data = operands
     if operation == "cmpst":  # what to compare with comes first
-        values.reverse()
-    if kind == "f32":
-        operation += "_f32"
+        data.reverse()
+    values = [each for value in data for each in registers(value)]
+    if kind[0] == "f":
+        operation += f"_{kind}"
     elif operation in ("min", "max"):
-        operation = ("s" if kind == "i32" else "u") + operation
+        operation = ("s" if kind[0] == "i" else "u") + operation
     if not site.one_wavefront:
         site.only_emulated(ATOMIC)
+    wide = kind.endswith("64")
+
+    offset = integer(site.item.modifier("offset") or "0") or 0
 
     def body() -> None:
-        old = site.vgpr()
-        site.put("ds_read_b32", old, address, tail=site.item.tail)
+        old = site.vgpr_pair()[0] if wide else site.vgpr()
+        if wide:
+            memory.read_64(site, old, address, offset)
+        else:
+            site.put("ds_read_b32", old, address, tail=site.item.tail)
         site.put("s_waitcnt", "lgkmcnt(0)")
-        site.put(
-            "ds_write_b32", address, _changed(site, operation, old, values), tail=site.item.tail
-        )
-        if result:
-            site.put("v_mov_b32_e32", result, old)
+        new = (_changed_64 if wide else _changed)(site, operation, old, values)
+        if wide:
+            memory.write_64(site, address, new, offset)
+        else:
+            site.put("ds_write_b32", address, new, tail=site.item.tail)
+        for found, was in zip(registers(result) if result else (), registers(old), strict=False):
+            site.put("v_mov_b32_e32", found, was)
 
     _each_lane(site, body)
 

@@ -208,9 +208,11 @@ a s o            global_atomic_{swap,add,sub,smin,umin,smax,umax,and,or,xor,inc,
 d a s o          global_atomic_{swap,add,sub,smin,umin,smax,umax,and,or,xor,inc,dec,add_f32}
 a s2 o           global_atomic_cmpswap
 a s2 o           global_atomic_{swap,add,sub,smin,umin,smax,umax,and,or,xor}_x2
+a s2 o           global_atomic_add_f64
 a s4 o           global_atomic_cmpswap_x2
 d a s2 o         global_atomic_cmpswap
 d2 a s2 o        global_atomic_{swap,add,sub,smin,umin,smax,umax,and,or,xor}_x2
+d2 a s2 o        global_atomic_add_f64
 d2 a s4 o        global_atomic_cmpswap_x2
 """
 _GFX803 = """

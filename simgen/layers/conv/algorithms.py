@@ -22,6 +22,7 @@ from math import prod, sqrt
 from typing import TYPE_CHECKING, Protocol
 
 from simgen.ask.build import BuildChoices
+from simgen.ground.arrays import np
 from simgen.ground.dtypes import DType
 from simgen.ground.ir import Launch, TensorSpec
 from simgen.ground.machine import YES, fitted
@@ -49,15 +50,11 @@ from simgen.layers.product import fragment
 from simgen.layers.product.matrix_product import Channels, sum_of
 
 if TYPE_CHECKING:
-    import numpy as np
-
     from simgen.ground.machine import Machine
     from simgen.ground.numerics.rounding import Array
     from simgen.layers.conv.geometry import Gather
     from simgen.layers.conv.transform_tiles import Products
     from simgen.layers.product.tile import Tile
-else:
-    from simgen.ground import arrays as np
 
 
 FEW_ROWS = 16  # output channels; twice as many, where there are

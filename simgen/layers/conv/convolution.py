@@ -31,16 +31,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from functools import cached_property
 from math import gcd, prod, sqrt
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from simgen.ground.arrays import np
 from simgen.ground.dtypes import DType
 from simgen.ground.ir import Fill, OpCount, Pass, TensorSpec
 from simgen.ground.numerics import exactness
 from simgen.ground.numerics.integers import wrapped
 from simgen.ground.numerics.rounding import TINY, U, accumulated
 from simgen.ground.numerics.spread import Spread, sum_spread
-from simgen.layers.base import MAX_INT, Choice, Lowering, Port, Sums, key
+from simgen.layers.base import IN_PARTS, MAX_INT, Choice, Lowering, Port, Sums, key
 from simgen.layers.contract import Contract
 from simgen.layers.conv import (
     algorithms as conv_algorithms,
@@ -78,12 +80,8 @@ from simgen.layers.window import positions, spread
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    import numpy as np
-
     from simgen.ground.numerics.rounding import Array
     from simgen.layers.base import Tensors
-else:
-    from simgen.ground import arrays as np
 
 
 # If a kernel has no tiles of a product: steps that leave extents as divisible as they are.
@@ -106,19 +104,21 @@ class Preference(StrEnum):
 
 def _preference(name: str, direction: str) -> Any:
     text = f"of an algorithm that is chosen by size, in {direction}: may it have a workspace?"
-    return key(name, default=Preference.FASTEST, hint=True, text=text)
+    return key(name, Preference.FASTEST, text, hint=True)
+
+
+def _limit(name: str, direction: str) -> Any:
+    text = f"bytes of its workspace in {direction}, with specify_workspace_limit; 0: workspace_size"
+    return key(name, default=0, least=0, hint=True, text=text)
 
 
 @dataclass(frozen=True)
 class Convolution(ChoosesLayout):
     kind = "conv"
     section = "Convolution"
+    rank: ClassVar[int | None] = 4
     contract: ClassVar[Contract] = Contract(rounding_algorithms=(str(Algorithm.FFT),))
-    passes: ClassVar[tuple[Pass, ...]] = (
-        Pass.FORWARD,
-        Pass.BACKWARD_DATA,
-        Pass.BACKWARD_WEIGHT,
-    )
+    passes: ClassVar[tuple[Pass, ...]] = IN_PARTS
     parameters: ClassVar[tuple[str, ...]] = ("w", "b", SCALES)
     algorithms: ClassVar[tuple[str, ...]] = tuple(map(str, Algorithm))
     shape_given = ("dx",)
@@ -139,39 +139,20 @@ class Convolution(ChoosesLayout):
 
     mode: ConvMode = key(
         "conv_mode",
-        default=ConvMode.CROSS_CORRELATION,
-        text="turn filters by 180 degrees (convolution) or not; or the transposed convolution",
+        ConvMode.CROSS_CORRELATION,
+        "turn filters by 180 degrees (convolution) or not; or the transposed convolution",
     )
-    num_output: int = key(
-        "num_output", default=32, least=1, text="number of filters (channels of y)"
-    )
-    kernel_h: int = key(
-        "kernel_size", "kernel_size_h", default=5, least=1, text="height of a filter"
-    )
-    kernel_w: int = key(
-        "kernel_size", "kernel_size_w", default=5, least=1, text="width of a filter"
-    )
-    pad_h: int = key("pad", "pad_h", default=2, least=0, text="rows above and below the image")
-    pad_w: int = key("pad", "pad_w", default=2, least=0, text="columns on both sides of the image")
-    stride_h: int = key(
-        "stride", "stride_h", default=1, least=1, text="rows from one window to the next"
-    )
-    stride_w: int = key(
-        "stride", "stride_w", default=1, least=1, text="columns from one window to the next"
-    )
-    dilation_h: int = key(
-        "dilation", "dilation_h", default=1, least=1, text="rows from one tap to the next"
-    )
-    dilation_w: int = key(
-        "dilation", "dilation_w", default=1, least=1, text="columns from one tap to the next"
-    )
-    group: int = key(
-        "group",
-        default=1,
-        least=1,
-        text="number of groups of channels that are convolved separately",
-    )
-    bias: bool = key("bias", default=False, text="add a bias to each channel of y")
+    num_output: int = key("num_output", 32, "number of filters (channels of y)", 1)
+    kernel_h: int = key("kernel_size kernel_size_h", 5, "height of a filter", 1)
+    kernel_w: int = key("kernel_size kernel_size_w", 5, "width of a filter", 1)
+    pad_h: int = key("pad pad_h", 2, "rows above and below the image", 0)
+    pad_w: int = key("pad pad_w", 2, "columns on both sides of the image", 0)
+    stride_h: int = key("stride stride_h", 1, "rows from one window to the next", 1)
+    stride_w: int = key("stride stride_w", 1, "columns from one window to the next", 1)
+    dilation_h: int = key("dilation dilation_h", 1, "rows from one tap to the next", 1)
+    dilation_w: int = key("dilation dilation_w", 1, "columns from one tap to the next", 1)
+    group: int = key("group", 1, "number of groups of channels that are convolved separately", 1)
+    bias: bool = key("bias", False, "add a bias to each channel of y")
     x_scale: float = scale_key("x")
     x_zero_point: int = zero_key("x")
     w_scale: float = scale_key("w")
@@ -180,34 +161,37 @@ class Convolution(ChoosesLayout):
     y_scale: float = scale_key("y")
     y_zero_point: int = zero_key("y")
     propagation: bool = key(
-        "propagation", default=True, hint=True, text="compute dx; the first layer needs none"
+        "propagation", True, "compute dx; the first layer needs none", hint=True
     )
     algo: ConvAlgo = key(
         "algo",
-        default=ConvAlgo.ALGO_0,
+        ConvAlgo.ALGO_0,
+        "algorithm; 0: chosen by size; DNNMark's values apply to forward and bwd_weight",
         hint=True,
-        text="algorithm; 0: chosen by size; DNNMark's values apply to forward and bwd_weight",
     )
     data_algo: DataAlgo = key(
         "algod",
-        default=DataAlgo.ALGO_0,
+        DataAlgo.ALGO_0,
+        "algorithm of bwd_data, if algo is a value of DNNMark's",
         hint=True,
-        text="algorithm of bwd_data, if algo is a value of DNNMark's",
     )
     forward_algo: ForwardAlgo = key(
         "algofwd",
-        default=ForwardAlgo.UNSAID,
+        ForwardAlgo.UNSAID,
+        "algorithm of forward, numbered as in cudnnConvolutionFwdAlgo_t; empty: as algo says",
         hint=True,
-        text="algorithm of forward, numbered as in cudnnConvolutionFwdAlgo_t; empty: as algo says",
     )
     workspace_nbytes: int = key(
         "workspace_size",
-        default=1,
-        least=0,
+        1,
+        "upper limit of an algorithm's workspace in bytes; 0 and 1: no limit",
+        0,
         hint=True,
-        text="upper limit of an algorithm's workspace in bytes; 0 and 1: no limit",
     )
     forward_preference: Preference = _preference("conv_fwd_pref", "forward")
+    forward_limit: int = _limit("conv_fwd_limit", "forward")
+    filter_limit: int = _limit("conv_bwd_filter_limit", "bwd_weight")
+    data_limit: int = _limit("conv_bwd_data_limit", "bwd_data")
     filter_preference: Preference = _preference("conv_bwd_filter_pref", "bwd_weight")
     data_preference: Preference = _preference("conv_bwd_data_pref", "bwd_data")
 
@@ -442,7 +426,17 @@ class Convolution(ChoosesLayout):
             return frozenset()
         return frozenset({job.names.source, job.names.filters} & set(self.images))
 
+    @cached_property
+    def _jobs(self) -> dict[object, ConvJob]:
+        return {}
+
     def _job(self, shape: tuple[int, ...], direction: Pass, dtype: DType | None = None) -> ConvJob:
+        asked = shape, direction, dtype
+        if asked not in self._jobs:
+            self._jobs[asked] = self._planned(*asked)
+        return self._jobs[asked]
+
+    def _planned(self, shape: tuple[int, ...], direction: Pass, dtype: DType | None) -> ConvJob:
         g, transposed = self.geometry(shape, dtype), self.mode is ConvMode.TRANSPOSE
         if self.bias and direction is Pass.BACKWARD_WEIGHT:  # dy is summed up as it was computed
             g = replace(g, last=False)
@@ -455,7 +449,7 @@ class Convolution(ChoosesLayout):
             image, result = ("dy", "x") if transposed else ("x", "dy")
             wanted = conv_algorithms.for_filters(self.algo)
             names = Names(suffix, image, result, "dw")
-            room = self._room(self.filter_preference)
+            room = self._room(self.filter_preference, self.filter_limit)
             return ConvJob.of(g, Unknown.FILTERS, wanted, names, room=room)
         if direction is Pass.FORWARD:
             unknown = Unknown.IMAGE if transposed else Unknown.RESULT
@@ -464,17 +458,19 @@ class Convolution(ChoosesLayout):
                 suffix, "x", "w", "y", "b" if added else "", self.epilogue, zero_points=zeros
             )
             wanted = conv_algorithms.for_forward(self.algo, self.forward_algo)
-            room = self._room(self.forward_preference)
+            room = self._room(self.forward_preference, self.forward_limit)
             return ConvJob.of(g, unknown, wanted, names, room=room)
         unknown = Unknown.RESULT if transposed else Unknown.IMAGE
         wanted = conv_algorithms.for_data(self.algo, self.data_algo)
-        room = self._room(self.data_preference)
+        room = self._room(self.data_preference, self.data_limit)
         return ConvJob.of(g, unknown, wanted, Names(suffix, "dy", "w", "dx"), room=room)
 
-    def _room(self, preference: Preference) -> int | None:
+    def _room(self, preference: Preference, limit: int) -> int | None:
         """Bytes of workspace that an algorithm may have that simgen chooses; None: any number."""
         if preference is Preference.NO_WORKSPACE:
             return 0
+        if preference is Preference.SPECIFY_WORKSPACE_LIMIT and limit:
+            return limit
         return self.workspace_nbytes if self.workspace_nbytes > 1 else None
 
     def _computed(self, tensors: Tensors, direction: Pass) -> Array:

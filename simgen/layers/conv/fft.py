@@ -32,6 +32,7 @@ from dataclasses import dataclass
 from math import ceil, sqrt
 from typing import TYPE_CHECKING
 
+from simgen.ground.arrays import np
 from simgen.ground.ir import Kernel, Launch, TensorSpec
 from simgen.ground.numerics.rounding import SECOND_ORDER, TINY, accumulated
 from simgen.layers.base import Lowering
@@ -40,13 +41,9 @@ from simgen.layers.conv.transform_tiles import Products
 from simgen.layers.product import tile
 
 if TYPE_CHECKING:
-    import numpy as np
-
     from simgen.ground.ir import Constants
     from simgen.ground.numerics.rounding import Array
     from simgen.layers.conv.geometry import Gather, Geometry, Names
-else:
-    from simgen.ground import arrays as np
 
 SIZES = {8: (16, 64), 16: (8, 32), 32: (4, 16)}  # T -> tiles of a work-group, at least and at most
 SECTOR, MIN_PADDED_TILES = (

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    import numpy as np
+from simgen.ground.arrays import np
 
+if TYPE_CHECKING:
     from simgen.ground.numerics.rounding import Array
     from simgen.layers.conv.geometry import Geometry
-else:
-    from simgen.ground import arrays as np
 
 
 def result(image: Array, filters: Array, g: Geometry) -> Array:

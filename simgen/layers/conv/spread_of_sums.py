@@ -11,16 +11,13 @@ from dataclasses import replace
 from math import ceil
 from typing import TYPE_CHECKING
 
+from simgen.ground.arrays import np
 from simgen.ground.numerics.spread import Walk, order, stages
 from simgen.layers.conv import reference
 
 if TYPE_CHECKING:
-    import numpy as np
-
     from simgen.ground.numerics.rounding import Array
     from simgen.layers.conv.geometry import Geometry, Split
-else:
-    from simgen.ground import arrays as np
 
 BLOCK = 128  # products between sums that are computed, about
 BLOCKS = 64  # maximum number of blocks

@@ -30,20 +30,18 @@ from __future__ import annotations
 from math import ceil
 from typing import TYPE_CHECKING
 
+from simgen.ground.arrays import np
 from simgen.ground.numerics.spread import U, Walk, order, repeats
 from simgen.layers.conv import fft, transform_tiles
 from simgen.layers.conv import winograd as conv_winograd
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
     from simgen.ground.numerics.rounding import Array
     from simgen.layers.conv.geometry import Gather, Geometry
 
     Spectra = NDArray[np.complex128]
-else:
-    from simgen.ground import arrays as np
 
 CHANNELS = 32  # channels whose products are one block of a sum
 TILES = 128  # the same, where sums go over tiles

@@ -9,19 +9,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from simgen.ground.arrays import np
 from simgen.ground.ir import Kernel, Launch
 from simgen.layers.product import tile
 from simgen.layers.product.matrix_product import UNALIGNED
 
 if TYPE_CHECKING:
-    import numpy as np
-
     from simgen.ground.ir import Constants
     from simgen.ground.machine import Machine
     from simgen.ground.numerics.rounding import Array
     from simgen.layers.conv.geometry import Gather
-else:
-    from simgen.ground import arrays as np
 
 
 # Tiles for complex products, whose work-items have 4 rows of real and imaginary parts. With a batch

@@ -29,6 +29,7 @@ from __future__ import annotations
 from math import ceil
 from typing import TYPE_CHECKING
 
+from simgen.ground.arrays import np
 from simgen.ground.ir import Kernel, Launch, TensorSpec
 from simgen.ground.numerics.rounding import TINY, accumulated
 from simgen.layers.base import Lowering
@@ -38,13 +39,9 @@ from simgen.layers.conv.transform_tiles import Products
 from simgen.layers.product import tile
 
 if TYPE_CHECKING:
-    import numpy as np
-
     from simgen.ground.ir import Constants
     from simgen.ground.numerics.rounding import Array
     from simgen.layers.conv.geometry import Gather, Geometry, Names
-else:
-    from simgen.ground import arrays as np
 
 TAKES = "3 x 3, stride 1 and dilation 1"
 BLOCK = 256  # work-items of a transformation

@@ -25,7 +25,8 @@ from dataclasses import dataclass
 from math import ceil
 from typing import TYPE_CHECKING, ClassVar
 
-from simgen.ground.ir import Distribution, DType, Fill, Kernel, Launch, OpCount, Pass, TensorSpec
+from simgen.ground.arrays import np
+from simgen.ground.ir import Distribution, DType, Fill, Kernel, Launch, Pass, TensorSpec
 from simgen.ground.numerics import rounding
 from simgen.ground.numerics.rounding import SECOND_ORDER, TINY, U, accumulated
 from simgen.layers import axes, elementwise
@@ -36,20 +37,17 @@ from simgen.layers.loss import mean
 from simgen.layers.loss.mean import ONE, Loss
 from simgen.layers.reduction import BLOCK, FINALS
 from simgen.layers.softmax import Softmax, SoftmaxAlgo
-from simgen.layers.written import Places, Writes, cut_by, dense, writes
+from simgen.layers.written import Places, Writes, cut_by, dense, writes, writes_all
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
-    import numpy as np
     from numpy.typing import NDArray
 
     from simgen.ground.numerics.rounding import Array
     from simgen.layers.base import Tensors
     from simgen.layers.written import Values
-else:
-    from simgen.ground import arrays as np
 
 KEPT = ("peak", "log_sum")  # values per row that the backward pass needs
 
@@ -63,9 +61,9 @@ class CrossEntropy(Loss):
     agreed: ClassVar[tuple[str, ...]] = ("y", "share")
     contract: ClassVar[Contract] = Contract(rounds=True)
 
-    axis: int = key("axis", default=1, text="axis of the classes: 1, or another; -1 is the last")
+    axis: int = key("axis", 1, "axis of the classes: 1, or another; -1 is the last")
     ignore_index: int = key(
-        "ignore_index", default=-100, text="label of rows that do not count, such as padding"
+        "ignore_index", -100, "label of rows that do not count, such as padding"
     )
 
     @property
@@ -96,7 +94,7 @@ class CrossEntropy(Loss):
         self.view(x.shape)
         return ONE
 
-    def count(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> OpCount:
+    def work(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> tuple[int, int]:
         """Per element max, subtract, exp, add; backward two subtractions, exp, another, multiply.
         Per row two subtractions, a logarithm, an addition; backward the label. At last 1 / count.
         """
@@ -104,8 +102,8 @@ class CrossEntropy(Loss):
         outer, _, inner = self.view(x.shape)
         rows = outer * inner
         if direction is Pass.FORWARD:
-            return self.traffic(inputs, direction, 3 * x.size + 3 * rows + 1, x.size + rows + 1)
-        return self.traffic(inputs, direction, 4 * x.size, x.size)
+            return 3 * x.size + 3 * rows + 1, x.size + rows + 1
+        return 4 * x.size, x.size
 
     def ports(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> tuple[Port, ...]:
         (x,) = inputs
@@ -291,6 +289,4 @@ def _forward(c: Values, block: int) -> list[Writes]:
     return [dense(-3, c["rows"], 1, block), *sums]
 
 
-@writes("cross_entropy_backward")
-def _backward(c: Values, block: int) -> list[Writes]:
-    return [dense(-1, c["size"], c["vector"], block)]
+writes_all("cross_entropy_backward")

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from math import ceil
 from typing import TYPE_CHECKING, ClassVar, Self
 
-from simgen.ground.ir import Distribution, Fill, Kernel, Launch, OpCount, Pass, TensorSpec
+from simgen.ground.ir import Distribution, Fill, Kernel, Launch, TensorSpec
 from simgen.ground.numerics.rounding import identifier
 from simgen.layers.base import Layer, Lowering, Port
 from simgen.layers.reduction import BLOCK, FINALS
@@ -38,10 +38,8 @@ class Loss(Layer):
 
     gpus: int = field(default=1, kw_only=True, repr=False, metadata={"keys": ()})
 
-    passes = (Pass.FORWARD, Pass.BACKWARD)
     training_only = True
     any_float = True
-    rank = None
     sample: ClassVar[Mapping[str, str]] = {"n": "100", "c": "1000", "h": "1", "w": "1"}
 
     def output(self, inputs: tuple[TensorSpec, ...]) -> TensorSpec:
@@ -49,18 +47,6 @@ class Loss(Layer):
 
     def among(self, gpus: int) -> Self:
         return replace(self, gpus=gpus)
-
-    def traffic(
-        self, inputs: tuple[TensorSpec, ...], direction: Pass, flops: int, transcendentals: int
-    ) -> OpCount:
-        """Operations of the loss; each tensor is moved once."""
-        sizes = {True: 0, False: 0}  # bytes that are read, and written
-        for port in self.ports(inputs, direction):
-            sizes[port.fill is not None] += 0 if port.scratch else port.spec.nbytes
-        return OpCount(flops, transcendentals, sizes[True], sizes[False])
-
-    def moves(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> tuple[str, ...]:
-        return ("x", "dx")
 
 
 # The gradient of the loss by itself: 1, which lowering makes as large as the loss scale says.

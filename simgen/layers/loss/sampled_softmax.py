@@ -29,6 +29,7 @@ from dataclasses import dataclass
 from math import ceil, log, prod
 from typing import TYPE_CHECKING, ClassVar
 
+from simgen.ground.arrays import np
 from simgen.ground.ir import (
     MOST_WORDS,
     STEEPEST,
@@ -37,7 +38,6 @@ from simgen.ground.ir import (
     Fill,
     Kernel,
     Launch,
-    OpCount,
     Pass,
     TensorSpec,
 )
@@ -56,14 +56,11 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
-    import numpy as np
     from numpy.typing import NDArray
 
     from simgen.ground.numerics.rounding import Array
     from simgen.layers.base import Tensors
     from simgen.layers.written import Values
-else:
-    from simgen.ground import arrays as np
 
 SCORES, LOSSES, SHARES, INPUTS, TABLE = range(5)  # parts of the template
 HIT = -30000.0  # score of a sample that is the label: no float32 exponential is above 0 there
@@ -81,14 +78,9 @@ class SampledSoftmax(Loss):
     contract: ClassVar[Contract] = Contract(rounds=True)
     sample: ClassVar[Mapping[str, str]] = {"shape": "4x25x64"}
 
-    vocabulary: int = key(
-        "vocabulary", default=1000, least=1, most=MOST_WORDS, text="vocabulary size (rows of w)"
-    )
-    samples: int = key("samples", default=63, least=1, text="number of sampled words")
-    zipf: float = key(
-        "zipf", default=1.0, least=0.0, most=STEEPEST,
-        text="Zipf exponent of the sampling",
-    )  # fmt: skip
+    vocabulary: int = key("vocabulary", 1000, "vocabulary size (rows of w)", 1, MOST_WORDS)
+    samples: int = key("samples", 63, "number of sampled words", 1)
+    zipf: float = key("zipf", 1.0, "Zipf exponent of the sampling", 0.0, STEEPEST)
 
     def _rows(self, shape: tuple[int, ...]) -> int:
         if len(shape) < 2:
@@ -114,14 +106,14 @@ class SampledSoftmax(Loss):
     def moves(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> tuple[str, ...]:
         return ()
 
-    def count(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> OpCount:
+    def work(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> tuple[int, int]:
         """A multiply-add for each feature of each score, backward two; of each score a logarithm,
         an exponential and some arithmetic."""
         (x,) = inputs
         scores = self._rows(x.shape) * self._columns
         if direction is Pass.FORWARD:
-            return self.traffic(inputs, direction, scores * (2 * x.shape[-1] + 5), 2 * scores)
-        return self.traffic(inputs, direction, scores * (4 * x.shape[-1] + 4), scores)
+            return scores * (2 * x.shape[-1] + 5), 2 * scores
+        return scores * (4 * x.shape[-1] + 4), scores
 
     def ports(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> tuple[Port, ...]:
         (x,) = inputs

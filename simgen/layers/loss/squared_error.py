@@ -19,7 +19,8 @@ from dataclasses import dataclass
 from math import ceil
 from typing import TYPE_CHECKING, ClassVar
 
-from simgen.ground.ir import Distribution, Fill, Kernel, Launch, OpCount, Pass, TensorSpec
+from simgen.ground.arrays import np
+from simgen.ground.ir import Distribution, Fill, Kernel, Launch, Pass, TensorSpec
 from simgen.ground.numerics.rounding import SECOND_ORDER, TINY, U, accumulated, float32
 from simgen.layers import elementwise
 from simgen.layers.base import Lowering, Port
@@ -27,15 +28,11 @@ from simgen.layers.contract import Contract
 from simgen.layers.loss import mean
 from simgen.layers.loss.mean import ONE, Loss
 from simgen.layers.reduction import BLOCK, FINALS
-from simgen.layers.written import Places, Writes, cut_by, dense, writes
+from simgen.layers.written import Places, Writes, cut_by, writes, writes_all
 
 if TYPE_CHECKING:
-    import numpy as np
-
     from simgen.layers.base import Tensors
     from simgen.layers.written import Values
-else:
-    from simgen.ground import arrays as np
 
 
 def _each(n: int) -> int:
@@ -56,13 +53,10 @@ class SquaredError(Loss):
     def summed(self) -> tuple[str, ...]:  # type: ignore[override]  # of the class in other layers
         return mean.TOTALS[:1] if self.gpus > 1 else ()
 
-    def count(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> OpCount:
+    def work(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> tuple[int, int]:
         """Per element a subtraction and a multiply-add; backward a subtraction and a product."""
         (x,) = inputs
-        n = x.shape[0]
-        if direction is Pass.FORWARD:
-            return self.traffic(inputs, direction, 3 * x.size + 2 * n, 0)
-        return self.traffic(inputs, direction, 2 * x.size + 1, 0)
+        return 3 * x.size + 2 * x.shape[0] if direction is Pass.FORWARD else 2 * x.size + 1, 0
 
     def ports(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> tuple[Port, ...]:
         (x,) = inputs
@@ -72,9 +66,6 @@ class SquaredError(Loss):
             return (*ends, mean.SEED, Port("dx", x))
         totals = (Port(name, ONE, scratch=True) for name in self.summed)
         return (*ends, Port("losses", TensorSpec(x.shape[:1])), Port("y", ONE), *totals)
-
-    def moves(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> tuple[str, ...]:
-        return ("x", "target", "dx")
 
     def lower(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> Lowering:
         (x,) = inputs
@@ -147,6 +138,4 @@ def _forward(c: Values, block: int) -> list[Writes]:
     return [Writes(-1, cut_by(Places(c["samples"])), items=block)]
 
 
-@writes("squared_error_backward")
-def _backward(c: Values, block: int) -> list[Writes]:
-    return [dense(-1, c["size"], c["vector"], block)]
+writes_all("squared_error_backward")

@@ -33,7 +33,8 @@ from enum import StrEnum
 from math import prod, sqrt
 from typing import TYPE_CHECKING, ClassVar
 
-from simgen.ground.ir import Distribution, Fill, OpCount, Pass, TensorSpec
+from simgen.ground.arrays import np
+from simgen.ground.ir import Distribution, Fill, Pass, TensorSpec
 from simgen.ground.numerics import exactness
 from simgen.ground.numerics.rounding import SECOND_ORDER, TINY, U, float32
 from simgen.ground.numerics.spread import Spread
@@ -47,12 +48,8 @@ from simgen.layers.reduction import View
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    import numpy as np
-
     from simgen.ground.numerics.rounding import Array
     from simgen.layers.base import Tensors
-else:
-    from simgen.ground import arrays as np
 
 # The data file's x. With statistics from the batch, variances are small, so that epsilon shows.
 X_MEAN, X_STD = 1 / 32, 1 / 8
@@ -78,11 +75,11 @@ class Statistics(StrEnum):
 class BatchNorm(Layer):
     kind = "bn"
     section = "BatchNorm"
+    rank: ClassVar[int | None] = 4
     # Two samples become -1 and 1, whatever they are.
     contract: ClassVar[Contract] = Contract(
         rounds=True, slope_shape=(7, 2, 2, 3), cancelling_batch=2
     )
-    passes = (Pass.FORWARD, Pass.BACKWARD)
     parameters = ("w", "b")
     any_float = True
     phases: ClassVar[Mapping[Phase, Mapping[str, str]]] = {
@@ -102,28 +99,22 @@ class BatchNorm(Layer):
 
     mode: BatchNormMode = key(
         "batchnorm_mode",
-        default=BatchNormMode.PER_ACTIVATION,
-        text="statistics per activation, or per channel over all pixels",
+        BatchNormMode.PER_ACTIVATION,
+        "statistics per activation, or per channel over all pixels",
     )
     save_intermediates: bool = key(
-        "save_intermediates", default=True, text="forward stores mean and r for backward"
+        "save_intermediates", True, "forward stores mean and r for backward"
     )
     exp_avg_factor: float = key(
-        "exp_avg_factor",
-        default=1.0,
-        least=0,
-        most=1,
-        text="weight of the batch in the running statistics",
+        "exp_avg_factor", 1.0, "weight of the batch in the running statistics", 0, 1
     )
     # Down to where r^3 of a constant channel, in the backward pass, is far from float32's largest.
     # DNNMark and cuDNN before 9 take 1e-5 at least (BN_MIN_EPSILON).
-    epsilon: float = key(
-        "epsilon", default=1e-5, least=1e-12, most=1e6, text="constant added to the variance"
-    )
+    epsilon: float = key("epsilon", 1e-5, "constant added to the variance", 1e-12, 1e6)
     statistics: Statistics = key(
         "batchnorm_statistics",
-        default=Statistics.BATCH,
-        text="statistics of the batch (training), or running statistics (inference)",
+        Statistics.BATCH,
+        "statistics of the batch (training), or running statistics (inference)",
     )
 
     @property
@@ -152,12 +143,8 @@ class BatchNorm(Layer):
         extents = (n, c, prod(image)) if spatial else (n, c * prod(image), 1)
         return View(*extents, self.machine)
 
-    def output(self, inputs: tuple[TensorSpec, ...]) -> TensorSpec:
-        (x,) = inputs
-        return x
-
-    def count(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> OpCount:
-        """Operations per element of x, and per statistic; every tensor counts once in the bytes.
+    def work(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> tuple[int, int]:
+        """Operations per element of x, and per statistic.
 
         Forward: 6 per element (1 for the mean, 3 for the variance, 2 for y) and 11 per statistic
         (mean, variance, epsilon, scale r, and 7 to update the running ones), with one square root.
@@ -165,25 +152,15 @@ class BatchNorm(Layer):
         statistic; without saved ones, 3 and 3 more, and the square root.
         Running statistics: forward 3 and 2 with the square root, backward 5 and 3 with it.
         """
-        (x,) = inputs
-        one = self.parameter(x)
-        if self.frozen and direction is Pass.FORWARD:
-            read = x.nbytes + 4 * one.nbytes
-            return OpCount(3 * x.size + 2 * one.size, one.size, read, x.nbytes)
+        (x,), forward = inputs, direction is Pass.FORWARD
         if self.frozen:
-            read, written = 2 * x.nbytes + 3 * one.nbytes, x.nbytes + 2 * one.nbytes
-            return OpCount(5 * x.size + 3 * one.size, one.size, read, written)
-        if direction is Pass.FORWARD:
-            saved = 2 if self.save_intermediates else 0
-            # If the factor is 1, the old running statistics do not matter.
-            history = 2 if self.factor < 1 else 0
-            flops = 6 * x.size + 11 * one.size
-            read = x.nbytes + (2 + history) * one.nbytes
-            return OpCount(flops, one.size, read, x.nbytes + (2 + saved) * one.nbytes)
-        again = 0 if self.save_intermediates else 1
-        flops = (9 + 3 * again) * x.size + (3 + 3 * again) * one.size
-        read = 2 * x.nbytes + (1 if again else 3) * one.nbytes
-        return OpCount(flops, again * one.size, read, x.nbytes + 2 * one.nbytes)
+            per_element, per_statistic, roots = (3, 2, 1) if forward else (5, 3, 1)
+        elif forward:
+            per_element, per_statistic, roots = 6, 11, 1
+        else:
+            per_element, per_statistic, roots = (9, 3, 0) if self.save_intermediates else (12, 6, 1)
+        count = self.parameter(x).size
+        return per_element * x.size + per_statistic * count, roots * count
 
     def ports(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> tuple[Port, ...]:
         (x,) = inputs
@@ -204,9 +181,6 @@ class BatchNorm(Layer):
     def lower(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> Lowering:
         (x,) = inputs
         return self._stages(x, direction).lower()
-
-    def moves(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> tuple[str, ...]:
-        return ("x", "y", "dx", "dy")
 
     def choices(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> tuple[Choice, ...]:
         if self.frozen and direction is Pass.FORWARD:

@@ -8,17 +8,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from simgen.ground.arrays import np
 from simgen.ground.numerics.rounding import RCP, SQRT, U
 from simgen.layers import reduction
 
 if TYPE_CHECKING:
-    import numpy as np
-
     from simgen.ground.numerics.rounding import Array
     from simgen.layers.base import Tensors
     from simgen.layers.reduction import Tiling
-else:
-    from simgen.ground import arrays as np
 
 
 @dataclass(frozen=True)

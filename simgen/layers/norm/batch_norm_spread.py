@@ -10,18 +10,15 @@ from dataclasses import dataclass
 from math import frexp, sqrt
 from typing import TYPE_CHECKING
 
+from simgen.ground.arrays import np
 from simgen.ground.numerics.rounding import U, float32
 from simgen.ground.numerics.spread import repeats, stages
 from simgen.layers import reduction
 from simgen.layers.norm.batch_norm_errors import BatchNormErrors
 
 if TYPE_CHECKING:
-    import numpy as np
-
     from simgen.ground.numerics.rounding import Array
     from simgen.layers.reduction import Tiling
-else:
-    from simgen.ground import arrays as np
 
 
 @dataclass(frozen=True)

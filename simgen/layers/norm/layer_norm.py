@@ -26,7 +26,8 @@ from dataclasses import dataclass
 from math import ceil, sqrt
 from typing import TYPE_CHECKING, ClassVar
 
-from simgen.ground.ir import Distribution, Fill, Kernel, Launch, OpCount, Pass, TensorSpec
+from simgen.ground.arrays import np
+from simgen.ground.ir import Distribution, Fill, Kernel, Launch, Pass, TensorSpec
 from simgen.ground.numerics.powers import next_power_of_two
 from simgen.ground.numerics.rounding import SECOND_ORDER, TINY, float32, identifier
 from simgen.ground.numerics.spread import Spread
@@ -39,13 +40,9 @@ from simgen.layers.reduction import BLOCK, EACH, FINALS, HELD, WARP, Tiling, row
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    import numpy as np
-
     from simgen.ground.ir import Constants
     from simgen.ground.numerics.rounding import Array
     from simgen.layers.base import Tensors
-else:
-    from simgen.ground import arrays as np
 
 F, BX, BW = Pass.FORWARD, Pass.BACKWARD_DATA, Pass.BACKWARD_WEIGHT
 # The data file's x has small variances, so that epsilon shows.
@@ -77,19 +74,16 @@ class LayerNorm(Layer):
     contract: ClassVar[Contract] = Contract(rounds=True, slope_shape=(2, 2, 3, 16))
     passes: ClassVar[tuple[Pass, ...]] = (F, BX, BW)
     parameters: ClassVar[tuple[str, ...]] = ("gamma", "beta")
-    rank: ClassVar[int | None] = None
     per_sample = True
     any_float = True
     sample: ClassVar[Mapping[str, str]] = {"shape": "8x128x768"}
+    reads: ClassVar[Mapping[Pass, tuple[str, ...]]] = READS
+    writes: ClassVar[Mapping[Pass, tuple[str, ...]]] = WRITES
 
     axis: int = key(
-        "axis",
-        default=-1,
-        text="first axis of a row; the row extends to the last axis; -1 is the last",
+        "axis", -1, "first axis of a row; the row extends to the last axis; -1 is the last"
     )
-    epsilon: float = key(
-        "epsilon", default=1e-5, least=1e-12, most=1e6, text="constant added to variances"
-    )
+    epsilon: float = key("epsilon", 1e-5, "constant added to variances", 1e-12, 1e6)
 
     def view(self, shape: tuple[int, ...]) -> tuple[int, int]:
         """(rows, elements of a row)."""
@@ -107,19 +101,13 @@ class LayerNorm(Layer):
         specs = {**dict.fromkeys(OF_ROWS, row), **dict.fromkeys(OF_COLUMNS, column)}
         return specs | dict.fromkeys(("x", "y", "dx", "dy"), x)
 
-    def count(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> OpCount:
+    def work(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> tuple[int, int]:
         """Per element: sum, difference, square and its sum, three operations to y; backward, nine
         to dx and five to the sums of the parameters. Per row: two divisions by D, epsilon, square
         root and reciprocal; backward, four products."""
-        (x,) = inputs
-        specs = self._specs(x)
-        rows, _ = self.view(x.shape)
-        read, written = (
-            sum(specs[port].nbytes for port in ports[direction]) for ports in (READS, WRITES)
-        )
+        rows, _ = self.view(inputs[0].shape)
         flops, of_row = {F: (8, 3), BX: (9, 4), BW: (5, 0)}[direction]
-        roots = 2 * rows if direction is F else 0
-        return OpCount(flops * x.size + of_row * rows, roots, read, written)
+        return flops * inputs[0].size + of_row * rows, 2 * rows if direction is F else 0
 
     def ports(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> tuple[Port, ...]:
         (x,) = inputs
@@ -128,14 +116,11 @@ class LayerNorm(Layer):
         part = TensorSpec((chunks, *specs["gamma"].shape))
         apart = ROW_SUMS if direction is BX and self._apart(x) else ()
         return (
-            *(Port(name, specs[name], fills[name]) for name in READS[direction]),
-            *(Port(name, specs[name]) for name in WRITES[direction]),
+            *(Port(name, specs[name], fills[name]) for name in self.reads[direction]),
+            *(Port(name, specs[name]) for name in self.writes[direction]),
             *(Port(name, part, scratch=True) for name in PARTS if chunks > 1),
             *(Port(name, specs["mean"], scratch=True) for name in apart),
         )
-
-    def moves(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> tuple[str, ...]:
-        return ("x", "y", "dx", "dy")
 
     def _apart(self, x: TensorSpec) -> bool:
         """Whether rows of narrow elements begin or end within a word."""
@@ -179,16 +164,26 @@ class LayerNorm(Layer):
         (x,) = inputs
         if direction is BW:
             return self._over_rows(x)
+        apart, epsilon, template = self._apart(x), 0.0, "layer_norm_backward.hip"
+        if direction is F:
+            epsilon, template = self._epsilon, "layer_norm_forward.hip"
+        kernel, grid = self._by_rows(x, direction, template, epsilon, whole=not apart)
+        name = kernel.name
+        args = (*READS[direction], *WRITES[direction])
+        if not apart:
+            return Lowering((kernel,), (Launch(name, grid, args),))
+        own = ("x", *OF_ROWS) if direction is F else (*READS[BX], *ROW_SUMS)
+        rest, launch = self._apply(x, direction)
+        return Lowering((kernel, rest), (Launch(name, grid, own), launch))
+
+    def _by_rows(
+        self, x: TensorSpec, direction: Pass, template: str, epsilon: float, *, whole: bool
+    ) -> tuple[Kernel, tuple[int, int, int]]:
+        """What goes over rows, and its grid; if not `whole`, it leaves what there is of each."""
         rows, length = self.view(x.shape)
         tensors = OF_PASS[direction]
         tiling = self._rows(x.shape, tensors)
-        apart = self._apart(x)
-        name = f"layer_norm_{direction}_{rows}x{length}"
-        epsilon, template = 0.0, "layer_norm_backward.hip"
-        if direction is F:
-            name, template = f"{name}_e{identifier(self.epsilon)}", "layer_norm_forward.hip"
-            epsilon = self._epsilon
-        name += elementwise.suffix(x.dtype)
+        told = f"_e{identifier(self.epsilon)}" if direction is F else ""
         constants: Constants = (
             ("rows", rows),
             ("axis", length),
@@ -200,17 +195,11 @@ class LayerNorm(Layer):
             ("finals", min(FINALS, tiling.slices)),
             ("inverse", float32(1 / length)),
             ("epsilon", epsilon),
-            ("with_result", int(not apart)),
+            ("with_result", int(whole)),
             *elementwise.element(x.dtype),
         )
-        kernel = Kernel(name, template, BLOCK, constants)
-        grid = (ceil(rows / tiling.lanes), 1, 1)
-        args = (*READS[direction], *WRITES[direction])
-        if not apart:
-            return Lowering((kernel,), (Launch(name, grid, args),))
-        own = ("x", *OF_ROWS) if direction is F else (*READS[BX], *ROW_SUMS)
-        rest, launch = self._apply(x, direction)
-        return Lowering((kernel, rest), (Launch(name, grid, own), launch))
+        name = f"{self.kind}_{direction}_{rows}x{length}{told}{elementwise.suffix(x.dtype)}"
+        return Kernel(name, template, BLOCK, constants), (ceil(rows / tiling.lanes), 1, 1)
 
     def _apply(self, x: TensorSpec, direction: Pass) -> tuple[Kernel, Launch]:
         """What makes y or dx of what there is of each row, four neighbours at a time."""
@@ -303,19 +292,21 @@ class LayerNorm(Layer):
         }
 
     def _errors(self, tensors: Tensors, direction: Pass, *, proxy: bool) -> Tensors:
-        x, _, flat = self._flat(tensors)
+        _, _, flat = self._flat(tensors)
         shape = tensors["x"].shape
         tiling = self._columns(shape) if direction is BW else self._rows(shape, OF_PASS[direction])
         errors = LayerNormErrors(tiling, proxy)
         if direction is F:
-            found = errors.forward(x, flat["gamma"], flat["beta"], self._epsilon)
+            found = self._forward_errors(errors, flat)
         else:
             of_pass = errors.parameters if direction is BW else errors.data
-            given = {name: flat[name] for name in READS[direction]}
-            found = of_pass(given)
+            found = of_pass({name: flat[name] for name in READS[direction]})
         # What is exact cannot fall below the smallest normal number either.
         bounds = {n: np.where(b > 0, b * SECOND_ORDER + TINY, 0.0) for n, b in found.items()}
         return self._shaped(bounds, tensors)
+
+    def _forward_errors(self, errors: LayerNormErrors, flat: Tensors) -> Tensors:
+        return errors.forward(flat["x"], flat["gamma"], flat["beta"], self._epsilon)
 
     @property
     def _epsilon(self) -> float:
@@ -334,6 +325,62 @@ class LayerNorm(Layer):
     def _shaped(self, made: Tensors, tensors: Tensors) -> dict[str, Array]:
         specs = self._specs(TensorSpec(tensors["x"].shape))
         return {name: values.reshape(specs[name].shape) for name, values in made.items()}
+
+
+@dataclass(frozen=True)
+class RMSNorm(LayerNorm):
+    """Normalisation of rows by their root mean square, forward only.
+
+        y = gamma * x / sqrt(sum(x^2) / D + epsilon)
+
+        x, y   of any rank: `axis` and all axes behind it form a row, of D elements
+        gamma  the extents of a row
+
+    `axis` counts from the end if it is negative: -1 is the last one. x and y have the type of the
+    input; gamma and sums are float32. Rows are distributed over work-items as in [LayerNorm]. If
+    rows are no multiple of four, narrow elements are converted before and after.
+
+    Source: Zhang and Sennrich, "Root Mean Square Layer Normalization", 2019, eq. 4;
+    RMSNormalization of ONNX, whose `axis` this is.
+    """
+
+    kind = "rms_norm"
+    section = "RMSNorm"
+    contract: ClassVar[Contract] = Contract(rounds=True)
+    passes: ClassVar[tuple[Pass, ...]] = (F,)
+    parameters: ClassVar[tuple[str, ...]] = ("gamma",)
+    reads: ClassVar[Mapping[Pass, tuple[str, ...]]] = {F: ("x", "gamma")}
+    writes: ClassVar[Mapping[Pass, tuple[str, ...]]] = {F: ("y",)}
+
+    epsilon: float = key("epsilon", 1e-5, "constant added to mean squares", 1e-12, 1e6)
+
+    @property
+    def _by_halves(self) -> bool:
+        return False
+
+    def work(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> tuple[int, int]:
+        """Per element: square and its sum, two products. Per row: a division by D, epsilon, square
+        root and reciprocal."""
+        rows, _ = self.view(inputs[0].shape)
+        return 4 * inputs[0].size + 2 * rows, 2 * rows
+
+    def moves(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> tuple[str, ...]:
+        whole = self._rows(inputs[0].shape).vector == elementwise.VECTOR
+        return ("x", "y") if whole else ()
+
+    def lower(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> Lowering:
+        (x,) = inputs
+        x = x if self.moves(inputs, direction) else TensorSpec(x.shape)
+        kernel, grid = self._by_rows(x, F, "rms_norm.hip", self._epsilon, whole=True)
+        return Lowering((kernel,), (Launch(kernel.name, grid, (*self.reads[F], "y")),))
+
+    def reference(self, tensors: Tensors, direction: Pass) -> Tensors:
+        x, _, flat = self._flat(tensors)
+        square = np.square(x).mean(axis=1, keepdims=True)
+        return self._shaped({"y": flat["gamma"] * x / np.sqrt(square + self._epsilon)}, tensors)
+
+    def _forward_errors(self, errors: LayerNormErrors, flat: Tensors) -> Tensors:
+        return {"y": errors.by_root_mean_square(flat["x"], flat["gamma"], self._epsilon)}
 
 
 def _fills(length: int) -> dict[str, Fill]:

@@ -8,19 +8,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from simgen.ground.arrays import np
 from simgen.ground.numerics.rounding import U
 from simgen.ground.numerics.spread import stages, sum_spread
 from simgen.layers import reduction
 from simgen.layers.norm.batch_norm_errors import inverse_root, product
 
 if TYPE_CHECKING:
-    import numpy as np
-
     from simgen.ground.numerics.rounding import Array
     from simgen.layers.base import Tensors
     from simgen.layers.reduction import Tiling
-else:
-    from simgen.ground import arrays as np
 
 
 @dataclass(frozen=True)

@@ -29,7 +29,8 @@ from functools import reduce
 from math import ceil, sqrt
 from typing import TYPE_CHECKING, ClassVar
 
-from simgen.ground.ir import Distribution, Fill, Kernel, Launch, OpCount, Pass, TensorSpec
+from simgen.ground.arrays import np
+from simgen.ground.ir import Distribution, Fill, Kernel, Launch, Pass, TensorSpec
 from simgen.ground.numerics.rounding import (
     EXP2,
     RCP,
@@ -48,13 +49,9 @@ from simgen.layers.norm import written as written
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    import numpy as np
-
     from simgen.ground.ir import Constants
     from simgen.ground.numerics.rounding import Array
     from simgen.layers.base import Tensors
-else:
-    from simgen.ground import arrays as np
 
 BLOCK = 256  # work-items
 WIDE = {
@@ -75,8 +72,8 @@ class LrnMode(StrEnum):
 class LRN(Layer):
     kind = "lrn"
     section = "LRN"
+    rank: ClassVar[int | None] = 4
     contract: ClassVar[Contract] = Contract(rounds=True)
-    passes = (Pass.FORWARD, Pass.BACKWARD)
     per_sample = True
     any_float = True
     sample: ClassVar[Mapping[str, str]] = {
@@ -94,16 +91,12 @@ class LRN(Layer):
     # Lower bounds of beta and k, and the upper bound of the window: CUDNN_LRN_MIN_BETA, _MIN_K and
     # _MAX_N. With alpha >= 0 the first two keep s positive, so that its power is a number.
     mode: LrnMode = key(
-        "lrn_mode",
-        default=LrnMode.CROSS_CHANNEL_DIM1,
-        text="the window runs across channels, or over pixels",
+        "lrn_mode", LrnMode.CROSS_CHANNEL_DIM1, "the window runs across channels, or over pixels"
     )
-    local_size: int = key("local_size", default=5, least=1, most=16, text="extent of the window")
-    alpha: float = key(
-        "alpha", default=1e-4, least=0, most=1e6, text="factor of the sum of squares"
-    )
-    beta: float = key("beta", default=0.75, least=0.01, most=100, text="exponent of the sum")
-    k: float = key("k", default=2.0, least=1e-5, most=1e6, text="constant of the sum")
+    local_size: int = key("local_size", 5, "extent of the window", 1, 16)
+    alpha: float = key("alpha", 1e-4, "factor of the sum of squares", 0, 1e6)
+    beta: float = key("beta", 0.75, "exponent of the sum", 0.01, 100)
+    k: float = key("k", 2.0, "constant of the sum", 1e-5, 1e6)
 
     @property
     def across(self) -> bool:
@@ -125,24 +118,17 @@ class LRN(Layer):
         n, c, h, w = shape
         return (n * c, h, w) if self.across else (n, c, h * w)
 
-    def output(self, inputs: tuple[TensorSpec, ...]) -> TensorSpec:
-        (x,) = inputs
-        return x
-
-    def count(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> OpCount:
+    def work(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> tuple[int, int]:
         """Per element, for windows of m elements, those over the edge too.
 
         Forward: a square (shared by the windows), m - 1 additions, a multiplication and an
         addition for s; the power as exp(-beta log(s)); a multiplication. Backward: s and its power
         again, dy s^-beta, the ratio dy y / s with a reciprocal, m - 1 additions, three for dx.
         """
-        (x,) = inputs
-        energy = self.window + 2
-        power = 1  # operations, besides two transcendentals
+        size, power = inputs[0].size, self.window + 3  # two transcendentals beside these
         if direction is Pass.FORWARD:
-            return OpCount((energy + power + 1) * x.size, 2 * x.size, x.nbytes, x.nbytes)
-        flops = energy + power + 3 + (self.window - 1) + 3
-        return OpCount(flops * x.size, 3 * x.size, 2 * x.nbytes, x.nbytes)
+            return (power + 1) * size, 2 * size
+        return (power + 3 + (self.window - 1) + 3) * size, 3 * size
 
     def ports(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> tuple[Port, ...]:
         """The backward pass needs no y: y / s = x s^(-beta - 1), and s it must compute anyway.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import ceil
 from typing import TYPE_CHECKING
 
-from simgen.layers.written import Places, Writes, cut_by, dense, partial_sums, writes
+from simgen.layers.written import Places, Writes, cut_by, dense, partial_sums, writes, writes_all
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -101,9 +101,7 @@ def _own_rows(c: Values, block: int) -> list[Writes]:
     return [Writes(-1, x, inside=(Places(c["axis"]),), items=group * c["slices"])]
 
 
-@writes("layer_norm_apply", "layer_norm_apply_backward")
-def _rest_of_rows(c: Values, block: int) -> list[Writes]:
-    return [dense(-1, c["size"], c["vector"], block)]
+writes_all("layer_norm_apply", "layer_norm_apply_backward")
 
 
 @writes("layer_norm_sums")

@@ -10,17 +10,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from simgen.ground.arrays import np
 from simgen.layers import window
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
     from simgen.ground.numerics.rounding import Array
 
     Ints = NDArray[np.int64]
-else:
-    from simgen.ground import arrays as np
 
 
 @dataclass(frozen=True)

@@ -37,7 +37,8 @@ from enum import StrEnum
 from math import ceil, gcd, prod, sqrt
 from typing import TYPE_CHECKING, ClassVar
 
-from simgen.ground.ir import Distribution, DType, Fill, Kernel, Launch, OpCount, Pass, TensorSpec
+from simgen.ground.arrays import np
+from simgen.ground.ir import Distribution, DType, Fill, Kernel, Launch, Pass, TensorSpec
 from simgen.ground.numerics import exactness, ranged
 from simgen.ground.numerics.powers import next_power_of_two
 from simgen.ground.numerics.rounding import RCP, SECOND_ORDER, TINY, U, float32
@@ -52,14 +53,10 @@ from simgen.layers.requantisation import check_zero_point, zero_key
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    import numpy as np
-
     from simgen.ground.ir import Constants
     from simgen.ground.numerics.rounding import Array
     from simgen.layers.base import Tensors
     from simgen.layers.pool.along_axis import Ints, PooledAxis
-else:
-    from simgen.ground import arrays as np
 
 BLOCK = 256  # work-items
 LEVELS = 32  # values of x on either side of 0: few, so that many windows have more than one maximum
@@ -88,8 +85,8 @@ class Rounding(StrEnum):
 class Pooling(Layer):
     kind = "pool"
     section = "Pooling"
+    rank: ClassVar[int | None] = 4
     contract: ClassVar[Contract] = Contract(cancels=True)  # means
-    passes = (Pass.FORWARD, Pass.BACKWARD)
     shape_given = ("dx",)
     per_sample = True
     any_float = True
@@ -106,32 +103,18 @@ class Pooling(Layer):
     }
 
     mode: PoolingMode = key(
-        "pool_mode",
-        default=PoolingMode.MAX,
-        text="maximum of a window, or its mean with or without the padding",
+        "pool_mode", PoolingMode.MAX, "maximum of a window, or its mean with or without the padding"
     )
-    kernel_h: int = key(
-        "kernel_size", "kernel_size_h", default=3, least=1, text="height of a window"
-    )
-    kernel_w: int = key(
-        "kernel_size", "kernel_size_w", default=3, least=1, text="width of a window"
-    )
-    pad_h: int = key("pad", "pad_h", default=0, least=0, text="rows above and below the image")
-    pad_w: int = key("pad", "pad_w", default=0, least=0, text="columns on both sides of the image")
-    stride_h: int = key(
-        "stride", "stride_h", default=2, least=1, text="rows from one window to the next"
-    )
-    stride_w: int = key(
-        "stride", "stride_w", default=2, least=1, text="columns from one window to the next"
-    )
-    behind_h: int = key(
-        "pad_behind_h", default=-1, least=-1, text="rows below the image; -1: as above it"
-    )
-    behind_w: int = key(
-        "pad_behind_w", default=-1, least=-1, text="columns on its right side; -1: as on the left"
-    )
+    kernel_h: int = key("kernel_size kernel_size_h", 3, "height of a window", 1)
+    kernel_w: int = key("kernel_size kernel_size_w", 3, "width of a window", 1)
+    pad_h: int = key("pad pad_h", 0, "rows above and below the image", 0)
+    pad_w: int = key("pad pad_w", 0, "columns on both sides of the image", 0)
+    stride_h: int = key("stride stride_h", 2, "rows from one window to the next", 1)
+    stride_w: int = key("stride stride_w", 2, "columns from one window to the next", 1)
+    behind_h: int = key("pad_behind_h", -1, "rows below the image; -1: as above it", -1)
+    behind_w: int = key("pad_behind_w", -1, "columns on its right side; -1: as on the left", -1)
     rounding: Rounding = key(
-        "round_mode", default=Rounding.CEIL, text="rounding of the number of windows"
+        "round_mode", Rounding.CEIL, "rounding of the number of windows"
     )  # Caffe's name
     zero_point: int = zero_key("")
 
@@ -170,21 +153,15 @@ class Pooling(Layer):
         """Whether both sides are padded alike."""
         return self.behind_h in (-1, self.pad_h) and self.behind_w in (-1, self.pad_w)
 
-    def count(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> OpCount:
+    def work(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> tuple[int, int]:
         """Per element of y, for windows of R S elements, the padding counted as elements.
 
         Forward: R S - 1 comparisons, or as many additions and a multiplication. Backward: the
         comparisons once more, to find the maximum, and one addition; or a multiplication and R S
-        additions. x is read in backward only to find the maximum.
+        additions.
         """
-        (x,) = inputs
-        y = self.output(inputs)
-        window = self.kernel_h * self.kernel_w
-        largest = self.mode is PoolingMode.MAX
-        if direction is Pass.FORWARD:
-            return OpCount((window - 1 if largest else window) * y.size, 0, x.nbytes, y.nbytes)
-        flops = (window if largest else window + 1) * y.size
-        return OpCount(flops, 0, y.nbytes + (x.nbytes if largest else 0), x.nbytes)
+        more = int(direction is Pass.BACKWARD) - int(self.mode is PoolingMode.MAX)
+        return (self.kernel_h * self.kernel_w + more) * self.output(inputs).size, 0
 
     def ports(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> tuple[Port, ...]:
         """The backward pass of "max" searches x again, so that nothing but x is kept from the

@@ -25,11 +25,12 @@ from enum import StrEnum
 from math import ceil, sqrt
 from typing import TYPE_CHECKING, ClassVar
 
-from simgen.ground.ir import Fill, Kernel, Launch, OpCount, Pass, TensorSpec
+from simgen.ground.arrays import np
+from simgen.ground.ir import Fill, Kernel, Launch, Pass, TensorSpec
 from simgen.ground.machine import NO
 from simgen.ground.numerics.rounding import SECOND_ORDER, TINY, U, accumulated
 from simgen.ground.numerics.spread import Spread
-from simgen.layers.base import Choice, Layer, Lowering, Port, key
+from simgen.layers.base import IN_PARTS, Choice, Layer, Lowering, Port, key
 from simgen.layers.contract import Contract
 from simgen.layers.product.matrix_product import FACTORS, Product
 from simgen.layers.product.tile import SPLITS
@@ -38,13 +39,9 @@ from simgen.layers.written import Places, Writes, cut_by, writes
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    import numpy as np
-
     from simgen.ground.numerics.rounding import Array
     from simgen.layers.base import Tensors
     from simgen.layers.written import Values
-else:
-    from simgen.ground import arrays as np
 
 BLOCK = 64  # work-items, each with a block in its registers
 SIZES = (2, 4, 8, 16, 32, 64)  # sizes of blocks
@@ -62,12 +59,9 @@ class Optimization(StrEnum):
 class BlockCirculant(Layer):
     kind = "bcm_fc"
     section = "BCMFullyConnected"
+    rank: ClassVar[int | None] = 4
     contract: ClassVar[Contract] = Contract(rounds=True)
-    passes: ClassVar[tuple[Pass, ...]] = (
-        Pass.FORWARD,
-        Pass.BACKWARD_DATA,
-        Pass.BACKWARD_WEIGHT,
-    )
+    passes: ClassVar[tuple[Pass, ...]] = IN_PARTS
     parameters: ClassVar[tuple[str, ...]] = ("w",)
     data_parallel = True
     shape_given = ("dx",)
@@ -79,15 +73,13 @@ class BlockCirculant(Layer):
         "num_output": "8192",
     }
 
-    num_output: int = key("num_output", default=4096, least=1, text="number of outputs per image")
-    block_size: int = key(
-        "block_size", default=32, least=2, text="rows and columns of a circulant block"
-    )
+    num_output: int = key("num_output", 4096, "number of outputs per image", 1)
+    block_size: int = key("block_size", 32, "rows and columns of a circulant block", 2)
     optimization: Optimization = key(
         "optimization",
-        default=Optimization.NO,
+        Optimization.NO,
+        "DNNMark's choice of kernels; simgen always uses those of KF",
         hint=True,
-        text="DNNMark's choice of kernels; simgen always uses those of KF",
     )
 
     @property
@@ -133,20 +125,13 @@ class BlockCirculant(Layer):
         machine = replace(self.machine, use_matrix=NO)
         return Product(*extents, batch=self._frequencies, machine=machine)
 
-    def count(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> OpCount:
+    def work(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> tuple[int, int]:
         """2.5 k log2 k for each transform of a block, as FFTW counts real ones, and 8 for each
-        product of complex numbers and its sum; every tensor counts once in the bytes."""
-        (x,) = inputs
-        n, p, q = self._extents(x.shape)
-        y, w = self.output(inputs), self.weights(x)
+        product of complex numbers and its sum."""
+        n, p, q = self._extents(inputs[0].shape)
         steps = self.block_size.bit_length() - 1
         blocks = n * q + n * p + p * q
-        flops = 5 * self.block_size * steps * blocks // 2 + 8 * n * p * q * self._frequencies
-        if direction is Pass.FORWARD:
-            return OpCount(flops, 0, x.nbytes + w.nbytes, y.nbytes)
-        if direction is Pass.BACKWARD_DATA:
-            return OpCount(flops, 0, y.nbytes + w.nbytes, x.nbytes)
-        return OpCount(flops, 0, x.nbytes + y.nbytes, w.nbytes)
+        return 5 * self.block_size * steps * blocks // 2 + 8 * n * p * q * self._frequencies, 0
 
     def ports(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> tuple[Port, ...]:
         (x,) = inputs

@@ -50,6 +50,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from simgen.ask.build import BuildChoices
+from simgen.ground.arrays import np
 from simgen.ground.dtypes import FLUSHED, DType
 from simgen.ground.machine import AUTO, MODELS, NO, TF32, YES, NoRoomError
 from simgen.ground.numerics.rounding import U
@@ -57,12 +58,8 @@ from simgen.layers.base import Choice
 from simgen.layers.product.tile import WARPGROUP_ROWS, Tile
 
 if TYPE_CHECKING:
-    import numpy as np
-
     from simgen.ground.machine import Machine, Matrix, ProductRounding
     from simgen.ground.numerics.rounding import Array
-else:
-    from simgen.ground import arrays as np
 
 LANES = 64  # lanes of an AMD wavefront
 RUN_NBYTES = 16  # bytes of a factor that a lane reads at once
@@ -155,7 +152,7 @@ GROUP_NBYTES = 1024  # LDS bytes that CUDA reserves for each work-group
 def instructions(machine: Machine, factors: str = "f32") -> tuple[Matrix, ...]:
     """Matrix instructions of the machine that kernels use, for factors of an element type."""
     of_type = [each for each in machine.matrix if each.factors == factors]
-    if machine.arch.startswith("sm_"):
+    if machine.is_nvidia:
         return tuple(each for each in of_type if (factors, each.m, each.n, each.k) in MMA)
     if machine.arch.startswith(RDNA):
         return tuple(each for each in of_type if (factors, each.m, each.n, each.k) in WMMA)
@@ -184,7 +181,7 @@ def tiles(machine: Machine, factors: str = "f32") -> tuple[Tile, ...]:
         return ()
     found = instructions(machine, factors)
     if _is_requested(machine) and not found:
-        if factors in F8 and machine.arch.startswith("sm_") and _has(machine, factors):
+        if factors in F8 and machine.is_nvidia and _has(machine, factors):
             return ()  # there are some of what lies along k: other passes have scalars
         if _along_k(machine, factors):
             raise NoRoomError(
@@ -200,7 +197,7 @@ def tiles(machine: Machine, factors: str = "f32") -> tuple[Tile, ...]:
             f"instruction for {factors} that kernels "
             f"use{types}; choose another type or machine, or {BuildChoices.matrix} auto"
         )
-    if machine.arch.startswith("sm_"):
+    if machine.is_nvidia:
         return _mma_tiles(found)
     return _wmma_tiles(found, machine.arch) if machine.wavefront == 32 else _tiles(found)
 
@@ -262,7 +259,7 @@ def staged(
     They move runs of 16 bytes. `left` and `right` are of each factor the extent along which its
     elements lie side by side, and whether that is k.
     """
-    if not machine.arch.startswith("sm_") or machine.use_matrix == NO:
+    if not machine.is_nvidia or machine.use_matrix == NO:
         return ()
     found = instructions(machine, factors)
     run = RUN_NBYTES // DType.table[factors].nbytes if " " not in factors else 1
@@ -508,7 +505,7 @@ def biased(dtype: DType, machine: Machine) -> bool:
 
 def _loses_bits(dtype: DType, machine: Machine) -> bool:
     """Whether the machine's matrix instructions have fewer bits for sums than float32 has."""
-    return dtype.name in F8 and machine.arch.startswith("sm_") and _is_requested(machine)
+    return dtype.name in F8 and machine.is_nvidia and _is_requested(machine)
 
 
 def _along_k(machine: Machine, factors: str) -> tuple[Matrix, ...]:

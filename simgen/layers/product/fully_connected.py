@@ -28,14 +28,15 @@ from enum import StrEnum
 from math import sqrt
 from typing import TYPE_CHECKING, ClassVar
 
+from simgen.ground.arrays import np
 from simgen.ground.dtypes import DType
-from simgen.ground.ir import Fill, Launch, OpCount, Pass, TensorSpec
+from simgen.ground.ir import Fill, Launch, Pass, TensorSpec
 from simgen.ground.numerics import exactness
 from simgen.ground.numerics.integers import wrapped
 from simgen.ground.numerics.rounding import SECOND_ORDER, TINY, U
 from simgen.ground.numerics.spread import Spread, order, sum_spread
 from simgen.layers import axes
-from simgen.layers.base import EXTENTS, Choice, Layer, Lowering, Port, Sums, key
+from simgen.layers.base import EXTENTS, IN_PARTS, Choice, Layer, Lowering, Port, Sums, key
 from simgen.layers.epilogue import NOTHING, Epilogue
 from simgen.layers.product import fragment, packed
 from simgen.layers.product.elements import Elements
@@ -53,12 +54,8 @@ from simgen.layers.requantisation import (
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    import numpy as np
-
     from simgen.ground.numerics.rounding import Array
     from simgen.layers.base import Tensors
-else:
-    from simgen.ground import arrays as np
 
 LAYOUT = {  # whether the left and the right side of a pass's product lie transposed
     Pass.FORWARD: (False, True),
@@ -79,17 +76,12 @@ class WeightType(StrEnum):
 class FullyConnected(Layer):
     kind = "fc"
     section = "FullyConnected"
-    passes: ClassVar[tuple[Pass, ...]] = (
-        Pass.FORWARD,
-        Pass.BACKWARD_DATA,
-        Pass.BACKWARD_WEIGHT,
-    )
+    passes: ClassVar[tuple[Pass, ...]] = IN_PARTS
     parameters: ClassVar[tuple[str, ...]] = ("w", "b", SCALES)
     data_parallel = True
     shape_given = ("dx",)
     any_float = True
     integers: ClassVar[tuple[DType, ...]] = (DType.I8,)
-    rank: ClassVar[int | None] = None
     sample: ClassVar[Mapping[str, str]] = {
         "n": "100",
         "c": "9162",
@@ -98,17 +90,15 @@ class FullyConnected(Layer):
         "num_output": "4096",
     }
 
-    num_output: int = key("num_output", default=4096, least=1, text="number of outputs per image")
-    bias: bool = key("bias", default=False, text="add a bias to each output")
-    axis: int = key(
-        "axis", default=1, text="first axis that is flattened, with all later ones; -1 is the last"
-    )
+    num_output: int = key("num_output", 4096, "number of outputs per image", 1)
+    bias: bool = key("bias", False, "add a bias to each output")
+    axis: int = key("axis", 1, "first axis that is flattened, with all later ones; -1 is the last")
     group_size: int = packed.group_key("w")
     w_type: WeightType = key(
         "w_type",
-        default=WeightType.OF_X,
+        WeightType.OF_X,
+        "element type of w, where x is f32, f16 or bf16",
         of_integers=True,
-        text="element type of w, where x is f32, f16 or bf16",
     )
     x_scale: float = scale_key("x")
     x_zero_point: int = zero_key("x")
@@ -232,22 +222,12 @@ class FullyConnected(Layer):
             machine=self.machine,
         )
 
-    def count(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> OpCount:
-        """2 N I K for each of y, dw and dx, N K for b and for db; every tensor counts once in the
-        bytes."""
+    def work(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> tuple[int, int]:
+        """2 N I K for each of y, dw and dx, N K for b and for db."""
         (x,) = inputs
-        y, w = self.output(inputs), self.weights(x)
-        b = TensorSpec((self.num_output,), x.dtype.product)
         rows, row = self.rows(x.shape)
-        flops, extra = 2 * rows * self.num_output * row, (y.size if self.bias else 0)
-        b_nbytes = b.nbytes if self.bias else 0
-        if direction is Pass.FORWARD:
-            scales = sum(port.spec.nbytes for port in self._factors(x))
-            read = x.nbytes + w.nbytes + b_nbytes + scales
-            return OpCount(flops + extra, 0, read, y.nbytes)
-        if direction is Pass.BACKWARD_DATA:
-            return OpCount(flops, 0, y.nbytes + w.nbytes, x.nbytes)
-        return OpCount(flops + extra, 0, x.nbytes + y.nbytes, w.nbytes + b_nbytes)
+        added = self.bias and direction is not Pass.BACKWARD_DATA
+        return (2 * row + added) * rows * self.num_output, 0
 
     def ports(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> tuple[Port, ...]:
         (x,) = inputs

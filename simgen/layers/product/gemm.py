@@ -38,8 +38,9 @@ from enum import StrEnum
 from math import frexp, prod
 from typing import TYPE_CHECKING, ClassVar
 
+from simgen.ground.arrays import np
 from simgen.ground.dtypes import DType
-from simgen.ground.ir import Distribution, Fill, Kernel, Launch, OpCount, Pass, TensorSpec
+from simgen.ground.ir import Distribution, Fill, Kernel, Launch, Pass, TensorSpec
 from simgen.ground.numerics import exactness
 from simgen.ground.numerics.integers import wrapped
 from simgen.ground.numerics.rounding import TINY, U
@@ -61,12 +62,8 @@ from simgen.layers.requantisation import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    import numpy as np
-
     from simgen.ground.numerics.rounding import Array
     from simgen.layers.base import Tensors
-else:
-    from simgen.ground import arrays as np
 
 Shape = tuple[int, ...]
 B_SCALES = "b_scales"
@@ -107,47 +104,38 @@ class PassProduct:
 class Gemm(Layer):
     kind = "gemm"
     section = "Gemm"
-    passes = (Pass.FORWARD, Pass.BACKWARD)
     input_names: ClassVar[tuple[str, ...]] = ("a", "b", "c")
     parameters: ClassVar[tuple[str, ...]] = (B_SCALES,)
-    rank = None
     takes_input = False
     input_keys: ClassVar[tuple[str, ...]] = ("m", "n", "k", "batch", "type")
     any_float = True
     integers: ClassVar[tuple[DType, ...]] = (DType.I8, DType.I32)
     sample: ClassVar[Mapping[str, str]] = {"m": "256", "n": "256", "k": "256"}
 
-    m: int = key("m", default=256, least=1, text="rows of y")
-    n: int = key("n", default=256, least=1, text="columns of y")
-    k: int = key("k", default=256, least=1, text="length of the sums")
-    batch: int = key("batch", default=1, least=1, text="number of pairs of matrices")
-    type: DType = key("type", default=DType.F32, text="element type of a, b and c")
-    transa: bool = key("transa", "a_t", default=False, text="a is stored transposed")
-    transb: bool = key("transb", "b_t", default=False, text="b is stored transposed")
-    alpha: float = key("alpha", default=1.0, least=-1e6, most=1e6, text="factor of the product")
-    beta: float = key(
-        "beta",
-        default=0.0,
-        least=-1e6,
-        most=1e6,
-        text="factor of c; c is read only if it is not 0",
-    )
+    m: int = key("m", 256, "rows of y", 1)
+    n: int = key("n", 256, "columns of y", 1)
+    k: int = key("k", 256, "length of the sums", 1)
+    batch: int = key("batch", 1, "number of pairs of matrices", 1)
+    type: DType = key("type", DType.F32, "element type of a, b and c")
+    transa: bool = key("transa a_t", False, "a is stored transposed")
+    transb: bool = key("transb b_t", False, "b is stored transposed")
+    alpha: float = key("alpha", 1.0, "factor of the product", -1e6, 1e6)
+    beta: float = key("beta", 0.0, "factor of c; c is read only if it is not 0", -1e6, 1e6)
     a_scale: float = scale_key("a")
     a_zero_point: int = zero_key("a")
     b_scale: float = scale_key("b")
     b_zero_point: int = zero_key("b")
     b_type: FactorType = key(
         "b_type",
-        default=FactorType.OF_A,
+        FactorType.OF_A,
+        "element type of b, where a is f32, f16 or bf16",
         of_integers=True,
-        text="element type of b, where a is f32, f16 or bf16",
     )
     b_scale_per_channel: bool = key(
         "b_scale_per_channel",
-        default=False,
+        False,
+        f"has each column of op(B) a b_scale of its own, in {B_SCALES}, where b_type is i8 or i4?",
         of_integers=True,
-        text=f"has each column of op(B) a b_scale of its own, in {B_SCALES}, where b_type is i8 or "
-        "i4?",
     )
     group_size: int = packed.group_key("b")
     y_scale: float = scale_key("y")
@@ -394,11 +382,10 @@ class Gemm(Layer):
                 part.product.check()
         return specs["y"]
 
-    def count(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> OpCount:
+    def work(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> tuple[int, int]:
         """2 m n k for each product, and for each result one multiplication by alpha, unless it is
-        1; one multiply-add with beta, unless that is 0. Every matrix counts once in the bytes."""
+        1; one multiply-add with beta, unless that is 0."""
         specs = self._specs(inputs)
-        a, b, y = (specs[name].nbytes for name in ("a", "b", "y"))
         flops = sum(
             part.product.batch
             * part.product.m
@@ -406,11 +393,8 @@ class Gemm(Layer):
             * (2 * part.product.k + (part.product.alpha != 1))
             for part in self._parts(specs, direction)
         )
-        size, c = (specs["c"].size, specs["c"].nbytes) if self._added else (0, 0)
-        if direction is Pass.FORWARD:
-            scales = sum(port.spec.nbytes for port in self._scales_of_b(specs))
-            return OpCount(flops + 2 * size, 0, a + b + c + scales, y)
-        return OpCount(flops + size, 0, a + b + y, a + b + c)
+        size = specs["c"].size if self._added else 0
+        return flops + (2 * size if direction is Pass.FORWARD else size), 0
 
     def ports(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> tuple[Port, ...]:
         specs = self._specs(inputs)

@@ -21,6 +21,7 @@ from dataclasses import dataclass, field, replace
 from math import ceil, prod, sqrt
 from typing import TYPE_CHECKING
 
+from simgen.ground.arrays import np
 from simgen.ground.dtypes import TOGETHER, DType
 from simgen.ground.ir import Kernel, Launch, Pass, TensorMap, TensorSpec
 from simgen.ground.machine import Machine, fitted
@@ -33,12 +34,8 @@ from simgen.layers.product import written as written
 from simgen.layers.product.elements import Elements, constant, name_of
 
 if TYPE_CHECKING:
-    import numpy as np
-
     from simgen.ground.ir import Constants
     from simgen.ground.numerics.rounding import Array
-else:
-    from simgen.ground import arrays as np
 
 FACTORS = {  # what a pass writes, and the tensors that it multiplies
     Pass.FORWARD: ("y", "x", "w"),
@@ -112,7 +109,7 @@ class Product:
             return False
         few = 1 if self.k >= LONG else 2
         staged = fragment.staged(self.machine, self._factors, *self._lying)
-        return bool(staged) and least >= few and self.machine.arch.startswith("sm_")
+        return bool(staged) and least >= few and self.machine.is_nvidia
 
     @property
     def chunks(self) -> tuple[int, int]:

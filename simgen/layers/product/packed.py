@@ -24,6 +24,7 @@ from dataclasses import dataclass, replace
 from math import gcd
 from typing import TYPE_CHECKING, Any
 
+from simgen.ground.arrays import np
 from simgen.ground.dtypes import F16, DType
 from simgen.ground.ir import Distribution, Fill, TensorSpec
 from simgen.ground.numerics.rounding import float32
@@ -31,12 +32,8 @@ from simgen.layers.base import key
 from simgen.layers.requantisation import Requantisation
 
 if TYPE_CHECKING:
-    import numpy as np
-
     from simgen.ground.numerics.rounding import Array
     from simgen.layers.product.elements import Elements
-else:
-    from simgen.ground import arrays as np
 
 USUAL = 128  # elements of a group of 4 bits
 WORD = 8  # elements of a word of 4 bits: a group has a multiple of them
@@ -187,8 +184,8 @@ def group_key(tensor: str) -> Any:
     """The key of the size of groups."""
     return key(
         "group_size",
-        default=0,
-        least=0,
+        0,
+        f"elements along k with one scale, of i4 or i8 {tensor}; 0: {USUAL} of i4, all of i8",
+        0,
         of_integers=True,
-        text=f"elements along k with one scale, of i4 or i8 {tensor}; 0: {USUAL} of i4, all of i8",
     )

@@ -11,6 +11,7 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
+from simgen.ground.arrays import np
 from simgen.ground.ir import Pass
 from simgen.ground.numerics.rounding import SECOND_ORDER
 from simgen.ground.numerics.running import Bounded, fused
@@ -19,11 +20,7 @@ from simgen.layers.activation import Activation, ActivationMode
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    import numpy as np
-
     from simgen.ground.numerics.rounding import Array
-else:
-    from simgen.ground import arrays as np
 
 SIGMOID, TANH, RELU = ActivationMode.SIGMOID, ActivationMode.TANH, ActivationMode.RELU
 # For each function: its largest slope, and the largest slope of the slope.

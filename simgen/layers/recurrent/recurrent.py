@@ -50,8 +50,9 @@ from enum import StrEnum
 from math import prod, sqrt
 from typing import TYPE_CHECKING, ClassVar
 
+from simgen.ground.arrays import np
 from simgen.ground.dtypes import DType
-from simgen.ground.ir import Distribution, Fill, OpCount, Pass, TensorSpec
+from simgen.ground.ir import Distribution, Fill, Pass, TensorSpec
 from simgen.ground.numerics.spread import Spread
 from simgen.layers.base import MAX_INT, Choice, Layer, Lowering, Port, key
 from simgen.layers.contract import Contract
@@ -64,13 +65,9 @@ from simgen.layers.recurrent.unrolled import StepAlgo, Unrolled, state_of
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    import numpy as np
-
     from simgen.ground.numerics.rounding import Array
     from simgen.ground.numerics.running import Bounded
     from simgen.layers.base import Tensors
-else:
-    from simgen.ground import arrays as np
 
 F, BX, BW = Pass.FORWARD, Pass.BACKWARD_DATA, Pass.BACKWARD_WEIGHT
 STEP_BY_MATRIX = (
@@ -91,7 +88,6 @@ class Recurrent(Layer):
     contract: ClassVar[Contract] = Contract(rounds=True, slope_shape=(4, 2, 3))
     passes: ClassVar[tuple[Pass, ...]] = (F, BX, BW)
     parameters: ClassVar[tuple[str, ...]] = ("w", "r", "bw", "br")
-    rank: ClassVar[int | None] = None
     any_float = True
     data_first = True
     axis_names: ClassVar[tuple[str, ...]] = ("steps", "batch", "features")
@@ -102,34 +98,29 @@ class Recurrent(Layer):
     algorithms: ClassVar[tuple[str, ...]] = (StepAlgo.STEPS, StepAlgo.PERSISTENT)
 
     cell: RecurrentCell = key(
-        "cell", default=RecurrentCell.LSTM, text="kind of unit; relu and tanh have no gates"
+        "cell", RecurrentCell.LSTM, "kind of unit; relu and tanh have no gates"
     )
     hidden_size: int = key(
-        "hidden_size",
-        default=0,
-        least=0,
-        text="number of units; 0: as many as the input has features",
+        "hidden_size", 0, "number of units; 0: as many as the input has features", 0
     )
     input_mode: InputMode = key(
-        "input_mode", default=InputMode.LINEAR, text="multiply x by weights, or use it directly"
+        "input_mode", InputMode.LINEAR, "multiply x by weights, or use it directly"
     )
-    bias: bool = key("bias", default=True, text="add a bias to each of the two products")
-    reverse: bool = key("reverse", default=False, text="process time steps from last to first")
+    bias: bool = key("bias", True, "add a bias to each of the two products")
+    reverse: bool = key("reverse", False, "process time steps from last to first")
     initial_state: bool = key(
         "initial_state",
-        default=False,
-        text="start from states h0 and c0, which previous_layer names after x, instead of zero",
+        False,
+        "start from states h0 and c0, which previous_layer names after x, instead of zero",
     )
     final_state: bool = key(
-        "final_state",
-        default=False,
-        text="also output the final states: hy, and cy of an lstm",
+        "final_state", False, "also output the final states: hy, and cy of an lstm"
     )
     algo: StepAlgo = key(
         "algo",
-        default=StepAlgo.AUTO,
+        StepAlgo.AUTO,
+        "keep the recurrent weights in LDS; auto: if a launch has many steps",
         hint=True,
-        text="keep the recurrent weights in LDS; auto: if a launch has many steps",
     )
 
     @property
@@ -310,14 +301,10 @@ class Recurrent(Layer):
 
     # ---- Work ----
 
-    def count(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> OpCount:
+    def work(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> tuple[int, int]:
         """Two operations for each term of a product: of all steps with w, of all that have one
         before with r; an addition for each bias and each sum that is joined; those of the cell."""
-        x, *_ = inputs
-        u = self.unrolled(x)
-        specs, state = u.specs, u.state
-        read = sum(specs[name].nbytes for name in self._reads(direction, state))
-        written = sum(specs[name].nbytes for name in self._writes(direction, state))
+        u = self.unrolled(inputs[0])
         inside = 0 if self.skips else 2 * u.rows * u.sums * u.features
         steps = u.steps - (0 if self.states else 1)
         recurrent = 2 * steps * u.batch * u.sums * u.hidden
@@ -332,7 +319,7 @@ class Recurrent(Layer):
             flops += u.batch * u.hidden if self.ends else 0
         else:
             flops += 2 * sums if self.bias else 0
-        return OpCount(flops, functions * units, read, written)
+        return flops, functions * units
 
     # ---- Launches ----
 

@@ -23,6 +23,7 @@ from dataclasses import dataclass, replace
 from math import ceil, prod
 from typing import TYPE_CHECKING
 
+from simgen.ground.arrays import np
 from simgen.ground.ir import Kernel
 from simgen.ground.machine import NO
 from simgen.ground.numerics.powers import next_power_of_two
@@ -36,15 +37,11 @@ from simgen.layers.recurrent.cells import RecurrentCell
 from simgen.layers.written import Places, Writes, cut_by, writes
 
 if TYPE_CHECKING:
-    import numpy as np
-
     from simgen.ground.dtypes import DType
     from simgen.ground.ir import Constants
     from simgen.ground.machine import Machine
     from simgen.ground.numerics.rounding import Array
     from simgen.layers.written import Values
-else:
-    from simgen.ground import arrays as np
 
 BLOCK = 256  # work-items
 DEPTH = 64  # elements of k in local memory
@@ -200,7 +197,7 @@ class MatrixTile:
 
 def by_matrix(machine: Machine, dtype: DType, hidden: int) -> bool:
     """Whether matrix instructions multiply weights of this type in the steps."""
-    if not machine.arch.startswith("sm_") or machine.use_matrix == NO or dtype.nbytes != 2:
+    if not machine.is_nvidia or machine.use_matrix == NO or dtype.nbytes != 2:
         return False
     return hidden % RUN == 0 and bool(fragment.instructions(machine, dtype.name))
 
@@ -226,7 +223,7 @@ def tile_of(
 
 def waits(machine: Machine) -> bool:
     """Whether what work-groups read next is on its way while they multiply."""
-    return machine.arch.startswith("sm_")
+    return machine.is_nvidia
 
 
 def _waiting_tile(machine: Machine, batch: int, hidden: int, sums: int) -> StepTile:

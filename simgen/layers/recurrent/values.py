@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from simgen.ground.arrays import np
 from simgen.ground.ir import Pass
 from simgen.ground.numerics.rounding import SECOND_ORDER, TINY, U
 from simgen.ground.numerics.running import Bounded
@@ -18,14 +19,10 @@ from simgen.layers.recurrent.cells import RecurrentCell
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    import numpy as np
-
     from simgen.ground.numerics.rounding import Array
     from simgen.layers.base import Tensors
     from simgen.layers.product.matrix_product import Product
     from simgen.layers.recurrent.unrolled import Unrolled
-else:
-    from simgen.ground import arrays as np
 
 F, BX, BW = Pass.FORWARD, Pass.BACKWARD_DATA, Pass.BACKWARD_WEIGHT
 

@@ -11,8 +11,9 @@ from functools import cached_property
 from math import ceil, isqrt, log2
 from typing import TYPE_CHECKING, ClassVar
 
+from simgen.ground.arrays import np
 from simgen.ground.dtypes import TOGETHER, DType
-from simgen.ground.ir import OpCount, TensorSpec
+from simgen.ground.ir import TensorSpec
 from simgen.ground.numerics import exactness
 from simgen.ground.numerics.powers import next_power_of_two
 from simgen.ground.numerics.rounding import SECOND_ORDER, TINY, U
@@ -23,7 +24,6 @@ from simgen.layers.contract import Contract
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    import numpy as np
     from numpy.typing import NDArray
 
     from simgen.ground.ir import Pass
@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     from simgen.layers.base import Tensors
 
     Indices = NDArray[np.int64]
-else:
-    from simgen.ground import arrays as np
 
 BLOCK_OF_SHARED, BLOCK = 256, 64  # work-items; else a wavefront, so that a row is uniform
 TERMS = 4  # average terms of a work-item that shares a sum: so many loads depend on each other
@@ -173,13 +171,10 @@ class SparseProduct(Layer):
         plan = self.plan(inputs)
         return TensorSpec((plan.m, plan.n), self._b(inputs).dtype)
 
-    def count(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> OpCount:
-        """A multiply-add for each stored element of a and each column of b. All tensors count once
-        in the bytes: values and indices, b and y."""
-        ports = {port.name: port.spec.nbytes for port in self.ports(inputs, direction)}
+    def work(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> tuple[int, int]:
+        """A multiply-add for each stored element of a and each column of b."""
         plan = self.plan(inputs)
-        written = ports.pop("y")
-        return OpCount(2 * plan.nonzeros * plan.n, 0, sum(ports.values()), written)
+        return 2 * plan.nonzeros * plan.n, 0
 
     @abstractmethod
     def plan(self, inputs: tuple[TensorSpec, ...]) -> RowPlan:

@@ -27,6 +27,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
+from simgen.ground.arrays import np
 from simgen.ground.dtypes import DType
 from simgen.ground.ir import Distribution, Fill, Kernel, Launch, Pass, TensorSpec
 from simgen.layers.base import Lowering, Port, Sums, key
@@ -38,15 +39,12 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
-    import numpy as np
     from numpy.typing import NDArray
 
     from simgen.ground.numerics.rounding import Array
     from simgen.layers.base import Tensors
     from simgen.layers.sparse.rows import Indices
     from simgen.layers.written import Values
-else:
-    from simgen.ground import arrays as np
 
 # columns of b, at most, for work-items that share sums: each needs a float of LDS for each
 MAX_SHARED_COLUMNS = 8
@@ -65,22 +63,17 @@ class SparseGemm(SparseProduct):
     section = "SparseGemm"
     passes = (Pass.FORWARD,)
     input_names: ClassVar[tuple[str, ...]] = ("b",)
-    rank = None
     takes_input = False
     input_keys: ClassVar[tuple[str, ...]] = ("n", "k", "type")
     sample: ClassVar[Mapping[str, str]] = {"m": "512", "n": "64", "k": "512", "sparsity": "0.9"}
 
-    m: int = key("m", default=512, least=1, text="rows of a and y")
-    n: int = key("n", default=64, least=1, text="columns of b and y")
-    k: int = key("k", default=512, least=1, text="columns of a, rows of b")
-    side: int = key(
-        "side", default=1, least=1, most=MOST_SIDE, text="rows and columns of a stored block"
-    )
-    sparsity: float = key("sparsity", default=0.9, least=0.0, most=1.0, text="share of zeros in a")
-    nonzeros: int = key(
-        "nonzeros", default=0, least=0, text="number of stored elements of a; 0: as sparsity says"
-    )
-    type: DType = key("type", default=DType.F32, text="element type of a and b")
+    m: int = key("m", 512, "rows of a and y", 1)
+    n: int = key("n", 64, "columns of b and y", 1)
+    k: int = key("k", 512, "columns of a, rows of b", 1)
+    side: int = key("side", 1, "rows and columns of a stored block", 1, MOST_SIDE)
+    sparsity: float = key("sparsity", 0.9, "share of zeros in a", 0.0, 1.0)
+    nonzeros: int = key("nonzeros", 0, "number of stored elements of a; 0: as sparsity says", 0)
+    type: DType = key("type", DType.F32, "element type of a and b")
 
     def plan(self, inputs: tuple[TensorSpec, ...]) -> RowPlan:
         """Raises:

@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from math import ceil
 from typing import TYPE_CHECKING, ClassVar
 
+from simgen.ground.arrays import np
 from simgen.ground.dtypes import DType
 from simgen.ground.ir import Distribution, Fill, Kernel, Launch, Pass, TensorSpec
 from simgen.layers.base import Choice, Lowering, Port, Sums, key
@@ -34,7 +35,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
-    import numpy as np
     from numpy.typing import NDArray
 
     from simgen.ground.numerics.rounding import Array
@@ -42,8 +42,6 @@ if TYPE_CHECKING:
     from simgen.layers.sparse.rows import Indices
     from simgen.layers.sparse.structured_matrix import StructuredTile
     from simgen.layers.written import Values
-else:
-    from simgen.ground import arrays as np
 
 GROUP = 4  # neighbours
 GROUPS = 8  # in a word of positions
@@ -55,15 +53,14 @@ class StructuredGemm(SparseProduct):
     section = "StructuredGemm"
     passes = (Pass.FORWARD,)
     input_names: ClassVar[tuple[str, ...]] = ("b",)
-    rank = None
     takes_input = False
     input_keys: ClassVar[tuple[str, ...]] = ("n", "k", "type")
     sample: ClassVar[Mapping[str, str]] = {"m": "256", "n": "64", "k": "256"}
 
-    m: int = key("m", default=256, least=1, text="rows of a and y")
-    n: int = key("n", default=64, least=1, text="columns of b and y")
-    k: int = key("k", default=256, least=1, text="columns of a, rows of b: a multiple of 4")
-    type: DType = key("type", default=DType.F32, text="element type of a and b")
+    m: int = key("m", 256, "rows of a and y", 1)
+    n: int = key("n", 64, "columns of b and y", 1)
+    k: int = key("k", 256, "columns of a, rows of b: a multiple of 4", 1)
+    type: DType = key("type", DType.F32, "element type of a and b")
 
     def plan(self, inputs: tuple[TensorSpec, ...]) -> RowPlan:
         k, n = self._b(inputs).shape

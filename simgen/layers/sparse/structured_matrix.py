@@ -75,7 +75,7 @@ TILES = (
 def tile_of(machine: Machine, dtype: DType, m: int, n: int, k: int) -> StructuredTile | None:
     """The largest tile of which there is one for each compute unit, or the smallest one; None:
     scalars multiply."""
-    if not machine.arch.startswith("sm_") or machine.use_matrix == NO or dtype.nbytes != 2:
+    if not machine.is_nvidia or machine.use_matrix == NO or dtype.nbytes != 2:
         return None
     if not fragment.instructions(machine, dtype.name):
         return None
@@ -96,7 +96,7 @@ def why_scalars(machine: Machine, dtype: DType) -> str:
         return ""
     if machine.arch in UNUSED:
         return "V_SMFMAC is not used: no simulator runs it, so that nothing could check it"
-    if not machine.arch.startswith("sm_") or not fragment.instructions(machine, dtype.name):
+    if not machine.is_nvidia or not fragment.instructions(machine, dtype.name):
         return ""
     if machine.use_matrix == NO:
         return f"{BuildChoices.matrix.flag} no"

@@ -120,8 +120,8 @@ class LatencyTables(base.Export):
             for name, reasons in (("gemm_perf", without), ("dense.csv", several))
             for why in _by_reason(reasons)
         ]
-        found = {
-            "operators.csv": (OPERATORS, [_operator(each) for each in timed]),
+        found: dict[str, tuple[Sequence[str], Sequence[Sequence[object]]]] = {
+            "operators.csv": _operators(timed),
             "aiconfigurator/gemm_perf.csv": (GEMM, gemms),
             "llmservingsim/dense.csv": (DENSE, dense),
             "vidur/mlp.csv": mlp,
@@ -160,6 +160,18 @@ def _timed(export: base.Export, source: Exported) -> Iterator[TimedStep]:
             work = make_layer(node, workload.machine).count(node.inputs, step.direction)
             told = (source.name, result.name, workload, step, work, found)
             yield TimedStep(*told, seconds[at])
+
+
+def _operators(timed: Sequence[TimedStep]) -> tuple[tuple[str, ...], list[tuple[Any, ...]]]:
+    """A line for each, with the settings that the names of bundles and results tell."""
+    given = [tables.settings(each.bundle, each.result) for each in timed]
+    names = dict.fromkeys(name for told in given for name in told)
+    heads = [name for name in names if name not in OPERATORS]
+    lines = [
+        (*_operator(each), *(told.get(name, "") for name in heads))
+        for each, told in zip(timed, given, strict=True)
+    ]
+    return (*OPERATORS, *heads), lines
 
 
 def _operator(of: TimedStep) -> list[Any]:

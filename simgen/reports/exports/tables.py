@@ -1,8 +1,8 @@
 """All launches of all results as a table, a line each: CSV, and Parquet.
 
 Columns are what a launch is (`work_groups` and `work_items` of one work-group; empty where a
-library's kernels ran) and every metric that was counted, by its name; simgen.ground.metrics has
-their units, and fields of Parquet carry them.
+library's kernels ran), every setting that the names of results tell, and every metric that was
+counted, by its name; simgen.ground.metrics has their units, and fields of Parquet carry them.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from math import isnan, prod
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from simgen import __version__
+from simgen.bundle import result_names
 from simgen.ground import metrics
 from simgen.ground.storage.files import write_atomic
 from simgen.reports.exports import arrow, base
@@ -41,9 +42,23 @@ class LaunchTable:
 
 def launch_table(sources: Sequence[Exported]) -> LaunchTable:
     """The table of bundles and their results, in order; of runs of a part, what ran."""
-    lines = [line for each in sources for found in each.results for line in _lines(each, found)]
+    runs = [(each, found) for each in sources for found in each.results]
+    lines = [line for each, found in runs for line in _lines(each, found)]
     counted = dict.fromkeys(name for line in lines for name in line if name not in LAUNCH)
-    return LaunchTable((*LAUNCH, *counted), tuple(lines))
+    given = {id(found): settings(each.name, found.name) for each, found in runs}
+    heads = dict.fromkeys(name for told in given.values() for name in told)
+    swept = [name for name in heads if name not in counted and name not in LAUNCH]
+    lines = [
+        {**line, **{name: given[id(found)].get(name) for name in swept}}
+        for each, found in runs
+        for line in _lines(each, found)
+    ]
+    return LaunchTable((*LAUNCH, *swept, *counted), tuple(lines))
+
+
+def settings(*names: str) -> dict[str, str]:
+    """What the names of a bundle and a result say was swept or given."""
+    return {k: v for name in names for k, v in result_names.options_of(name).items()}
 
 
 def _lines(source: Exported, result: Result) -> Iterator[dict[str, Any]]:

@@ -7,14 +7,15 @@ from dataclasses import dataclass
 from math import hypot
 from typing import TYPE_CHECKING
 
-from simgen.bundle import result_names as sweep
+from simgen.bundle import result_names
 from simgen.ground import metrics
-from simgen.reports.pages import correlation, interactive, sweep_figures
+from simgen.reports.pages import correlation, figures, sweep_figures
 from simgen.reports.pages.series import shares
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from simgen.reports.pages.figures import Plot
     from simgen.reports.pages.row import Row
 
     Measured = tuple[Row, Mapping[str, float]]  # a row, and its metrics with what follows from them
@@ -26,11 +27,11 @@ TIME = "seconds"
 
 @dataclass(frozen=True)
 class ReportSection:
-    """Figures under a heading: (caption, element) each."""
+    """Figures under a heading, each with its caption."""
 
     title: str
     note: str
-    figures: tuple[tuple[str, str], ...]
+    figures: tuple[tuple[str, Plot], ...]
     folded: bool = False
 
 
@@ -66,15 +67,19 @@ def _swept_names(names: Iterable[str]) -> set[str]:
     """Names that are one of several points of a sweep."""
     axes = {name: _axes(name) for name in names}
     points = Counter(axes.values())
-    return {name for name, own in axes.items() if sweep.options_of(name) and points[own] > 1}
+    return {name for name, own in axes.items() if result_names.options_of(name) and points[own] > 1}
 
 
 def _axes(name: str) -> tuple[str, ...]:
     """What points of one sweep share."""
-    return (sweep.target_of(name), *sweep.words_of(name), *sweep.options_of(name))
+    return (
+        result_names.target_of(name),
+        *result_names.words_of(name),
+        *result_names.options_of(name),
+    )
 
 
-def agreement(points: Points) -> list[tuple[str, str]]:
+def agreement(points: Points) -> list[tuple[str, Plot]]:
     """Times of every two targets against each other, where the correlation has enough of them."""
     drawn = []
     for a, b in correlation.pairs(list(points)):
@@ -89,14 +94,14 @@ def agreement(points: Points) -> list[tuple[str, str]]:
             several = len({bundle for bundle, _ in both}) > 1
             named = {" ".join(place) if several else place[1]: v for place, v in both.items()}
             scale = correlation.correlate(TIME, a, b, list(both.values())).scale
-            dots = interactive.against(named, f"seconds, {a}", f"seconds, {b}", scale)
+            dots = figures.against(named, f"seconds, {a}", f"seconds, {b}", scale)
             drawn.append((f"Time on {b} against {a}", dots))
     return drawn
 
 
 def _times(
     series: str, of: Sequence[tuple[str, Row, Mapping[str, float]]]
-) -> list[tuple[str, str]]:
+) -> list[tuple[str, Plot]]:
     """Time by layer and by type of operation, of the passes one above the other."""
     if not any(values.get(TIME) for _, _, values in of):
         return []
@@ -115,7 +120,7 @@ def _times(
         parts = {name: [at.get(each) for each in places] for name, at in table.items()}
         said, shown, parts = _readable(title, places, parts)
         errors = {name: [at.get(each) for each in shown] for name, at in halves.items()}
-        drawn.append((said, interactive.stacked(shown, parts, metrics.unit(TIME), errors)))
+        drawn.append((said, figures.stacked(shown, parts, metrics.unit(TIME), errors)))
     return drawn
 
 
@@ -125,7 +130,9 @@ def _layer(row: Row, of: Sequence[tuple[str, Row, Mapping[str, float]]]) -> str:
     return f"{row.workload} {row.layer}" if several else row.layer
 
 
-def _roof(series: str, of: Sequence[tuple[str, Row, Mapping[str, float]]]) -> list[tuple[str, str]]:
+def _roof(
+    series: str, of: Sequence[tuple[str, Row, Mapping[str, float]]]
+) -> list[tuple[str, Plot]]:
     roofs = {row.roof for _, row, _ in of}
     (roof,) = roofs if len(roofs) == 1 else (None,)
     points = {
@@ -133,13 +140,13 @@ def _roof(series: str, of: Sequence[tuple[str, Row, Mapping[str, float]]]) -> li
         for place, row, values in of
         if values.get(TIME)
     }
-    drawn = interactive.roofline(points, *roof) if roof and points else ""
-    return [(f"Roofline: {series}", drawn)] if drawn else []
+    points = {name: each for name, each in points.items() if all(each)}
+    return [(f"Roofline: {series}", figures.roofline(points, *roof))] if roof and points else []
 
 
 def _counters(
     found: Sequence[Measured], labels: Sequence[tuple[str, str]]
-) -> list[tuple[str, str]]:
+) -> list[tuple[str, Plot]]:
     """Each metric that is drawn, by layer and target; then what each target has in parts."""
     table: dict[str, dict[str, Mapping[str, float]]] = {}  # series -> place -> metrics
     for (place, series), (_, values) in zip(labels, found, strict=True):
@@ -152,7 +159,7 @@ def _counters(
         if metric.figure and lines:
             whole = 1.0 if metrics.is_share(metric.name) else None
             said, shown, lines = _readable(metric.title, places, lines)
-            drawn.append((said, interactive.grouped(shown, lines, metric.unit, whole)))
+            drawn.append((said, figures.grouped(shown, lines, metric.unit, whole)))
     swept = _swept_names(table)
     for series, at in table.items():
         if series not in swept:
@@ -160,7 +167,7 @@ def _counters(
     return drawn
 
 
-def _of_one(series: str, at: Mapping[str, Mapping[str, float]]) -> list[tuple[str, str]]:
+def _of_one(series: str, at: Mapping[str, Mapping[str, float]]) -> list[tuple[str, Plot]]:
     """Figures of what one target has in parts."""
     drawn = []
     places = list(at)
@@ -168,19 +175,19 @@ def _of_one(series: str, at: Mapping[str, Mapping[str, float]]) -> list[tuple[st
         if any(needed in found for found in at.values()):
             parts = {label: _sums(at, places, n) for label, n in metrics.parts(key).items()}
             said, shown, parts = _readable(f"{title}: {series}", places, parts)
-            draw = interactive.stacked if as_shares else interactive.grouped
+            draw = figures.stacked if as_shares else figures.grouped
             drawn.append((said, draw(shown, shares(parts) if as_shares else parts, unit)))
     return drawn
 
 
-def _swept(found: Sequence[Row]) -> list[tuple[str, str]]:
+def _swept(found: Sequence[Row]) -> list[tuple[str, Plot]]:
     """Figures of the sweeps of each bundle; they name it where there are several."""
     measured: dict[str, dict[str, dict[str, Mapping[str, float]]]] = {}
     given: dict[str, dict[str, Mapping[str, str]]] = {}
     for row in found:
-        bundle, point = sweep.in_sweep(row.bundle, row.target)
+        bundle, point = result_names.in_sweep(row.bundle, row.target)
         measured.setdefault(bundle, {}).setdefault(point, {})[row.step] = row.metrics
-        built = sweep.options_of(row.bundle) if point != row.target else {}
+        built = result_names.options_of(row.bundle) if point != row.target else {}
         given.setdefault(bundle, {})[point] = {**built, **row.options}
     return [
         (f"{title}, {bundle}" if len(measured) > 1 else title, figure)
@@ -228,9 +235,11 @@ def _labels(found: Sequence[Row]) -> list[tuple[str, str]]:
         bundles.setdefault(row.workload, set()).add(row.bundle)
     sweep = any(len(names) > 1 for names in bundles.values())
     labels = []
+    short = result_names.shortened(list(dict.fromkeys(row.target for row in found)))
     for row in found:
         place = row.step
         if len(steps) > 1:
             place = row.workload if len(steps[row.workload]) == 1 else f"{row.workload} {place}"
-        labels.append((place, f"{row.bundle}, {row.target}" if sweep else row.target))
+        target = short[row.target]
+        labels.append((place, f"{row.bundle}, {target}" if sweep else target))
     return labels

@@ -7,11 +7,12 @@ import io
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from simgen.ask.report import FigureChoices, ReportChoices
 from simgen.bundle import outputs, verdict_file
 from simgen.ground.metrics import seconds
 from simgen.ground.storage.files import write_atomic
 from simgen.kernels import render
-from simgen.reports.pages import exploring, interactive, store
+from simgen.reports.pages import exploring, figures, interactive, store, sweep_figures
 from simgen.reports.pages.reporting import REPORT
 
 if TYPE_CHECKING:
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from simgen.reports.pages.exploring import ComparedPoint, Sensitivity
+    from simgen.reports.pages.figures import Plot
     from simgen.reports.pages.store import StoredPoint
 
 POINTS, SENSITIVITY = "points.csv", "sensitivity.csv"
@@ -44,7 +46,9 @@ class Explored:
     doubts: tuple[str, ...]
 
 
-def write(path: Path, output: Path, baseline: str | None = None) -> Explored:
+def write(
+    path: Path, output: Path, baseline: str | None = None, looks: FigureChoices | None = None
+) -> Explored:
     """Write the report of the store at `path` into the folder `output`.
 
     Raises:
@@ -63,13 +67,20 @@ def write(path: Path, output: Path, baseline: str | None = None) -> Explored:
     write_atomic(output / POINTS, _csv(head, rows))
     lines = [_cells(each) for each in of_settings]
     write_atomic(output / SENSITIVITY, _csv(SENSITIVITY_COLUMNS, lines))
+    looks = looks or ReportChoices()
+    told = looks if isinstance(looks, ReportChoices) else ReportChoices()
+    fronts, ups = _fronts(points), _speed_ups(points)
+    figures.write(output / figures.FOLDER, [*ups, *fronts], looks)
     page = output / "report.html"
     shown, cells = short(points)
     text = render.page(
         "explored.html.j2",
         library=interactive.library(),
+        title=told.title or "simgen report of a sweep",
+        author=told.author or "",
         doubts=doubts,
-        fronts=_fronts(points),
+        speed_ups=ups,
+        fronts=fronts,
         objectives=_objectives(points),
         head=shown,
         rows=cells,
@@ -196,7 +207,7 @@ def _groups(points: Sequence[ComparedPoint]) -> dict[str, list[ComparedPoint]]:
     return named
 
 
-def _fronts(points: Sequence[ComparedPoint]) -> list[tuple[str, str]]:
+def _fronts(points: Sequence[ComparedPoint]) -> list[tuple[str, Plot]]:
     """Time against each of the other objectives, of each group."""
     made = []
     for title, group in _groups(points).items():
@@ -211,7 +222,21 @@ def _fronts(points: Sequence[ComparedPoint]) -> list[tuple[str, str]]:
                 for each in timed if not each.lacking
             }  # fmt: skip
             front = {f"{each.point.bundle} on {each.point.result}" for each in timed if each.pareto}
-            made.append((title, interactive.front(shown, front, other, "seconds")))
+            made.append((title, figures.front(shown, front, other, "seconds")))
+    return made
+
+
+def _speed_ups(points: Sequence[ComparedPoint]) -> list[tuple[str, Plot]]:
+    """The speed-up over each option of the hardware that is swept, of each group."""
+    made = []
+    for title, group in _groups(points).items():
+        given = {each.point.result: each.point.settings for each in group}
+        timed = {
+            each.point.result: {"": each.point.metrics} for each in group if each.point.seconds
+        }
+        same = len({frozenset(each) for each in given.values()}) == 1
+        drawn = sweep_figures.drawn(timed, given, {}) if same else []
+        made += [(f"{what}; {title}", plot) for what, plot in drawn if plot.shown["ideal"]]
     return made
 
 

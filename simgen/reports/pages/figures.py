@@ -1,28 +1,76 @@
-"""Figures of a study as SVG text: the same bytes for the same numbers, text left as text."""
+"""Figures as values: a browser draws one from Plotly's JSON, Matplotlib draws it for paper."""
 
 from __future__ import annotations
 
-import io
-import warnings
-from typing import TYPE_CHECKING
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
-from simgen.reports.pages.series import is_wide, needs_log_axis
+from simgen.ask.report import COLUMN
+from simgen.ground.storage.files import write_atomic
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
+    from pathlib import Path
 
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
-
+    from simgen.ask.report import FigureChoices
     from simgen.reports.pages.series import Series
 
-DOTS_PER_INCH = 96
-HEIGHT = 3.6  # inches
-SLANTED = 4  # more places than this have slanted names
-PLAIN = (0.01, 1e4)  # ends of axes with plain numbers; others have 20 k, 3 G, 5 µ
-COLUMNS = 3  # columns of a legend
-COLOURS = 10  # colours of the default cycle
-GROUP = 0.8  # part of the distance between two places that bars cover
+FOLDER = "figures"
+LONGEST = 60  # letters of a file's name
+
+
+@dataclass(frozen=True)
+class Plot:
+    """A figure: which one it is, and what it shows."""
+
+    kind: str  # a function of simgen.reports.pages.interactive and still
+    shown: Mapping[str, Any]
+
+    @property
+    def element(self) -> str:
+        """HTML that the script of a page draws."""
+        from simgen.reports.pages import interactive
+
+        return str(getattr(interactive, self.kind)(**self.shown))
+
+    @property
+    def svg(self) -> str:
+        """SVG for a page, with text as text; the same bytes for the same values."""
+        from simgen.reports.pages import still
+
+        return still.svg(self.kind, self.shown)
+
+    def _repr_html_(self) -> str:
+        return self.svg
+
+    def save(self, *paths: Path, inches: float = COLUMN) -> None:
+        """Write it, as the format that the ending of each path names."""
+        from simgen.reports.pages import still
+
+        forms = [path.suffix[1:] for path in paths]
+        for path, data in zip(
+            paths, still.printed(self.kind, self.shown, forms, inches), strict=True
+        ):
+            write_atomic(path, data)
+
+
+def write(
+    folder: Path, drawn: Iterable[tuple[str, Plot]], wanted: FigureChoices
+) -> list[tuple[str, Path]]:
+    """Write the figures that are wanted, NN-TITLE.FORMAT each; title and path of each, of the
+    first format."""
+    made = []
+    if wanted.figures:
+        folder.mkdir(exist_ok=True)
+        for path in folder.glob("[0-9][0-9]-*"):  # files of an earlier report
+            path.unlink()
+    for nth, (title, plot) in enumerate(drawn if wanted.figures else (), 1):
+        name = re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-")[:LONGEST].rstrip("-")
+        paths = [folder / f"{nth:02}-{name}.{form}" for form in wanted.figures]
+        plot.save(*paths, inches=wanted.inches)
+        made.append((title, paths[0]))
+    return made
 
 
 def grouped(
@@ -31,120 +79,59 @@ def grouped(
     unit: str,
     whole: float | None = None,
     level: float | None = None,
-) -> str:
+) -> Plot:
     """A group of bars at each place, one for each of the series; None leaves a gap.
 
     The axis is logarithmic where linear bars would hide the small ones, but not where values are
     shares of a `whole`: it goes from 0 to that. At `level`, a line goes across.
     """
-    figure, axes = _figure(places, len(series))
-    width = GROUP / len(series)
-    for nth, (label, values) in enumerate(series.items()):
-        at = [place + (nth - (len(series) - 1) / 2) * width for place in range(len(places))]
-        axes.bar(at, [value or 0.0 for value in values], width, label=_plain(label))
-    if level is not None:
-        axes.axhline(level, color="0.4", linewidth=1)
-    if whole is None:
-        _scale(axes, series)
-    else:
-        axes.set_ylim(0, whole)
-    return _finish(figure, axes, places, unit)
+    return Plot("grouped", {"places": places, "series": series, "unit": unit, "whole": whole,
+                            "level": level})  # fmt: skip
+
+
+def stacked(places: Sequence[str], parts: Series, unit: str, errors: Series | None = None) -> Plot:
+    """One bar at each place, of the parts from below to above; `errors` are half of the interval
+    of a part, at its end."""
+    return Plot("stacked", {"places": places, "parts": parts, "unit": unit, "errors": errors})
 
 
 def lines(
-    values: Sequence[str], sizes: Sequence[float] | None, series: Series, across: str, unit: str
-) -> str:
-    """A line for each of the series over the values of an option, placed by what they measure,
-    or one after the other where that is None; doublings have the same distance."""
-    figure, axes = _figure(values, 1)
-    at = list(sizes) if sizes else [float(place) for place in range(len(values))]
-    for label, found in series.items():
-        shown = [(x, y) for x, y in zip(at, found, strict=True) if y is not None]
-        axes.plot([x for x, _ in shown], [y for _, y in shown], marker="o", label=_plain(label))
-    if sizes and needs_log_axis(sizes):
-        axes.set_xscale("log", base=2)
-        axes.minorticks_off()
-    _scale(axes, series)
-    axes.set_xlabel(_plain(across))
-    return _finish(figure, axes, values, unit, at)
-
-
-def stacked(places: Sequence[str], parts: Series, unit: str) -> str:
-    """One bar at each place, of the parts from below to above."""
-    figure, axes = _figure(places, 1)
-    if len(parts) > COLOURS:  # no colour twice
-        import matplotlib as mpl
-
-        axes.set_prop_cycle(color=mpl.colormaps["tab20"].colors)  # type: ignore[attr-defined]
-    base = [0.0] * len(places)
-    for label, values in parts.items():
-        heights = [value or 0.0 for value in values]
-        axes.bar(range(len(places)), heights, 0.6, bottom=base, label=_plain(label))
-        base = [low + height for low, height in zip(base, heights, strict=True)]
-    axes.set_ylim(bottom=0)
-    return _finish(figure, axes, places, unit)
-
-
-def _plain(text: str) -> str:
-    """A name as it is: between dollars it would be mathematics, and hidden behind a "_"."""
-    shown = text.replace("$", r"\$")
-    return f" {shown}" if shown.startswith("_") else shown
-
-
-def _figure(places: Sequence[str], bars: int) -> tuple[Figure, Axes]:
-    from matplotlib.figure import Figure
-
-    width = max(5.0, 1.6 + len(places) * max(0.5, 0.25 * bars))
-    figure = Figure(figsize=(width, HEIGHT), dpi=DOTS_PER_INCH)
-    return figure, figure.subplots()
-
-
-def _scale(axes: Axes, series: Series) -> None:
-    """A logarithmic axis where a linear one would hide the small values."""
-    if is_wide(series):
-        axes.set_yscale("log")
-    else:
-        axes.set_ylim(bottom=0)
-
-
-def _finish(
-    figure: Figure,
-    axes: Axes,
-    places: Sequence[str],
+    values: Sequence[str],
+    sizes: Sequence[float] | None,
+    series: Series,
+    across: str,
     unit: str,
-    at: Sequence[float] | None = None,
-) -> str:
-    from matplotlib.ticker import EngFormatter
-
-    slanted = len(places) > SLANTED
-    axes.set_xticks(
-        at or range(len(places)),
-        [_plain(place) for place in places],
-        rotation=35 if slanted else 0,
-        ha="right" if slanted else "center",
-        rotation_mode="anchor" if slanted else "default",
-    )
-    axes.set_ylabel(unit)
-    if axes.get_yscale() == "linear" and not PLAIN[0] < axes.get_ylim()[1] < PLAIN[1]:
-        axes.yaxis.set_major_formatter(EngFormatter())
-    # Above the axes and to the left: a wide figure is read from there.
-    axes.legend(
-        frameon=False, fontsize="small", loc="lower left", bbox_to_anchor=(0, 1), ncols=COLUMNS
-    )
-    return _svg(figure, axes)
+    ideal: Sequence[float] | None = None,
+) -> Plot:
+    """A line for each of the series over the values of an option, placed by what they measure,
+    or one after the other where that is None; doublings have the same distance. `ideal` is a
+    broken line behind them."""
+    return Plot("lines", {"values": values, "sizes": sizes, "series": series, "across": across,
+                          "unit": unit, "ideal": ideal})  # fmt: skip
 
 
-def _svg(figure: Figure, axes: Axes) -> str:
-    import matplotlib as mpl
+def against(
+    points: Mapping[str, tuple[float, float]], across: str, up: str, scale: float | None
+) -> Plot:
+    """A dot for each name's (x, y), x and y above 0, on logarithmic axes, with the lines y = x and
+    x = `scale` y. The dots farthest from that line have their names beside them."""
+    return Plot("against", {"points": points, "across": across, "up": up, "scale": scale})
 
-    axes.spines[["top", "right"]].set_visible(False)
-    text = io.StringIO()
-    with (
-        mpl.rc_context({"svg.hashsalt": "simgen", "svg.fonttype": "none"}),
-        warnings.catch_warnings(),
-    ):
-        # The browser has glyphs that the font lacks by which the figure is laid out.
-        warnings.filterwarnings("ignore", "Glyph .* missing from")
-        figure.savefig(text, format="svg", metadata={"Date": None}, bbox_inches="tight")
-    svg = text.getvalue()
-    return svg[svg.index("<svg") :]
+
+def front(
+    points: Mapping[str, tuple[float, float]], best: Collection[str], across: str, up: str
+) -> Plot:
+    """A dot for each name's (x, y), and a line through the `best` of them, on logarithmic axes
+    where values are wide apart."""
+    return Plot("front", {"points": points, "best": best, "across": across, "up": up})
+
+
+def roofline(
+    points: Mapping[str, tuple[float, float, float]], operations: float, rate: float
+) -> Plot:
+    """A dot for each name's (operations, bytes, seconds), all above 0, below the roof of a machine
+    that does `operations` and moves `rate` bytes in a second; larger ones take more of the time.
+
+    Williams, Waterman, Patterson: Roofline, CACM 52 (2009).
+    """
+    return Plot("roofline", {"points": points, "operations": operations, "rate": rate})

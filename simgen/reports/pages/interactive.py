@@ -9,7 +9,8 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from simgen.ground.metrics import quantity
-from simgen.reports.pages.series import is_wide, needs_log_axis
+from simgen.reports.pages.series import is_wide, needs_log_axis, outliers, roofs
+from simgen.reports.pages.still import COLOURS, HATCHES
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -21,11 +22,6 @@ if TYPE_CHECKING:
 HEIGHT = 340  # pixels
 UPRIGHT = 16  # so many names below an axis, or more, stand on end where it is narrow
 LETTER = 6  # pixels that a letter of such a name takes of the height
-NAMED = 3  # outliers of a correlation that have their names beside them
-COLOURS = (
-    "#3b6fb6", "#e08a1e", "#3f9b5f", "#c44e52", "#8064a2", "#8c6d46", "#d98cb3", "#7f7f7f",
-    "#b5b02c", "#3aa6b9",
-)  # fmt: skip
 
 
 def library() -> str:
@@ -35,13 +31,17 @@ def library() -> str:
     return str(get_plotlyjs())
 
 
-def grouped(places: Sequence[str], series: Series, unit: str, whole: float | None = None) -> str:
-    """A group of bars at each place, one for each of the series; None leaves a gap.
-
-    The axis is logarithmic where linear bars would hide the small ones, but not where values are
-    shares of a `whole`: it goes from 0 to that.
-    """
+def grouped(
+    places: Sequence[str],
+    series: Series,
+    unit: str,
+    whole: float | None = None,
+    level: float | None = None,
+) -> str:
+    """The element of `figures.grouped`, and so below."""
     figure = _bars(places, series, unit)
+    if level is not None:
+        figure.add_hline(level, line={"color": "#666", "width": 1})
     if whole is not None:
         figure.update_yaxes(range=[0, whole], tickformat=".0%")
     elif is_wide(series):
@@ -50,8 +50,6 @@ def grouped(places: Sequence[str], series: Series, unit: str, whole: float | Non
 
 
 def stacked(places: Sequence[str], parts: Series, unit: str, errors: Series | None = None) -> str:
-    """One bar at each place, of the parts from below to above; `errors` are half of the interval
-    of a part, at its end."""
     figure = _bars(places, parts, unit)
     for trace in figure.data:
         halves = (errors or {}).get(trace.name, ())
@@ -62,14 +60,20 @@ def stacked(places: Sequence[str], parts: Series, unit: str, errors: Series | No
 
 
 def lines(
-    values: Sequence[str], sizes: Sequence[float] | None, series: Series, across: str, unit: str
+    values: Sequence[str],
+    sizes: Sequence[float] | None,
+    series: Series,
+    across: str,
+    unit: str,
+    ideal: Sequence[float] | None = None,
 ) -> str:
-    """A line for each of the series over the values of an option, placed by what they measure,
-    or one after the other where that is None; doublings have the same distance."""
     from plotly.graph_objects import Scatter
 
     figure = _figure()
     at: list[Any] = list(sizes) if sizes else list(values)
+    if ideal:
+        dashed = {"color": "#777", "width": 1, "dash": "dash"}
+        figure.add_trace(Scatter(x=at, y=list(ideal), name="ideal", mode="lines", line=dashed))
     for label, found in series.items():
         y = list(found)
         figure.add_trace(Scatter(x=at, y=y, name=_plain(label), mode="lines+markers"))
@@ -79,16 +83,18 @@ def lines(
         figure.update_xaxes(tickvals=at, ticktext=[_plain(value) for value in values])
         if needs_log_axis(sizes):
             figure.update_xaxes(type="log")
-    if is_wide(series):
+    if ideal and sizes and needs_log_axis(sizes):
+        figure.update_yaxes(type="log", tickvals=list(ideal), ticktext=[f"{n:g}" for n in ideal])
+    elif is_wide(series):
         figure.update_yaxes(type="log")
+    else:
+        figure.update_yaxes(rangemode="tozero")
     return _element(figure)
 
 
 def against(
     points: Mapping[str, tuple[float, float]], across: str, up: str, scale: float | None
 ) -> str:
-    """A dot for each name's (x, y), x and y above 0, on logarithmic axes, with the lines y = x and
-    x = `scale` y. The dots farthest from that line have their names beside them."""
     from plotly.graph_objects import Scatter
 
     names = list(points)
@@ -100,10 +106,7 @@ def against(
     if scale:
         fit = [end / scale for end in span]
         figure.add_trace(Scatter(x=span, y=fit, mode="lines", name=f"x = {scale:.3g} y"))
-    off = {
-        n: abs(math.log(scale or 1.0) + math.log(y) - math.log(x)) for n, (x, y) in points.items()
-    }
-    worst = sorted(names, key=lambda name: -off[name])[:NAMED]
+    worst = outliers(points, scale)
     figure.add_trace(
         Scatter(
             x=[points[name][0] for name in names],
@@ -125,8 +128,6 @@ def against(
 def front(
     points: Mapping[str, tuple[float, float]], best: Collection[str], across: str, up: str
 ) -> str:
-    """A dot for each name's (x, y), and a line through the `best` of them, on logarithmic axes
-    where values are wide apart."""
     from plotly.graph_objects import Scatter
 
     figure = _figure(height=400)
@@ -155,20 +156,10 @@ def front(
 def roofline(
     points: Mapping[str, tuple[float, float, float]], operations: float, rate: float
 ) -> str:
-    """A dot for each name's (operations, bytes, seconds) below the roof of a machine that does
-    `operations` and moves `rate` bytes in a second; larger ones take more of the time.
-
-    Williams, Waterman, Patterson: Roofline, CACM 52 (2009).
-    """
     from plotly.graph_objects import Scatter
 
-    shown = {n: (o / b, o / t, t) for n, (o, b, t) in points.items() if o and b and t}
+    shown, (low, ridge, high) = roofs(points, operations, rate)
     figure = _figure(height=440)
-    if not shown:
-        return ""
-    ridge = operations / rate
-    low = min(ridge / 4, *(x for x, _, _ in shown.values())) / 2
-    high = max(ridge * 4, *(x for x, _, _ in shown.values())) * 2
     figure.add_trace(
         Scatter(
             x=[low, ridge, high],
@@ -178,20 +169,17 @@ def roofline(
             line={"color": "#444"},
         )
     )
-    total = sum(t for _, _, t in shown.values())
+    shares = [points[name][2] / sum(t for _, _, t in points.values()) for name in shown]
     figure.add_trace(
         Scatter(
-            x=[x for x, _, _ in shown.values()],
-            y=[y for _, y, _ in shown.values()],
+            x=[x for x, _ in shown.values()],
+            y=[y for _, y in shown.values()],
             mode="markers",
             name="layers",
             hovertext=[
-                f"{_plain(name)}, {t / total:.1%} of the time" for name, (_, _, t) in shown.items()
+                f"{_plain(name)}, {part:.1%} of the time" for name, part in zip(shown, shares)
             ],
-            marker={
-                "size": [7 + 30 * math.sqrt(t / total) for _, _, t in shown.values()],
-                "opacity": 0.7,
-            },
+            marker={"size": [7 + 30 * math.sqrt(part) for part in shares], "opacity": 0.7},
         )
     )
     _name(figure, "operations per byte that must be moved", "operations/s")
@@ -238,8 +226,11 @@ def _bars(places: Sequence[str], series: Series, unit: str) -> Figure:
     shown = [_plain(place) for place in places]
     longest = max(map(len, shown), default=0) if len(shown) >= UPRIGHT else 0
     figure = _figure(HEIGHT + LETTER * longest)
-    for label, values in series.items():
-        figure.add_trace(Bar(x=shown, y=list(values), name=_plain(label)))
+    for nth, (label, values) in enumerate(series.items()):
+        pattern = HATCHES[nth // len(COLOURS) % len(HATCHES)][:1]  # where colours come again
+        figure.add_trace(
+            Bar(x=shown, y=list(values), name=_plain(label), marker={"pattern": {"shape": pattern}})
+        )
     figure.update_xaxes(type="category")
     _name(figure, up=unit)
     return figure

@@ -10,12 +10,22 @@ import csv
 import io
 from typing import TYPE_CHECKING
 
+from simgen.ask.report import ReportChoices
 from simgen.bundle import verdict_file
 from simgen.frontend.network import make_layer
 from simgen.ground import metrics
 from simgen.ground.storage.files import write_atomic
 from simgen.kernels import render
-from simgen.reports.pages import correlation, drawing, interactive, peaks, summary
+from simgen.reports.pages import (
+    correlation,
+    drawing,
+    figures,
+    interactive,
+    latex,
+    limits,
+    peaks,
+    summary,
+)
 from simgen.reports.pages.row import Row
 
 if TYPE_CHECKING:
@@ -29,6 +39,11 @@ if TYPE_CHECKING:
     from simgen.reports.pages.summary import RunFacts
 
 CORRELATION = "correlation.csv"
+SPEED_UP = "Speed-up of each layer and pass"
+STEP_COLUMNS = (
+    "bundle", "workload", "planned_for", "layer", "pass", "type", "target", "verdict",
+    "inferred_from", "limited_by",
+)  # fmt: skip
 SHOWN = 3  # results that a line of doubts names
 MOST_OUTLIERS = 3  # in a table for people
 CORRELATION_TITLES = (
@@ -63,6 +78,7 @@ def rows(
             launches = [m for (of, _), m in zip(kernels, result.launches, strict=True) if of == at]
             if launches and not any(launches):  # the run was about other layers
                 continue
+            alone = machine.launch_cycles / machine.clock if machine else 0.0
             places = [i for i, (of, _) in enumerate(kernels) if of == at]
             operations, nbytes = _work(bundle.workload, step)
             made.append(
@@ -88,6 +104,7 @@ def rows(
                     result.errors(places),
                     shortfall,
                     result.options,
+                    alone * len(launches),
                 )
             )
     return made
@@ -128,24 +145,27 @@ def derived(row: Row) -> dict[str, float]:
 
 
 def to_csv(found: Sequence[Row]) -> str:
-    """All metrics, one line per row; empty where a target does not count something."""
+    """All metrics, one line per row; empty where a target does not count something.
+
+    Each setting of a build or run that the results' names tell has a column.
+    """
     metrics = list(dict.fromkeys(n for row in found for n in {**row.metrics, **derived(row)}))
-    head = (
-        "bundle", "workload", "planned_for", "layer", "pass", "type", "target", "verdict",
-        "inferred_from", "operations", "bytes",
-    )  # fmt: skip
+    given = [name for name in summary.settings(found) if name not in (*STEP_COLUMNS, *metrics)]
     errors = list(dict.fromkeys(name for row in found for name in row.errors))
     lines = []
     for row in found:
         values = {**row.metrics, **derived(row)}
         cells = [f"{values[name]:.9g}" if name in values else "" for name in metrics]
+        limit = limits.limit_of(row)
         step = (
             row.bundle, row.workload, row.planned_for, row.layer, row.direction, row.types,
-            row.target, row.verdict, row.inferred_from,
+            row.target, row.verdict, row.inferred_from, limit.name if limit else "",
+            *(row.settings.get(name, "") for name in given),
         )  # fmt: skip
         cells += [f"{row.errors[name]:.9g}" if name in row.errors else "" for name in errors]
         lines.append([*step, row.operations, row.nbytes, *cells])
-    return _csv([*head, *metrics, *(f"{name}_error" for name in errors)], lines)
+    head = [*STEP_COLUMNS, *given, "operations", "bytes", *metrics]
+    return csv_text([*head, *(f"{name}_error" for name in errors)], lines)
 
 
 def correlations(found: Sequence[Row]) -> list[Correlation]:
@@ -162,31 +182,50 @@ def write(
     found: Sequence[Row],
     told: Sequence[RunFacts] = (),
     against: summary.Against | None = None,
+    looks: ReportChoices | None = None,
 ) -> Path:
     """`report.html`, which needs no other file, `metrics.csv` and `correlation.csv`.
 
     `told` is what there is to say of each run; `against` the others beside a baseline, in
-    `baseline.csv` too. Returns the page's path. Numbers are the same in all
-    of them.
+    `baseline.csv` too. `looks` asks for figures and LaTeX beside it. Returns the page's path.
+    Numbers are the same in all of them.
     """
+    looks = looks or ReportChoices()
     table = to_csv(found)
     write_atomic(folder / "metrics.csv", table.encode())
     compared = correlations(found)
     write_atomic(folder / CORRELATION, correlation_csv(found).encode())
     if against:
-        speed = _csv(summary.SPEED_UP_COLUMNS, (each.cells for each in against.lines))
+        speed = csv_text(summary.SPEED_UP_COLUMNS, (each.cells for each in against.lines))
         write_atomic(folder / "baseline.csv", speed.encode())
     metrics = list(csv.reader(io.StringIO(table)))
+    runs = summary.run_summaries(found, told)
+    sections = drawing.sections([(row, {**row.metrics, **derived(row)}) for row in found])
+    agreement = drawing.agreement(_points(found))
+    head: dict[str, object] = {
+        "title": looks.title or "simgen report",
+        "author": looks.author or "",
+        "sentences": summary.sentences(found),
+        "doubts": doubts(found),
+        "summary": runs,
+        "against": against,
+    }
+    drawn = [*([(SPEED_UP, against.figure)] if against else []), *agreement]
+    drawn = [each for section in sections for each in section.figures] + drawn
+    saved = figures.write(folder / figures.FOLDER, drawn, looks)
+    if looks.form == "tex":
+        text = latex.text(found, saved, folder, head)
+        write_atomic(folder / latex.FILE, text.encode())
     page = render.page(
         "report.html.j2",
+        **head,
         library=interactive.library(),
+        limited=any(step.limit for run in runs for step in run.top),
+        words=len(STEP_COLUMNS) + len(summary.settings(found)),
         head=metrics[0],
         rows=metrics[1:],
-        doubts=doubts(found),
-        summary=summary.run_summaries(found, told),
-        against=against,
-        sections=drawing.sections([(row, {**row.metrics, **derived(row)}) for row in found]),
-        agreement=drawing.agreement(_points(found)),
+        sections=sections,
+        agreement=agreement,
         compared=[correlation_cells(each) for each in compared],
         compared_head=CORRELATION_TITLES,
         results=len({(row.bundle, row.target) for row in found}),
@@ -198,7 +237,7 @@ def write(
 
 def correlation_csv(found: Sequence[Row]) -> str:
     """How well every two targets agree, as a table."""
-    return _csv(correlation.COLUMNS, [each.cells for each in correlations(found)])
+    return csv_text(correlation.COLUMNS, [each.cells for each in correlations(found)])
 
 
 def correlation_cells(each: Correlation) -> tuple[str, ...]:
@@ -212,7 +251,8 @@ def correlation_cells(each: Correlation) -> tuple[str, ...]:
     return (*head, *shown, first + more, each.note)
 
 
-def _csv(head: Sequence[str], lines: Iterable[Sequence[object]]) -> str:
+def csv_text(head: Sequence[str], lines: Iterable[Sequence[object]]) -> str:
+    """A table of this head."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(head)

@@ -32,7 +32,7 @@ def peaks_of(result: Result) -> Mapping[str, float]:
     found = ran_on(result)
     if found is None:
         return {}
-    nvidia = found.arch.startswith("sm_")
+    nvidia = found.is_nvidia
     return {
         "peak_lanes": float(found.wavefront),
         "peak_valu_issue": found.fmas / found.wavefront,

@@ -29,6 +29,7 @@ from simgen.reports.pages.trace import TracedRun
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from simgen.ask.report import ReportChoices
     from simgen.bundle.writing import Bundle
     from simgen.reports.pages.row import Row
 
@@ -72,12 +73,16 @@ def rows(paths: Sequence[Path]) -> list[Row]:
 
 
 def write(
-    paths: Sequence[Path], output: Path, baseline: str | None = None, what: str = REPORT
+    paths: Sequence[Path],
+    output: Path,
+    baseline: str | None = None,
+    what: str = REPORT,
+    looks: ReportChoices | None = None,
 ) -> Report:
     """Write what all results in the bundles measured into the folder `output`.
 
     `baseline` is the result that the others are compared with: TARGET, or BUNDLE:TARGET. The folder
-    is one for `what`.
+    is one for `what`. `looks` says what lies beside the page, and its title.
 
     Raises:
         UsageError: a bundle is given twice, there is none, or nothing has run; the baseline is not
@@ -106,7 +111,7 @@ def write(
         if baseline is not None:
             against = summary.against(found, told, *summary.baseline(baseline, places))
         outputs.folder(output, what)
-        page = report_page.write(output, found, told, against)
+        page = report_page.write(output, found, told, against, looks)
         trace.write(output / trace.FILE, zip(names, loaded, ran))
         measured = [[run.result for run in runs] for runs in ran]
         timeline.write(output / timeline.FILE, zip(names, loaded, measured))

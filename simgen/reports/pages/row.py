@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from simgen.bundle import verdict_file
+from simgen.bundle import result_names, verdict_file
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -41,6 +41,16 @@ class Row:
     options: Mapping[str, str] = field(
         default_factory=dict
     )  # options of the run that are not the usual ones
+    launch_seconds: float = 0.0  # what its launches cost the machine that ran it in any case
+
+    @property
+    def settings(self) -> dict[str, str]:
+        """What its names say was swept or given: settings of the build, options of the run."""
+        return {
+            **result_names.options_of(self.bundle),
+            **result_names.options_of(self.target),
+            **self.options,
+        }
 
     @property
     def step(self) -> str:

@@ -93,15 +93,16 @@ def read_points(path: Path) -> PointStore:
             version = database.execute("PRAGMA user_version").fetchone()[0]
             name = database.execute("PRAGMA application_id").fetchone()[0]
             if name != trace.APPLICATION:
-                raise UsageError(f"{path}: no store of simgen's; make one with: simgen collect")
+                raise UsageError(f"{path}: no store of simgen's; make it with: simgen report DIR")
             if version != trace.VERSION:
                 raise UsageError(
-                    f"{path}: of another version of simgen; collect it again with: simgen collect"
+                    f"{path}: of another version of simgen; collect it again with: simgen report "
+                    f"{path.parent}"
                 )
             return _store(database)
     except (sqlite3.Error, ValueError, KeyError) as error:
         raise DamagedError(
-            f"{path}: damaged ({error}); collect it again with: simgen collect"
+            f"{path}: damaged ({error}); collect it again with: simgen report {path.parent}"
         ) from None
 
 
@@ -111,10 +112,10 @@ def _check_kind(path: Path) -> None:
             begins = file.read(len(MAGIC))
     except OSError as error:
         raise UsageError(
-            f"{path}: {error.strerror}; give bundles, or a store that simgen collect has made"
+            f"{path}: {error.strerror}; give bundles, or the folder of a sweep"
         ) from None
     if begins != MAGIC:
-        raise UsageError(f"{path}: neither a bundle nor a store; make one with: simgen collect")
+        raise UsageError(f"{path}: neither a bundle nor a store; make it with: simgen report DIR")
 
 
 def _store(database: sqlite3.Connection) -> PointStore:
@@ -228,7 +229,7 @@ def check(path: Path, found: PointStore) -> None:
         if now not in (None, digest):
             raise UsageError(
                 f"{path}: half a store, of another build of {name} than lies beside it; collect "
-                f"it again with: simgen collect {path.parent}"
+                f"it again with: simgen report {path.parent}"
             )
     if not found.points:
         raise UsageError(f"{path}: none of its points has run; run the sweep first")

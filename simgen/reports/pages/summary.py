@@ -10,16 +10,18 @@ from simgen.bundle import result_names, verdict_file
 from simgen.errors import UsageError, did_you_mean
 from simgen.ground.ir import CONTRACTS
 from simgen.ground.metrics import seconds
-from simgen.reports.pages import interactive
+from simgen.reports.pages import figures, limits
 from simgen.reports.pages.correlation import HOST
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from simgen.bundle.results import Result
+    from simgen.reports.pages.figures import Plot
     from simgen.reports.pages.row import Row
 
 TOP = 10  # steps that are named
+FEW = 3  # names in a sentence
 TIME = "seconds"
 # Settings of the machine that say nothing about what was simulated.
 OF_COMPUTER = ("system", "processor", "cpus")
@@ -46,6 +48,7 @@ class TopStep:
     kind: str
     seconds: str
     share: float
+    limit: str
 
 
 @dataclass(frozen=True)
@@ -100,7 +103,7 @@ class Against:
     compared: tuple[ComparedRun, ...]
     passed_over: tuple[str, ...]  # a line for each run that could not be compared
     lines: tuple[SpeedUp, ...]
-    figure: str
+    figure: Plot
 
 
 def run_facts(
@@ -125,6 +128,67 @@ def run_facts(
     return RunFacts(bundle, result.name, kept, tuple(commands))
 
 
+def sentences(found: Sequence[Row]) -> list[str]:
+    """Three sentences: what ran on which machine; how long it took, and whether it is right; what
+    limits it."""
+    runs: dict[tuple[str, str], list[Row]] = {}
+    for row in found:
+        runs.setdefault((row.bundle, row.target), []).append(row)
+    workloads = " and ".join(_few({row.workload: None for row in found}))
+    targets = " and ".join(_few({result_names.target_of(row.target): None for row in found}))
+    planned = " and ".join(_few({row.planned_for: None for row in found}))
+    varied = {name: each for name, each in settings(found).items() if len(each) > 1}
+    ranges = "".join(f", {name} from {each[0]} to {each[-1]}" for name, each in varied.items())
+    count = f"{len(runs)} results of {workloads}" if len(runs) > 1 else workloads
+    said = [f"{count} ran on {targets}, planned for {planned}{ranges}."]
+    totals = {place: sum(r.metrics.get(TIME, 0.0) for r in rows) for place, rows in runs.items()}
+    timed = {place: total for place, total in totals.items() if total}
+    verdict = verdict_file.counted([row.verdict for row in found])
+    checked = f"layers and passes: {verdict}" if len(found) > 1 else f"verdict: {verdict}"
+    if not timed:
+        return [*said, f"No time was counted; {checked}."]
+    fastest = min(timed, key=lambda place: timed[place])
+    rows = runs[fastest]
+    slowest = max(rows, key=lambda row: row.metrics.get(TIME, 0.0))
+    share = slowest.metrics.get(TIME, 0.0) / timed[fastest]
+    most = f"{slowest.step} took most of it ({share:.0%})" if len(rows) > 1 else ""
+    if len(timed) > 1:
+        last = max(timed, key=lambda place: timed[place])
+        ends = [f"{seconds(timed[at])} ({_point(runs[at][0], varied)})" for at in (fastest, last)]
+        facts = f"Times are from {' to '.join(ends)}"
+    else:
+        facts = f"It took {seconds(timed[fastest])}" + (f", and {most}" if most else "")
+    said.append(f"{facts}; {checked}.")
+    if parts := limits.shares(rows):
+        listed = [f"{name} limits {part:.0%}" for name, part in parts.items()]
+        which = "its time" if len(timed) == 1 else "the time of the fastest"
+        said.append(f"{' and '.join(listed)} of {which}.".capitalize())
+    return said
+
+
+def _few(names: Mapping[str, object]) -> list[str]:
+    kept = [*names][:FEW]
+    return [*kept, f"{len(names) - FEW} more"] if len(names) > FEW else kept
+
+
+def settings(found: Sequence[Row]) -> dict[str, list[str]]:
+    """The settings of these rows by name, with their values; numbers by size."""
+    values: dict[str, dict[str, None]] = {}
+    for row in found:
+        for name, value in row.settings.items():
+            values.setdefault(name, {})[value] = None
+    return {
+        name: sorted(given, key=lambda value: result_names.magnitude(value) or 0.0)
+        for name, given in values.items()
+    }
+
+
+def _point(row: Row, varied: Mapping[str, object]) -> str:
+    """A result's name, shortly: what was given."""
+    given = {name: value for name, value in row.settings.items() if name in varied}
+    return ", ".join(f"{name}={value}" for name, value in given.items()) or row.target
+
+
 def run_summaries(found: Sequence[Row], told: Sequence[RunFacts]) -> list[RunSummary]:
     """A summary of each run, in the order of the rows."""
     said = {(each.bundle, each.target): each for each in told}
@@ -139,20 +203,22 @@ def _of_run(rows: Sequence[Row], told: RunFacts | None) -> RunSummary:
     total = sum(times.values())
     ranked = sorted(rows, key=lambda row: -times[row.step])[:TOP] if total else []
     top = tuple(
-        TopStep(row.step, row.kind, seconds(times[row.step]), times[row.step] / total)
+        TopStep(
+            row.step,
+            row.kind,
+            seconds(times[row.step]),
+            times[row.step] / total,
+            str(limits.limit_of(row) or ""),
+        )
         for row in ranked
     )
     left = total - sum(times[row.step] for row in ranked)
     rest = f"{len(rows) - len(top)} others {left / total:.1%}" if top and len(rows) > TOP else ""
-    right = sum(row.verdict == verdict_file.RIGHT for row in rows)
-    verdict = f"{right} of {len(rows)} layers and passes right"
-    if right == len(rows):
-        verdict = f"all {len(rows)} layers and passes right"
-    elif not right and len({row.verdict for row in rows}) == 1:
+    outcomes = {row.verdict for row in rows}
+    verdict = verdict_file.counted([row.verdict for row in rows])
+    if len(outcomes) == 1 and verdict_file.RIGHT not in outcomes:
         verdict = rows[0].verdict
-    if right == len(rows) == 1:
-        verdict = "right"
-    mood = "good" if right == len(rows) else "open"
+    mood = "good" if outcomes == {verdict_file.RIGHT} else "open"
     if any(row.verdict == verdict_file.WRONG for row in rows):
         mood = "bad"
     first = rows[0]
@@ -207,7 +273,7 @@ def against(found: Sequence[Row], told: Sequence[RunFacts], bundle: str, target:
             f"--baseline {called}: no other result can be compared with it, by time of all its "
             "layers; run the bundle on another simulator or GPU, or a sweep"
         )
-    figure = interactive.grouped(list(base), series, f"speed-up over {called}")
+    figure = figures.grouped(list(base), series, f"speed-up over {called}")
     total = sum(row.metrics[TIME] for row in base.values())
     name = f"{bundle} on {target}"
     return Against(name, seconds(total), tuple(compared), tuple(passed), tuple(lines), figure)

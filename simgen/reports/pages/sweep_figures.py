@@ -6,10 +6,12 @@ from typing import TYPE_CHECKING
 
 from simgen.bundle import result_names
 from simgen.ground import metrics
-from simgen.reports.pages import interactive
+from simgen.reports.pages import figures
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+
+    from simgen.reports.pages.figures import Plot
 
     # Result -> layer and pass -> metrics
     Measured = Mapping[str, Mapping[str, Mapping[str, float]]]
@@ -18,12 +20,16 @@ if TYPE_CHECKING:
 # lines of a figure; of more layers the slowest have their own, the others one together
 MAX_LINES = 8
 REST = "the others"
+ALL, MOST_LAYERS = "all layers", 4  # lines of a speed-up: the slowest layers beside them all
+MIN_VALUES = 3
+# Options of which twice as many can halve the time.
+PROPORTIONAL = ("num_compute_units", "cu_per_sa", "gpu_clock")
 
 
 def drawn(
     measured: Measured, given: Given, waits: Mapping[str, tuple[str, ...]]
-) -> list[tuple[str, str]]:
-    """(title, element) for each target with a sweep and each of its options with several values.
+) -> list[tuple[str, Plot]]:
+    """(title, figure) for each target with a sweep and each of its options with several values.
 
     `given` are the options of each result that was measured. `waits` are the parts of wavefronts'
     cycles: label -> metrics whose sum it shows.
@@ -54,7 +60,7 @@ def _of_option(
     points: Measured,
     given: Given,
     waits: Mapping[str, tuple[str, ...]],
-) -> list[tuple[str, str]]:
+) -> list[tuple[str, Plot]]:
     """Lines for the other options' values; where those are the same throughout, for layers."""
     lines: dict[str, dict[str, Mapping[str, Mapping[str, float]]]] = {}
     for name in sorted(points, key=lambda each: result_names.rank_of(given[each])):
@@ -68,15 +74,42 @@ def _of_option(
             label: [_total(line.get(v, {}), ("seconds",)) for v in values]
             for label, line in lines.items()
         }
-        return [(f"Time {title}", _lines(values, times, option))] if _any(times) else []
+        made = [(f"Time {title}", _lines(values, times, option))] if _any(times) else []
+        return made + _speed_up(title, values, times, option)
     ((_, only),) = lines.items()
     times = _by_layer(values, only)
     made = [(f"Time {title}", _lines(values, times, option))] if _any(times) else []
+    whole = [_total(only[value], ("seconds",)) for value in values]
+    slowest = sorted(times, key=lambda step: -(times[step][0] or 0.0))[: MOST_LAYERS + 1]
+    single = {step: times[step] for step in times if step in slowest and step != REST}
+    alone = single if len(times) > 1 else {}
+    made += _speed_up(title, values, {ALL: whole, **alone}, option)
     parts = {k: [_total(only[v], names) for v in values] for k, names in waits.items()}
     if _any(parts):
-        bars = interactive.stacked(values, parts, "cycles of wavefronts")
+        bars = figures.stacked(values, parts, "cycles of wavefronts")
         made.append((f"{metrics.PARTS[metrics.WAITS][0]} {title}", bars))
     return made
+
+
+def _speed_up(
+    title: str,
+    values: Sequence[str],
+    times: Mapping[str, Sequence[float | None]],
+    option: str,
+) -> list[tuple[str, Plot]]:
+    """Speed-ups over the first value, beside what the hardware would give at most."""
+    sizes = [result_names.magnitude(value) for value in values]
+    if option not in PROPORTIONAL or None in sizes or len(values) < MIN_VALUES:
+        return []
+    at = [size for size in sizes if size is not None]
+    found = {
+        label: [line[0] / each if line[0] and each else None for each in line]
+        for label, line in times.items()
+        if line[0]
+    }
+    ideal = [size / at[0] for size in at]
+    drawn = figures.lines(values, at, found, option, "speed-up", ideal)
+    return [(f"Speed-up {title}", drawn)] if found else []
 
 
 def _by_layer(
@@ -93,10 +126,10 @@ def _by_layer(
     return {**shown, REST: [sum(time or 0.0 for time in column) for column in zip(*rest)]}
 
 
-def _lines(values: Sequence[str], times: Mapping[str, Sequence[float | None]], option: str) -> str:
+def _lines(values: Sequence[str], times: Mapping[str, Sequence[float | None]], option: str) -> Plot:
     sizes = [result_names.magnitude(value) for value in values]
     at = None if None in sizes else [size for size in sizes if size is not None]
-    return interactive.lines(values, at, times, option, metrics.unit("seconds"))
+    return figures.lines(values, at, times, option, metrics.unit("seconds"))
 
 
 def _total(at: Mapping[str, Mapping[str, float]], names: Sequence[str]) -> float | None:

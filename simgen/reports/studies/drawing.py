@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from simgen.errors import UsageError
 from simgen.ground import metrics
 from simgen.reports.pages import figures
 from simgen.reports.pages.series import shares
@@ -29,14 +30,13 @@ from simgen.reports.studies.drawn import (
     table_of,
     whole_of,
 )
-from simgen.reports.studies.machines import PLACES
 from simgen.targets import TARGETS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from simgen.reports.pages.row import Row
-    from simgen.reports.studies.definition import Figure
+    from simgen.reports.studies.definition import Figure, Study
     from simgen.reports.studies.measuring import Measured, PlannedCase, Scope
 
 
@@ -50,7 +50,7 @@ def draw(
         _OF_PLAN[figure.draws](of, made)
         return made
     for target in scope.targets:
-        if figure.machine not in {place.machine for place in PLACES[target]}:
+        if not {*figure.machine} & {place.machine for place in scope.places(target)}:
             made.notes.append(f"{target} is one machine here")
             continue
         before = len(made.lines)
@@ -87,17 +87,69 @@ def _why(of: DrawnFrom, target: str) -> str:
 def _lacking(figure: Figure, target: str) -> list[str]:
     """The metrics of a figure that a target cannot give."""
     counted = TARGETS[target]().reader.counted()
-    shown = explaining.of_figure(figure)
-    return [name for name in shown if metrics.expressed(name, counted) is None]
+    return [name for name in _shown(figure) if metrics.expressed(name, counted) is None]
+
+
+def drawable(
+    study: Study, targets: Sequence[str], passed: Mapping[str, str], asked: bool
+) -> tuple[list[str], dict[str, str]]:
+    """The targets that can give some figure, and why not the others; `asked` if the user named
+    them.
+
+    Raises:
+        UsageError: one that was asked for, or all, can give none.
+    """
+    figures = [each for each in study.figures if each.draws not in _OF_PLAN]
+    found, left = [], dict(passed)
+    for target in targets:
+        if all(len(_lacking(each, target)) == len(_shown(each)) for each in figures):
+            left[target] = f"it counts nothing that figures of {study.name} show"
+        else:
+            found.append(target)
+    nothing = [target for target in targets if target not in found]
+    if nothing and (asked or not found):
+        raise UsageError(
+            f"--targets {nothing[0]}: {left[nothing[0]]}; take --targets mgpusim or gem5-se"
+        )
+    return found, left
+
+
+def _shown(figure: Figure) -> list[str]:
+    return list(dict.fromkeys(explaining.of_figure(figure)))
 
 
 # ------------------------------------------------------------------ by layer and pass
 
 
 def _layers(of: DrawnFrom, made: Drawn, target: str) -> None:
-    for each in of.at(target):
-        table = table_of(of, [each], of.figure.metrics)
-        _grouped(of, made, each, table)
+    for machine in of.figure.machine:
+        for each in of.at(target, machine):
+            table = table_of(of, [each], of.figure.metrics)
+            _grouped(of, made, each, table)
+
+
+def _machines(of: DrawnFrom, made: Drawn, target: str) -> None:
+    """A picture for each metric, with a bar for each machine at each place."""
+    found = [each for machine in "AB" for each in of.at(target, machine)]
+    tables = [(each, table_of(of, [each], of.figure.metrics)) for each in found]
+    for name in of.figure.metrics:
+        series: dict[str, list[float | None]] = {}
+        places = list(dict.fromkeys(place for _, table in tables for place in table))
+        for each, table in tables:
+            values = [table.get(place, {}).get(name) for place in places]
+            for place, value in zip(places, values, strict=True):
+                if value is not None:
+                    case, unit = each.point.case.name, metrics.unit(name)
+                    add_line(made, each, case, place, name, unit, value)
+            if any(value is not None for value in values):
+                where = each.point.place
+                series[f"{where.machine}: {where.title}"] = values
+        if series:
+            caption = f"{metrics.METRICS[name].title}, {target}, batch {found[0].point.batch}"
+            share, unit = metrics.is_share(name), metrics.unit(name)
+            add_picture(made, caption, places, series, unit, share)
+    if len(found) == 1:
+        made.notes.append(f"{target} is one machine here")
 
 
 def _cases(of: DrawnFrom, made: Drawn, target: str) -> None:
@@ -105,6 +157,47 @@ def _cases(of: DrawnFrom, made: Drawn, target: str) -> None:
     table = {each.point.case.name: whole_of(each, of.figure.metrics) for each in found}
     if found:
         _grouped(of, made, found[0], table)
+
+
+def _kernels(of: DrawnFrom, made: Drawn, target: str) -> None:
+    """Draw the metrics of the kernel that takes most of a case's time, and of all kernels: in one
+    picture where there is one metric, else one for each."""
+    found = [each for each in of.at(target) if each.longest[0]]
+    names = of.figure.metrics
+    tables: dict[str, dict[str, Mapping[str, float]]] = {LONGEST: {}, "all kernels": {}}
+    made.cells += [("case", "target", "kernel of most time", "its part of the time", *names)]
+    for each in found:
+        case, (kernel, counts) = each.point.case.name, each.longest
+        values = {**counts, **metrics.derived({**counts, **each.rows[0].peaks})}
+        whole = whole_of(each, [*names, "seconds"])
+        tables[LONGEST][case] = {name: values[name] for name in names if name in values}
+        tables["all kernels"][case] = {name: whole[name] for name in names if name in whole}
+        shown = [f"{values[name]:.3g}" if name in values else "" for name in names]
+        part = f"{counts['seconds'] / whole['seconds']:.0%}"
+        made.cells.append((case, target, kernel, part, *shown))
+        for label, table in tables.items():
+            place = kernel if label == LONGEST else "all"
+            for name, value in table[case].items():
+                add_line(made, each, case, place, name, metrics.unit(name), value)
+    for group in [names] if len(names) == 1 else [(label,) for label in tables]:
+        if len(names) > 1:
+            shown_of = {metrics.METRICS[n].title: (group[0], n) for n in names}
+        else:
+            shown_of = {label: (label, names[0]) for label in tables}
+        series = {
+            label: [values.get(name) for values in tables[of_label].values()]
+            for label, (of_label, name) in shown_of.items()
+        }
+        series = {k: v for k, v in series.items() if any(value is not None for value in v)}
+        if series:
+            title = found[0].point.place.title
+            caption = f"{title}, batch {found[0].point.batch}"
+            caption += f", {group[0]}" if len(names) > 1 else ""
+            unit, share = metrics.unit(names[0]), metrics.is_share(names[0])
+            add_picture(made, caption, [*tables[LONGEST]], series, unit, share)
+
+
+LONGEST = "kernel of most time"
 
 
 def _grouped(
@@ -137,12 +230,12 @@ def _grouped(
 def _parts(of: DrawnFrom, made: Drawn, target: str) -> None:
     _, unit, needed, as_shares = metrics.PARTS[of.figure.part]
     parts = metrics.parts(of.figure.part)
-    for each in of.at(target):
+    for each in [each for machine in of.figure.machine for each in of.at(target, machine)]:
         names = [name for group in parts.values() for name in group]
         table = table_of(of, [each], [*names, needed])
         table = {place: values for place, values in table.items() if needed in values}
         for place, values in table.items():
-            for name in names:
+            for name in (*names, needed):
                 if name in values:
                     unit_of = metrics.unit(name)
                     add_line(made, each, each.point.case.name, place, name, unit_of, values[name])
@@ -179,7 +272,7 @@ def _batches(of: DrawnFrom, made: Drawn, target: str) -> None:
         for batch, table in tables.items()
     }
     if any(value for values in series.values() for value in values):
-        title = next(p.title for p in PLACES[target] if p.machine == of.figure.machine)
+        title = next(p.title for p in of.scope.places(target) if p.machine == of.figure.machine)
         add_picture(made, title, places, series, metrics.unit(name), share=False)
 
 
@@ -202,7 +295,7 @@ def _shares_of_time(kind: Callable[[Measured, Row], str], quantity: str) -> _Dra
         labels = list(dict.fromkeys(label for sums in table.values() for label in sums))
         series = {label: [sums.get(label) for sums in table.values()] for label in labels}
         if table:
-            place = next(p for p in PLACES[target] if p.machine == of.figure.machine)
+            place = next(p for p in of.scope.places(target) if p.machine == of.figure.machine)
             caption = f"{place.title}, batch {max(of.scope.batches)}"
             svg = figures.stacked(list(table), shares(series), "share of time")
             made.pictures.append((caption, svg))
@@ -228,18 +321,22 @@ if TYPE_CHECKING:
 _OF_PLAN: Mapping[Draws, Callable[[DrawnFrom, Drawn], None]] = {
     Draws.MEMORY: plan_figures.memory,
     Draws.SIZES: plan_figures.sizes,
+    Draws.EXTENTS: plan_figures.extents,
     Draws.TABLE: plan_figures.work_table,
 }
 _OF_RUNS: Mapping[Draws, _Draw] = {
     Draws.LAYERS: _layers,
     Draws.PARTS: _parts,
     Draws.CASES: _cases,
+    Draws.KERNELS: _kernels,
+    Draws.MACHINES: _machines,
     Draws.BATCHES: _batches,
     Draws.SPEED_UP: speed_ups.machines,
     Draws.BYPASS: speed_ups.bypass,
     Draws.FUSION: speed_ups.fusion,
     Draws.CLOCKS: trade_offs.draw,
     Draws.UNITS: trade_offs.draw,
+    Draws.GPUS: trade_offs.scaling,
     Draws.TYPES: _shares_of_time(_kind_of, "time_of_type"),
     Draws.PHASES: _shares_of_time(_pass_of, "time_of_phase"),
 }

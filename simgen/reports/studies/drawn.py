@@ -17,6 +17,7 @@ from simgen.reports.pages import figures, page
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from simgen.reports.pages.figures import Plot
     from simgen.reports.pages.row import Row
     from simgen.reports.pages.series import Series
     from simgen.reports.studies.definition import Figure
@@ -32,7 +33,7 @@ class Drawn:
     """A figure: pictures by what they are of, a table, and what there is to say."""
 
     figure: Figure
-    pictures: list[tuple[str, str]] = field(default_factory=list)  # (caption, SVG)
+    pictures: list[tuple[str, Plot]] = field(default_factory=list)  # by caption
     lines: list[tuple[object, ...]] = field(default_factory=list)  # by HEAD
     notes: list[str] = field(default_factory=list)
     cells: list[tuple[str, ...]] = field(default_factory=list)  # a table for people, its head first
@@ -58,6 +59,13 @@ class DrawnFrom:
     planned: Sequence[PlannedCase]
     scope: Scope
 
+    def shows(self, row: Row) -> bool:
+        """Whether the figure shows this layer and pass."""
+        figure = self.figure
+        return row.direction.startswith(figure.direction) and (
+            not figure.places or row.step in figure.places
+        )
+
     def at(
         self, target: str, machine: str = "", variant: str = "", batch: int | None = None
     ) -> list[Measured]:
@@ -67,7 +75,7 @@ class DrawnFrom:
             each
             for each in self.measured
             if each.point.place.target == target
-            and each.point.place.machine == (machine or self.figure.machine)
+            and each.point.place.machine == (machine or self.figure.machine[0])
             and each.point.variant == variant
             and each.point.batch == wanted
         ]
@@ -89,6 +97,8 @@ def table_of(
     table: dict[str, dict[str, float]] = {}
     for each in found:
         for row in each.rows:
+            if not of.shows(row):
+                continue
             values = values_of(row)
             had = {name: values[name] for name in names if name in values}
             table[place_of(of, row, each.point.case.name)] = had

@@ -21,18 +21,19 @@ if TYPE_CHECKING:
     from simgen.reports.studies.measuring import Scope, StudyPoint
 
 
-def script(target: str) -> str:
-    return f"{target}.sh"
+def script(where: str) -> str:
+    return f"{where}.sh"
 
 
-def packed(target: str) -> str:
+def packed(where: str) -> str:
     """What it leaves."""
-    return f"{target}-results.tar.gz"
+    return f"{where}-results.tar.gz"
 
 
 def write(output: Path, points: Sequence[StudyPoint], scope: Scope) -> None:
-    """The script of each target that these points are on."""
-    for target in dict.fromkeys(point.place.target for point in points):
+    """The script of each target and machine that these points are on."""
+    for where in dict.fromkeys(point.place.where for point in points):
+        target = next(p.place.target for p in points if p.place.where == where)
         options = TARGETS[target].run_options
         runs = [
             (
@@ -41,23 +42,23 @@ def write(output: Path, points: Sequence[StudyPoint], scope: Scope) -> None:
                 [f"{options[k].variable}={v}" for k, v in scope.options(point).items()],
             )
             for point in points
-            if point.place.target == target
+            if point.place.where == where
         ]
         text = render.text(
             "launchers/study_elsewhere.sh.j2",
             target=target,
-            script=script(target),
-            packed=packed(target),
+            script=script(where),
+            packed=packed(where),
             folder=measuring.RUNS,
             runs=runs,
         )
-        write_atomic(output / script(target), text.encode(), mode=0o755)
+        write_atomic(output / script(where), text.encode(), mode=0o755)
 
 
-def cure(target: str, output: Path) -> str:
+def cure(where: str, output: Path) -> str:
     """What a user does to have its results."""
     return (
-        f"copy {script(target)} and {measuring.RUNS}/*-{target}* of {output} there, as they lie, "
-        f"run {script(target)}, unpack {packed(target)} here (tar -xzf {packed(target)} -C "
+        f"copy {script(where)} and {measuring.RUNS}/*-{where}* of {output} there, as they lie, "
+        f"run {script(where)}, unpack {packed(where)} here (tar -xzf {packed(where)} -C "
         f"{output}), and give the same command again"
     )

@@ -1,15 +1,17 @@
 """The machines of a study on each target: A, and B where the target has another to compare with.
 
-MGPUSim has two GPUs of two families, as the ICPE'18 study had; gem5 has one, which B is with twice
-the compute units. A GPU that is here is A: a second one is another run of the study.
+GPGPU-Sim has two GPUs of NVIDIA's, of the families that the ICPE'18 study had, and MGPUSim two of
+AMD's; gem5 has one, which B is with twice the compute units. A GPU that is here is A; two of other
+machines are A and B.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import re
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from simgen.errors import MissingError, RefusedError, UsageError, did_you_mean
+from simgen.errors import MissingError, RefusedError, UsageError, did_you_mean, printable
 from simgen.targets import TARGETS
 
 if TYPE_CHECKING:
@@ -30,6 +32,7 @@ class StudyPlace:
     title: str
     settings: Mapping[str, Any] = field(default_factory=dict)  # settings of the target
     options: Mapping[str, str | int] = field(default_factory=dict)  # options of its runs
+    host: str = ""  # the user's name of the machine that it is on, if there are two
 
     def made(self, **more: Any) -> Target:
         """The target, with its settings and more of them."""
@@ -38,7 +41,12 @@ class StudyPlace:
     @property
     def bundle(self) -> str:
         """What its settings add to the name of a bundle."""
-        return "-".join((self.target, *map(str, self.settings.values())))
+        return "-".join((self.where, *map(str, self.settings.values())))
+
+    @property
+    def where(self) -> str:
+        """The target, and the machine that it is on."""
+        return f"{self.target}-{self.host}" if self.host else self.target
 
 
 TIMING: Mapping[str, str | int] = {"mode": "timing"}
@@ -52,10 +60,57 @@ PLACES: Mapping[str, tuple[StudyPlace, ...]] = {
         StudyPlace("mgpusim", "A", "MGPUSim's R9 Nano", {"arch": "gfx803"}, TIMING),
         StudyPlace("mgpusim", "B", "MGPUSim's MI300A", {"arch": "gfx942"}, TIMING),
     ),
+    "gpgpusim": (
+        StudyPlace(
+            "gpgpusim", "A", "GPGPU-Sim's TITAN (Kepler)", {"config": "SM3_KEPLER_TITAN"}, TIMING
+        ),
+        StudyPlace(
+            "gpgpusim", "B", "GPGPU-Sim's TITAN X (Pascal)", {"config": "SM6_TITANX"}, TIMING
+        ),
+    ),
     "cuda": (StudyPlace("cuda", "A", "the NVIDIA GPU", options=ROUNDS),),
     "hip": (StudyPlace("hip", "A", "the AMD GPU", options=ROUNDS),),
     "host": (StudyPlace("host", "A", "this CPU"),),
 }
+
+
+HOST = re.compile(r"[a-z0-9_]{1,20}")  # a user's name of a machine
+
+
+def places(target: str, elsewhere: Sequence[str] = ()) -> tuple[StudyPlace, ...]:
+    """The machines of a target; `elsewhere` has those of other computers, as cuda, or as cuda=NAME
+    for each of two."""
+    words = (word.partition("=") for word in elsewhere)
+    hosts = [host for name, equals, host in words if name == target and equals]
+    usual = PLACES[target]
+    if not hosts:
+        return usual
+    title = usual[0].title.removeprefix("the ")
+    return tuple(
+        replace(usual[0], machine=machine, title=f"{host}'s {title}", host=host)
+        for machine, host in zip("AB", hosts)
+    )
+
+
+def away(elsewhere: Sequence[str]) -> set[str]:
+    """The targets that run elsewhere."""
+    return {word.partition("=")[0] for word in elsewhere}
+
+
+def _check_hosts(elsewhere: Sequence[str]) -> None:
+    for target in away(elsewhere) & PLACES.keys():
+        words = [word for word in elsewhere if word.partition("=")[0] == target]
+        hosts = [word.partition("=")[2] for word in words if "=" in word]
+        if words == [target]:
+            continue
+        if len(PLACES[target]) > 1:
+            raise UsageError(f"--elsewhere {words[0]}: {target} has machines A and B already")
+        if len(hosts) != len(words) or len({*hosts}) != 2:
+            raise UsageError(f"--elsewhere {','.join(words)}: write two: {target}=a,{target}=b")
+        wrong = next((host for host in hosts if not HOST.fullmatch(host)), None)
+        if wrong is not None:
+            cure = "take up to 20 of a-z, 0-9 and _"
+            raise UsageError(f"--elsewhere {target}={printable(wrong)}: not a name; {cure}")
 
 
 def chosen(
@@ -69,6 +124,8 @@ def chosen(
         MissingError: one that was asked for, or all, cannot run here.
         RefusedError: one that was asked for refuses the place.
     """
+    _check_hosts(elsewhere)
+    elsewhere = list(dict.fromkeys(word.partition("=")[0] for word in elsewhere))
     for option, given in (("--targets", names), ("--elsewhere", elsewhere)):
         for name in given:
             if name not in PLACES:

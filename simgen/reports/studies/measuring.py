@@ -17,10 +17,9 @@ from simgen.bundle import writing as bundles
 from simgen.bundle.planning import Plan
 from simgen.errors import LossError, RefusedError, RunError, SimgenError, UsageError, one_line
 from simgen.reports.pages import page
-from simgen.reports.studies import definition, operating_points
+from simgen.reports.studies import definition, machines, operating_points
 from simgen.reports.studies.definition import OF_PLAN, Draws
-from simgen.reports.studies.machines import PLACES, StudyPlace
-from simgen.reports.studies.operating_points import CLOCKS, UNITS
+from simgen.reports.studies.operating_points import CLOCKS, GPUS, UNITS
 from simgen.running import sweeps
 from simgen.running.sweeps import SweepListener
 from simgen.targets import TARGETS
@@ -35,6 +34,7 @@ if TYPE_CHECKING:
     from simgen.ground.ir import Workload
     from simgen.reports.pages.row import Row
     from simgen.reports.studies.definition import Case, Settings, Study
+    from simgen.reports.studies.machines import StudyPlace
     from simgen.targets import Target
 
 BASE, BYPASS, FUSED, FORWARD = "", "bypass", "fused", "fwd"  # variants
@@ -55,8 +55,13 @@ class Scope:
     counters: bool = False  # on GPUs, with their profiler
     clocks: tuple[str, ...] = ()  # other clocks of the machine, if its target takes them
     units: tuple[str, ...] = ()  # numbers of compute units, likewise
-    set_machine: str = "A"  # the one that is run at these clocks and numbers of units
+    gpus: tuple[str, ...] = ()  # numbers of GPUs, likewise
+    set_machine: str = "A"  # the one that is run at these clocks and numbers
     elsewhere: tuple[str, ...] = ()  # targets that run on another machine, by hand
+
+    def places(self, target: str) -> tuple[StudyPlace, ...]:
+        """The machines of a target."""
+        return machines.places(target, self.elsewhere)
 
     def options(self, point: StudyPoint) -> Mapping[str, str | int]:
         """Options of a point's run."""
@@ -99,6 +104,8 @@ class Measured:
 
     point: StudyPoint
     rows: tuple[Row, ...]
+    # the kernel that takes the most time, and the metrics of that launch
+    longest: tuple[str, Mapping[str, float]] = ("", {})
 
 
 @dataclass(frozen=True)
@@ -108,6 +115,7 @@ class PlannedCase:
     case: Case
     batch: int
     workload: Workload
+    factor: float = 1  # by which its images or sentences are larger than usual
 
 
 class StudyListener(SweepListener):
@@ -133,7 +141,7 @@ def points(study: Study, scope: Scope) -> list[StudyPoint]:
     """All points of a study, in the order in which they are run: small ones first."""
     found = []
     for target in scope.targets:
-        for place in PLACES[target]:
+        for place in scope.places(target):
             for batch in sorted(scope.batches):
                 for case in study.cases:
                     point = StudyPoint(case, batch, place)
@@ -145,7 +153,7 @@ def points(study: Study, scope: Scope) -> list[StudyPoint]:
 
 
 def _needs_second(study: Study) -> bool:
-    return any(each.machine == "B" or each.draws is Draws.SPEED_UP for each in study.figures)
+    return any("B" in each.machine or each.draws is Draws.SPEED_UP for each in study.figures)
 
 
 def _variants(study: Study, scope: Scope, point: StudyPoint) -> list[StudyPoint]:
@@ -161,9 +169,9 @@ def _variants(study: Study, scope: Scope, point: StudyPoint) -> list[StudyPoint]
 
 
 def _set(scope: Scope, point: StudyPoint) -> list[StudyPoint]:
-    """A point at other clocks, and with other numbers of compute units."""
+    """A point at other clocks, and with other numbers of compute units and of GPUs."""
     found = []
-    for axis, words in ((CLOCKS, scope.clocks), (UNITS, scope.units)):
+    for axis, words in ((CLOCKS, scope.clocks), (UNITS, scope.units), (GPUS, scope.gpus)):
         option = TARGETS[point.place.target].run_options.get(axis.option)
         for word in words if option else ():
             options = ((axis.option, option.read(word)),) if option else ()
@@ -186,15 +194,31 @@ def planned(study: Study, scope: Scope) -> list[PlannedCase]:
     largest = max(scope.batches)
     sizes = scope.batches if study.draws(Draws.SIZES) else (largest,)
     wanted = sorted({*sizes, largest}) if study.draws(*OF_PLAN) else []
-    return [
+    found = [
         PlannedCase(case, batch, _plan(case, batch, scope, BASE, ()).workload)
         for case in study.cases
         for batch in wanted
     ]
+    batch = min(scope.batches)
+    factors = definition.FACTORS[1:] if study.draws(Draws.EXTENTS) else ()
+    return found + [
+        PlannedCase(case, batch, _plan(case, batch, scope, BASE, (), factor).workload, factor)
+        for case in study.cases
+        for factor in factors
+    ]
 
 
-def _plan(case: Case, batch: int, scope: Scope, variant: str, targets: Sequence[Target]) -> Plan:
-    settings = definition.settings_of(case, batch, scope.settings, reduced=scope.reduced)
+def _plan(
+    case: Case,
+    batch: int,
+    scope: Scope,
+    variant: str,
+    targets: Sequence[Target],
+    factor: float = 1,
+) -> Plan:
+    settings = definition.settings_of(
+        case, batch, scope.settings, reduced=scope.reduced, factor=factor
+    )
     forward = variant in (FORWARD, FUSED)
     choices = BuildChoices(
         set=settings,
@@ -231,15 +255,15 @@ def measure(study: Study, scope: Scope, output: Path, listener: StudyListener) -
     for nth, point in enumerate(todo, 1):
         listener.begins_point(nth, len(todo), point.title)
         try:
-            rows = _rows(point, scope, output, listener)
+            measured = _measured(point, scope, output, listener)
         except (RunError, RefusedError) as error:
             done.failed[point.title] = one_line(str(error))
             listener.failed_point(point.title, done.failed[point.title])
             continue
-        if rows is None:
+        if measured is None:
             done.waiting.append(point)
         else:
-            done.measured.append(Measured(point, rows))
+            done.measured.append(measured)
     return done
 
 
@@ -257,9 +281,9 @@ def result_of(point: StudyPoint, scope: Scope) -> str:
     return result_names.of_point(name, given) if given else name
 
 
-def _rows(
+def _measured(
     point: StudyPoint, scope: Scope, output: Path, listener: StudyListener
-) -> tuple[Row, ...] | None:
+) -> Measured | None:
     """What a point measured, after a run if there was none; None: another machine is to run it."""
     own = {"l1": BYPASS} if point.variant == BYPASS else {}
     target = point.place.made(**own)
@@ -274,12 +298,11 @@ def _rows(
                 f"{path}: is of a study with other settings, or of another simgen; give another "
                 f"-o, or remove it ({one_line(str(error))})"
             ) from None
-    if point.place.target in scope.elsewhere:
+    if point.place.target in machines.away(scope.elsewhere):
         with bundles.opened(path) as made:
             name = result_of(point, scope)
-            return (
-                _rows_of(made, finding.find_result(made, name), scope) if made.has(name) else None
-            )
+            found = finding.find_result(made, name) if made.has(name) else None
+            return _of_result(point, made, found, scope) if found else None
     listener.error = None
     with bundles.opened(path) as made:
         options = scope.options(point)
@@ -289,7 +312,7 @@ def _rows(
         raise listener.error
     (ran,) = swept.points
     with bundles.opened(path) as made:
-        return _rows_of(made, ran.result, scope)
+        return _of_result(point, made, ran.result, scope)
 
 
 def is_study(output: Path) -> bool:
@@ -297,9 +320,13 @@ def is_study(output: Path) -> bool:
     return any(manifest.has_our_format(home / manifest.FILE) for home in (output / RUNS).glob("*"))
 
 
-def _rows_of(made: Bundle, result: Result, scope: Scope) -> tuple[Row, ...]:
+def _of_result(point: StudyPoint, made: Bundle, result: Result, scope: Scope) -> Measured:
     verdicts = _verdicts(made, result.name, check=scope.check)
-    return tuple(page.rows(made, [result], made.path.name, verdicts))
+    rows = tuple(page.rows(made, [result], made.path.name, verdicts))
+    names = [name for _, name in result.kernels(made.workload)]
+    launches = [(n, m) for n, m in zip(names, result.launches, strict=True) if "seconds" in m]
+    longest = max(launches, key=lambda each: each[1]["seconds"], default=("", {}))
+    return Measured(point, rows, longest)
 
 
 def _verdicts(bundle: Bundle, result: str, *, check: bool) -> Mapping[str, Mapping[str, str]]:

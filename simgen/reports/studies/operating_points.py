@@ -63,7 +63,20 @@ UNITS = Axis(
     ),
     "it has no mask of compute units that simgen could set",
 )  # fmt: skip
-AXES = {Draws.CLOCKS: CLOCKS, Draws.UNITS: UNITS}
+GPUS = Axis(
+    "gpus",
+    "--gpus",
+    "GPUs",
+    "seconds of GPUs",
+    Figure(
+        "gpus", "Scalability", "Time and efficiency on several GPUs",
+        "time of all layers and passes with the batch shared by so many GPUs, the all-reduces of "
+        "gradients included; efficiency is the time on one GPU by that on n, divided by n",
+        Draws.GPUS, ("seconds",),
+    ),
+    "it runs on one GPU here",
+)  # fmt: skip
+AXES = {Draws.CLOCKS: CLOCKS, Draws.UNITS: UNITS, Draws.GPUS: GPUS}
 
 
 def value(word: str) -> float:
@@ -74,8 +87,10 @@ def value(word: str) -> float:
     return float(word)
 
 
-def parse_settings(axis: Axis, words: Sequence[str], targets: Sequence[str]) -> tuple[str, ...]:
-    """Settings from what a user wrote, the smallest first.
+def parse_settings(
+    axis: Axis, words: Sequence[str], targets: Sequence[str], batch: int = 0
+) -> tuple[str, ...]:
+    """Settings from what a user wrote, the smallest first; GPUs share the batch.
 
     Raises:
         UsageError: one is none, or there are not two.
@@ -84,7 +99,8 @@ def parse_settings(axis: Axis, words: Sequence[str], targets: Sequence[str]) -> 
     takers = [name for name in targets if takes(axis, name)]
     if not takers:
         fact = "; ".join(f"{name}: {axis.others}" for name in targets)
-        raise MissingError(f"{axis.spelling}: {fact}; take --targets gem5-se or mgpusim")
+        cure = "take --targets mgpusim" if axis is GPUS else "take --targets gem5-se or mgpusim"
+        raise MissingError(f"{axis.spelling}: {fact}; {cure}")
     for word in words:
         try:
             TARGETS[takers[0]].run_options[axis.option].read(word)
@@ -92,7 +108,10 @@ def parse_settings(axis: Axis, words: Sequence[str], targets: Sequence[str]) -> 
             raise UsageError(f"{axis.spelling} {error}") from None
     if len({value(word) for word in words}) < 2:
         raise UsageError(f"{axis.spelling}: takes two or more to compare; write them with commas")
-    return tuple({value(word): word for word in sorted(words, key=value)}.values())
+    found = tuple({value(word): word for word in sorted(words, key=value)}.values())
+    if axis is GPUS and (bad := [word for word in found if batch % value(word)]):
+        raise UsageError(f"{axis.spelling} {bad[0]}: does not divide the batch of {batch}; --batch")
+    return found
 
 
 def takes(axis: Axis, target: str) -> bool:

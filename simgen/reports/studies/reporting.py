@@ -7,14 +7,15 @@ from collections import Counter
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from simgen.ask.report import FORMATS, FigureChoices
 from simgen.bundle import outputs
 from simgen.errors import RunError
 from simgen.ground.storage.files import write_atomic
 from simgen.kernels import render
 from simgen.reports.pages import correlation, reporting
 from simgen.reports.pages import page as report_page
-from simgen.reports.studies import drawing, elsewhere, explaining, measuring
-from simgen.reports.studies.operating_points import CLOCKS, UNITS
+from simgen.reports.studies import drawing, elsewhere, explaining, measuring, statements
+from simgen.reports.studies.operating_points import CLOCKS, GPUS, UNITS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -25,8 +26,9 @@ if TYPE_CHECKING:
     from simgen.reports.studies.definition import Study
     from simgen.reports.studies.drawn import Drawn
     from simgen.reports.studies.measuring import Measured, Scope, StudyListener
+    from simgen.reports.studies.statements import Judged
 
-PAGE, FIGURES = "study.html", "figures"
+PAGE, FIGURES, STATEMENTS = "study.html", "figures", "statements.csv"
 
 
 @dataclass(frozen=True)
@@ -39,6 +41,7 @@ class Made:
         failed: points that have no result, and why.
         waiting: targets of another machine that points have no result of, how many, and what to do.
         passed: targets that cannot run here, and why.
+        judged: the publication's sentences beside what was measured.
         agreement: how well each simulator agrees with a GPU, metric by metric.
     """
 
@@ -48,6 +51,7 @@ class Made:
     passed: Mapping[str, str]
     points: int
     agreement: tuple[Correlation, ...] = ()
+    judged: tuple[Judged, ...] = ()
     waiting: Mapping[str, str] = field(default_factory=dict)
 
     def check(self) -> None:
@@ -65,10 +69,11 @@ def make(
     output: Path,
     listener: StudyListener,
     passed: Mapping[str, str] | None = None,
+    looks: FigureChoices | None = None,
 ) -> Made:
     """Run what has no result yet, and draw all figures.
 
-    `passed` are targets that are left out, and why.
+    `passed` are targets that are left out, and why. `looks` asks for figures for paper.
 
     Raises:
         UsageError: a setting is none of a case's, or the folder cannot be used.
@@ -80,17 +85,21 @@ def make(
     outputs.folder(output, measuring.STUDY, measuring.is_study)
     measured, failed = done.measured, done.failed
     elsewhere.write(output, done.waiting, scope)
-    count = Counter(point.place.target for point in done.waiting)
+    count = Counter(point.place.where for point in done.waiting)
     waiting = {
         target: f"{runs} of its runs {'waits' if runs == 1 else 'wait'} for another machine; "
         f"{elsewhere.cure(target, output)}"
         for target, runs in count.items()
     }
-    more = ((CLOCKS, scope.clocks), (UNITS, scope.units))
+    more = ((CLOCKS, scope.clocks), (UNITS, scope.units), (GPUS, scope.gpus))
     figures = (*study.figures, *(axis.figure for axis, given in more if given))
     drawn = [drawing.draw(figure, measured, planned, scope) for figure in figures]
     for each in drawn:
-        _write(output / FIGURES, each)
+        _write(output / FIGURES, each, looks or FigureChoices())
+    judged = statements.judge(study, drawn, scope)
+    if judged:
+        table = report_page.csv_text(statements.HEAD, [each.cells for each in judged])
+        write_atomic(output / STATEMENTS, table.encode())
     if measured:
         homes = {each.point.bundle for each in measured}
         reporting.write(
@@ -106,6 +115,8 @@ def make(
         study=study,
         scope=scope,
         figures=drawn,
+        statements=judged,
+        statements_head=statements.HEAD,
         folder=FIGURES,
         metrics=explaining.explanations(study, scope.targets),
         counts=explaining.counts(study, scope.targets),
@@ -123,7 +134,8 @@ def make(
     write_atomic(page, text.encode())
     native = tuple(each for each in correlations if correlation.is_of_gpu(each))
     points = len(measuring.points(study, scope))
-    return Made(page, tuple(drawn), failed, passed or {}, points, native, waiting)
+    told = tuple(judged)
+    return Made(page, tuple(drawn), failed, passed or {}, points, native, told, waiting)
 
 
 def _alike(measured: Sequence[Measured]) -> list[Row]:
@@ -137,14 +149,18 @@ def _alike(measured: Sequence[Measured]) -> list[Row]:
     ]
 
 
-def _write(folder: Path, drawn: Drawn) -> None:
+def _write(folder: Path, drawn: Drawn, looks: FigureChoices) -> None:
     """The table of a figure, and its pictures."""
     write_atomic(folder / f"{drawn.figure.name}.csv", drawn.csv.encode())
-    old = set(folder.glob(f"{drawn.figure.name}-*.svg"))
-    for nth, (_, svg) in enumerate(drawn.pictures, 1):
+    old = {path for form in FORMATS for path in folder.glob(f"{drawn.figure.name}-*.{form}")}
+    for nth, (_, plot) in enumerate(drawn.pictures, 1):
         path = folder / f"{drawn.figure.name}-{nth}.svg"
-        write_atomic(path, svg.encode())
-        old.discard(path)
+        if "svg" not in looks.figures:
+            write_atomic(path, plot.svg.encode())
+        paper = [path.with_suffix(f".{form}") for form in looks.figures]
+        if paper:
+            plot.save(*paper, inches=looks.inches)
+        old -= {path, *paper}
     for path in old:  # files of an earlier study with more targets
         with contextlib.suppress(OSError):
             path.unlink()

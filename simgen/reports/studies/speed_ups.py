@@ -44,6 +44,15 @@ def fusion(of: DrawnFrom, made: Drawn, target: str) -> None:
             for label, value in values.items():
                 add_line(made, a, case, label, "seconds", "seconds", value)
             add_line(made, a, case, "forward pass", "speed_up", "as it is / fused", before / after)
+            for whole in of.at(target):
+                back = sum(
+                    row.metrics.get("seconds", 0.0) for row in whole.rows if row.direction != "fwd"
+                )
+                ratio = (before + back) / (after + back)
+                unit = "as it is / fused"
+                if back:
+                    add_line(made, a, case, "whole iteration", "speed_up", unit, ratio)
+                    made.notes.append(f"{target}, with the backward pass: {_percent(ratio)}")
             made.notes.append(
                 f"{target}: {before / after:.3f} times as fast, {_percent(before / after)}"
             )

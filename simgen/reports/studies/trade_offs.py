@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from simgen.reports.pages import figures
 from simgen.reports.studies import operating_points
-from simgen.reports.studies.drawn import add_line, halves, table_of
-from simgen.reports.studies.operating_points import AXES, CLOCKS, SLACK, value
+from simgen.reports.studies.drawn import add_line, halves, table_of, whole_of
+from simgen.reports.studies.operating_points import AXES, CLOCKS, GPUS, SLACK, value
 
 if TYPE_CHECKING:
     from simgen.reports.studies.drawn import Drawn, DrawnFrom
@@ -46,6 +46,50 @@ def draw(of: DrawnFrom, made: Drawn, target: str) -> None:
         caption = f"{runs[0].point.place.title}, batch {runs[0].point.batch}"
         for title, shown, cut in halves(caption, list(times), dict(series)):
             made.pictures.append((title, figures.grouped(shown, cut, "seconds")))
+
+
+def scaling(of: DrawnFrom, made: Drawn, target: str) -> None:
+    """The time of each case on several numbers of GPUs, the efficiency, and what keeps it low."""
+    words = of.scope.gpus
+    at = {
+        word: of.at(target, of.scope.set_machine, operating_points.variant(GPUS, word))
+        for word in words
+    }
+    names = ["seconds", "all_reduce_seconds"]
+    efficiency: dict[str, list[float | None]] = {}
+    made.cells += [("case", "GPUs", "time", "efficiency", "all-reduces", "what keeps it low")]
+    for runs in zip(*at.values(), strict=False):
+        case = runs[0].point.case.name
+        sums = [whole_of(each, names) for each in runs]
+        if not all("seconds" in each for each in sums):
+            continue
+        least = value(words[0])
+        times = [sum(each.values()) for each in sums]
+        for word, each, run, time in zip(words, sums, runs, times, strict=True):
+            ratio = times[0] * least / (time * value(word))
+            reduced = each.get("all_reduce_seconds", 0.0)
+            # What the layers take beyond their part, and what all-reduces add.
+            layers = each["seconds"] - sums[0]["seconds"] * least / value(word)
+            cause = "all-reduces" if reduced > layers else "layers too small for so many GPUs"
+            why = cause if ratio < ENOUGH else ""
+            for quantity, unit, number in (
+                ("seconds", "seconds", time),
+                ("efficiency", "share", ratio),
+                ("all_reduce_seconds", "seconds", reduced),
+            ):
+                add_line(made, run, case, f"{word} GPUs", quantity, unit, number)
+            cells = (case, word, f"{time:.4g} s", f"{ratio:.0%}", f"{reduced:.4g} s", why)
+            made.cells.append(cells)
+            efficiency.setdefault(case, []).append(ratio)
+    if efficiency:
+        first = next(run for runs in at.values() for run in runs)
+        caption = f"{first.point.place.title}, batch {first.point.batch}"
+        sizes = [value(word) for word in words]
+        plot = figures.lines(list(words), sizes, efficiency, "GPUs", "efficiency")
+        made.pictures.append((caption, plot))
+
+
+ENOUGH = 0.9  # efficiency from which on nothing is asked
 
 
 def enough(at: dict[str, float]) -> str:

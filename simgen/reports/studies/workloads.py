@@ -80,7 +80,26 @@ BATCH: dict[str, Settings] = {
         ("candidates.shape", "{n}x10"),
     ),
 }
-CASES = tuple(Case(name, name, BATCH[name], "fwd,bwd,sgd", REDUCED[name]) for name in BATCH)
+# Sizes of images, of networks whose batch does not say them; those of sentences are in BATCH.
+IMAGES: dict[str, Settings] = {"vgg16": _image("conv1_1", 224), "resnet18": _image("conv1", 224)}
+EXTENTS = {
+    **{name: tuple(key for key, _ in settings) for name, settings in IMAGES.items()},
+    "seq2seq": ("source.shape", "target.shape"),
+    "language_model": ("words.shape",),
+    "aoa_reader": ("document.shape", "query.shape", "candidates.shape"),
+}
+CASES = tuple(
+    Case(
+        name,
+        name,
+        BATCH[name],
+        "fwd,bwd,sgd",
+        IMAGES.get(name, ()),
+        REDUCED[name],
+        EXTENTS[name],
+    )
+    for name in BATCH
+)
 
 STUDY = Study(
     "workloads",
@@ -105,7 +124,13 @@ STUDY = Study(
         ),
         Figure(
             "sizes", "Figure 4", "Memory against the size of the batch",
-            "bytes of all tensors of a training step", Draws.SIZES,
+            "bytes of all tensors of a training step, the sum of the kinds of Figure 3; then by "
+            "those of one network", Draws.SIZES,
+        ),
+        Figure(
+            "extents", "Figure 4b", "Memory against the size of images and sentences",
+            "bytes of all tensors of a training step with images or sentences that are larger; "
+            "then by those of one network", Draws.EXTENTS,
         ),
         Figure(
             "counters", "Figure 5", "Hardware counters",

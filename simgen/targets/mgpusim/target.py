@@ -81,9 +81,17 @@ COUNTED = {
     "work_groups": "work-groups of the launch",
     "valu_operations": "bits of EXEC over VOP1, VOP2, VOP3, VOPC",
     **{f"f32_{k}_operations": f"bits of EXEC over {names}" for k, names in _FLOATS.items()},
+    "lds_reads": "ds_read",
+    "lds_writes": "ds_write",
+    "lds_bytes": "bits of EXEC over ds_read, ds_write * bytes of each",
     **{f"{k}_hits": f"{name} read-hit, write-hit" for k, name in _CACHES.items()},
     **{f"{k}_misses": f"{name} read-miss, write-miss" for k, name in _CACHES.items()},
     **{f"{k}_mshr_hits": f"{name} read-mshr-hit, write-mshr-hit" for k, name in _CACHES.items()},
+    **{
+        f"{k}_{way}s": f"{_CACHES[k]} {way}-hit, {way}-mshr-hit, {way}-miss"
+        for k in ("l1", "l2")
+        for way in ("read", "write")
+    },
     "dram_reads": "ReadReq at DRAM",
     "dram_writes": "WriteReq at DRAM",
     "dram_read_bytes": "bytes of ReadReq at DRAM",
@@ -94,9 +102,15 @@ COUNTED = {
     "cu_active_cycles": "time of units with tasks wavefront * clock",
     "wavefront_slot_cycles": "time of units with tasks wavefront * clock * slots",
     "wavefront_cycles": "time of tasks wavefront * clock",
-    "stall_wait_cycles": "time of s_waitcnt * clock",
+    "ready_cycles": "time with the next instruction in the buffer, its issue included, * clock",
+    "stall_fetch_cycles": "time without it * clock",
+    "executing_valu_cycles": "time of VALU tasks, after their issue, * clock",
+    "executing_salu_cycles": "time of Scalar and Branch tasks, after their issue, * clock",
+    "executing_lds_cycles": "time of LDS tasks, after their issue, * clock",
+    "executing_memory_cycles": "time from VMem tasks to the next instruction * clock",
+    "stall_wait_cycles": "time of s_waitcnt, and of s_endpgm with stores on their way, * clock",
     "stall_barrier_cycles": "time of s_barrier * clock",
-    "stall_other_cycles": "time of tasks wavefront, s_waitcnt and s_barrier left out, * clock",
+    "stall_other_cycles": "wavefront_cycles - all of these",
 }
 AREAS = "kernels/arguments.json"
 IGNORED = "MGPUSim 4.2.0 does not read the cache policy of loads: its L1 serves them all the same"

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 from simgen.ask.build import BuildChoices
 from simgen.frontend.network import make_layer
 from simgen.ground import resources
+from simgen.ground.arrays import np
 from simgen.ground.ir import Pass, Role
 from simgen.layers.base import PortRole
 from simgen.tensors import own_values
@@ -31,15 +32,12 @@ from simgen.tensors.samples.texts import END_ID, PAD_ID, Pairs, Text
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    import numpy as np
     from numpy.typing import NDArray
 
     from simgen.ground.ir import Buffer, Node, Workload
 
     Samples = Images | Text | Pairs | Questions
     _Given = Iterator[tuple[Buffer, NDArray[Any]]]
-else:
-    from simgen.ground import arrays as np
 
 SET = BuildChoices.set
 COARSE = 20  # classes of CIFAR-100, where the network tells so many apart

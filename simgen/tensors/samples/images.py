@@ -24,15 +24,13 @@ from typing import TYPE_CHECKING, Any
 
 from simgen.ask.build import BuildChoices
 from simgen.errors import UsageError, one_line
+from simgen.ground.arrays import np
 from simgen.ground.storage.files import open_regular
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    import numpy as np
     from numpy.typing import NDArray
-else:
-    from simgen.ground import arrays as np
 
 OPTION = BuildChoices.data
 GZIP = b"\x1f\x8b"

@@ -16,16 +16,14 @@ import struct
 from typing import TYPE_CHECKING, Any
 
 from simgen.errors import UsageError
+from simgen.ground.arrays import np
 from simgen.ground.storage.files import atomic_file
 from simgen.tensors.samples.images import COLOURS, SIDE, labels_of
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    import numpy as np
     from numpy.typing import NDArray
-else:
-    from simgen.ground import arrays as np
 
 CLASSES = 10
 DIGIT = 28  # pixels of a side

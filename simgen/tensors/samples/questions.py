@@ -17,6 +17,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from simgen.ground.arrays import np
 from simgen.tensors.samples.images import fault
 from simgen.tensors.samples.texts import END, PAD, PAD_ID, numbered
 
@@ -24,10 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    import numpy as np
     from numpy.typing import NDArray
-else:
-    from simgen.ground import arrays as np
 
 _FIRST = re.compile(r"\s*1 \S")
 _LINE = re.compile(r"(\d+)\s+(.*)")

@@ -16,6 +16,7 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from simgen.ground.arrays import np
 from simgen.tensors.samples import columns
 from simgen.tensors.samples.images import fault
 
@@ -23,10 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from pathlib import Path
 
-    import numpy as np
     from numpy.typing import NDArray
-else:
-    from simgen.ground import arrays as np
 
 PAD, END = "<pad>", "<eos>"
 PAD_ID, END_ID = 0, 1  # in pairs

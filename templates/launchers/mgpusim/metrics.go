@@ -45,6 +45,9 @@ const (
 	f32Adds
 	f32Muls
 	f32Specials
+	ldsReads
+	ldsWrites
+	ldsBytes // of work-items
 	emulated // how many of these there are
 
 	// The timing model only. An MSHR hit is a miss on a line that is on its way already.
@@ -60,6 +63,10 @@ const (
 	l2Hits
 	l2Misses
 	l2MSHRHits
+	l1Reads
+	l1Writes
+	l2Reads
+	l2Writes
 	dramReads
 	dramWrites
 	dramReadBytes
@@ -70,6 +77,12 @@ const (
 	cuActiveCycles
 	wavefrontSlotCycles
 	wavefrontCycles
+	readyCycles
+	stallFetchCycles
+	executingVALUCycles
+	executingSALUCycles
+	executingLDSCycles
+	executingMemoryCycles
 	stallWaitCycles
 	stallBarrierCycles
 	stallOtherCycles
@@ -81,23 +94,28 @@ var metricNames = [metrics]string{
 	"vector_memory_reads", "vector_memory_writes", "scalar_memory_reads",
 	"wavefronts", "work_groups",
 	"valu_operations", "f32_fma_operations", "f32_add_operations", "f32_mul_operations",
-	"f32_special_operations",
+	"f32_special_operations", "lds_reads", "lds_writes", "lds_bytes",
 	"l1_hits", "l1_misses", "l1_mshr_hits",
 	"l1_scalar_hits", "l1_scalar_misses", "l1_scalar_mshr_hits",
 	"l1_instruction_hits", "l1_instruction_misses", "l1_instruction_mshr_hits",
 	"l2_hits", "l2_misses", "l2_mshr_hits",
+	"l1_reads", "l1_writes", "l2_reads", "l2_writes",
 	"dram_reads", "dram_writes", "dram_read_bytes", "dram_written_bytes",
 	"dram_read_cycles", "dram_write_cycles",
 	"cu_cycles", "cu_active_cycles", "wavefront_slot_cycles", "wavefront_cycles",
+	"ready_cycles", "stall_fetch_cycles", "executing_valu_cycles", "executing_salu_cycles",
+	"executing_lds_cycles", "executing_memory_cycles",
 	"stall_wait_cycles", "stall_barrier_cycles", "stall_other_cycles",
 }
 
-// Caches by a part of their components' names -> their hits; misses and MSHR hits follow.
+// Caches by a part of their components' names -> their hits; misses and MSHR hits follow. Of those
+// with reads, writes follow the reads.
 var caches = []struct {
-	part string
-	hits metric
+	part        string
+	hits, reads metric
 }{
-	{"L1VCache", l1Hits}, {"L1SCache", l1ScalarHits}, {"L1ICache", l1InstructionHits}, {"L2Cache", l2Hits},
+	{"L1VCache", l1Hits, l1Reads}, {"L1SCache", l1ScalarHits, metrics},
+	{"L1ICache", l1InstructionHits, metrics}, {"L2Cache", l2Hits, l2Reads},
 }
 
 // row is a line of launches.csv. Of several GPUs, counts are of all of them together, and times are
@@ -162,7 +180,7 @@ func newRecorder(s *simulation.Simulation, d *driver.Driver) *recorder {
 			for _, pool := range c.WfPools {
 				r.slots += pool.Capacity
 			}
-			tracing.CollectTrace(c, &unitTracer{recorder: r, waiting: map[string]waiting{}})
+			tracing.CollectTrace(c, &unitTracer{recorder: r, waves: map[string]*wave{}, tasks: map[string]*wave{}})
 			continue
 		}
 		traced, ok := component.(tracing.NamedHookable)
@@ -171,7 +189,7 @@ func newRecorder(s *simulation.Simulation, d *driver.Driver) *recorder {
 		}
 		for _, cache := range caches {
 			if strings.Contains(component.Name(), cache.part) {
-				tracing.CollectTrace(traced, &cacheTracer{recorder: r, hits: cache.hits})
+				tracing.CollectTrace(traced, &cacheTracer{recorder: r, hits: cache.hits, reads: cache.reads})
 			}
 		}
 		if strings.Contains(component.Name(), "DRAM") {
@@ -218,13 +236,16 @@ func (r *recorder) countCycles(cycles uint64) {
 	r.countWaits(&r.tally)
 }
 
-// countWaits fills in what wavefronts waited for. One that is neither in s_waitcnt nor at a barrier
-// executes, or waits to be fetched or issued.
+// countWaits fills in what wavefronts did with their time.
 func (r *recorder) countWaits(t *tally) {
-	in := func(of span) uint64 { return r.cycles(t.times[of]) }
-	t.counts[wavefrontCycles] = in(resident)
-	t.counts[stallWaitCycles], t.counts[stallBarrierCycles] = in(atWait), in(atBarrier)
-	t.counts[stallOtherCycles] = in(resident) - min(in(resident), in(atWait)+in(atBarrier))
+	t.counts[wavefrontCycles] = r.cycles(t.times[resident])
+	left := t.counts[wavefrontCycles]
+	for of := ready; of <= atBarrier; of++ {
+		cycles := min(left, r.cycles(t.times[of]))
+		t.counts[readyCycles+metric(of-ready)] = cycles
+		left -= cycles
+	}
+	t.counts[stallOtherCycles] = left
 }
 
 // Func is called by the emulator after each instruction of a wavefront.
@@ -266,6 +287,7 @@ func (t *tally) count(inst *insts.Inst, exec uint64) {
 		t.counts[scalarMemoryReads]++
 	case insts.DS:
 		t.counts[ldsInstructions]++
+		t.countLDS(inst.InstName, uint64(bits.OnesCount64(exec)))
 	case insts.FLAT:
 		if firstStore := insts.Opcode(24); inst.Opcode < firstStore {
 			t.counts[vectorMemoryReads]++
@@ -288,6 +310,25 @@ func (t *tally) countVector(name string, items uint64) {
 	}
 }
 
+// countLDS counts an instruction of LDS that so many work-items execute. Those that only exchange
+// values between work-items move no bytes of it.
+func (t *tally) countLDS(name string, items uint64) {
+	found := lds.FindStringSubmatch(name)
+	if found == nil {
+		return
+	}
+	if found[1] == "write" {
+		t.counts[ldsWrites]++
+	} else {
+		t.counts[ldsReads]++
+	}
+	width, _ := strconv.ParseUint(found[3], 10, 64)
+	if found[2] != "" {
+		width *= 2
+	}
+	t.counts[ldsBytes] += items * width / 8
+}
+
 // kind is what an instruction computes with float32, if it does.
 type kind struct {
 	metric   metric
@@ -297,6 +338,7 @@ type kind struct {
 
 var (
 	kinds = map[string]kind{} // by name of the instruction
+	lds   = regexp.MustCompile(`^ds_(read|write)(2(?:st64)?)?_[biu](\d+)`)
 	float = regexp.MustCompile(`^v_(pk_)?(fma|fmac|mac|mad|madak|madmk|add|sub|subrev|mul|exp|log|rcp|rcp_iflag|rsq|sqrt|sin|cos)(_legacy)?_f32(_e32|_e64)?$`)
 )
 
@@ -379,97 +421,178 @@ func (t *launchTracer) EndTask(task tracing.Task) {
 type span int
 
 const (
-	resident   span = iota // wavefronts, from their dispatch to their end
-	atWait                 // wavefronts in s_waitcnt
-	atBarrier              // and in s_barrier
-	activeUnit             // units with a wavefront
-	atReads                // reads at controllers of the DRAM
-	atWrites               // and writes
+	resident span = iota // wavefronts, from their dispatch to their end
+	// What they do meanwhile, in the order of its metrics.
+	ready    // an instruction is decoded and waits for its turn or its unit, or issues
+	fetching // the next instruction is not there
+	inVALU   // an instruction executes, before which the next one does not issue
+	inSALU   // branches and scalar loads too
+	inLDS
+	inMemory  // until the unit has taken it, and the next instruction issues
+	atWait    // in s_waitcnt and s_endpgm
+	atBarrier // in s_barrier
+	activeUnit
+	atReads  // reads at controllers of the DRAM
+	atWrites // and writes
 	spans
 )
 
-// Opcodes of program control in which wavefronts wait.
-var waits = map[insts.Opcode]span{10: atBarrier, 12: atWait}
+// phaseOf is what a wavefront does that issues an instruction.
+func phaseOf(inst *insts.Inst) (of span, known bool) {
+	switch inst.ExeUnit {
+	case insts.ExeUnitVALU:
+		return inVALU, true
+	case insts.ExeUnitScalar, insts.ExeUnitBranch:
+		return inSALU, true
+	case insts.ExeUnitLDS, insts.ExeUnitGDS:
+		return inLDS, true
+	case insts.ExeUnitVMem:
+		return inMemory, true
+	}
+	of, known = waits[inst.Opcode]
+	return of, known
+}
 
-// waiting is a task of a unit whose time counts.
-type waiting struct {
-	of    span
-	since sim.VTimeInSec
-	on    *tally // of which launch
+// Opcodes of program control in which wavefronts wait: s_endpgm for stores that are on their way.
+var waits = map[insts.Opcode]span{1: atWait, 10: atBarrier, 12: atWait}
+
+// wave is a wavefront in a unit of the timing model.
+type wave struct {
+	on        *tally // of its launch
+	came      sim.VTimeInSec
+	phase     span
+	known     bool // phase is one of those above
+	since     sim.VTimeInSec
+	wavefront *wavefront.Wavefront
+	inst      string // task of the instruction that it issued last, while that executes
+	arrived   bool   // at the barrier
+}
+
+// enter ends what a wavefront did, and begins another phase.
+func (w *wave) enter(phase span, known bool, now sim.VTimeInSec) {
+	if w.known && now > w.since {
+		w.on.times[w.phase] += now - w.since
+	}
+	w.phase, w.known, w.since = phase, known, now
+}
+
+// next is what a wavefront does whose instruction has ended: it waits to issue the next one if that
+// is in its buffer. A unit tells the end before or after it moves the program counter on; a branch
+// empties the buffer.
+func (w *wave) next() span {
+	at, inst := w.wavefront.PC(), w.wavefront.Inst()
+	if w.wavefront.State != wavefront.WfReady {
+		at += uint64(inst.ByteSize)
+	}
+	held := w.wavefront.InstBufferStartPC + uint64(len(w.wavefront.InstBuffer))
+	if inst.ExeUnit == insts.ExeUnitBranch || at+4 > held {
+		return fetching
+	}
+	return ready
 }
 
 // unitTracer sees the instructions and wavefronts of a compute unit of the timing model.
 type unitTracer struct {
 	ignore
 	*recorder
-	waiting    map[string]waiting // by the task
-	wavefronts int                // that are here
-	since      sim.VTimeInSec     // when the first of them came
+	waves map[string]*wave // by their tasks
+	tasks map[string]*wave // by tasks of instructions and of their fetches
+	since sim.VTimeInSec   // when the first of those came that are here
 }
 
 func (t *unitTracer) StartTask(task tracing.Task) {
+	now := t.engine.CurrentTime()
 	switch task.Kind {
 	case "wavefront":
-		if t.wavefronts == 0 {
-			t.since = t.engine.CurrentTime()
+		if len(t.waves) == 0 {
+			t.since = now
 		}
-		t.wavefronts++
-		t.waiting[task.ID] = waiting{resident, t.engine.CurrentTime(), &t.tally}
+		t.waves[task.ID] = &wave{on: &t.tally, came: now, phase: fetching, known: true, since: now}
+	case "fetch":
+		if here := t.waves[task.ParentID]; here != nil {
+			t.tasks[task.ID] = here
+		}
 	case "inst":
 		detail, ok := task.Detail.(map[string]any)
 		if !ok {
 			return
 		}
 		inst, isInst := detail["inst"].(*wavefront.Inst)
-		wave, isWave := detail["wf"].(*wavefront.Wavefront)
+		issued, isWave := detail["wf"].(*wavefront.Wavefront)
 		if !isInst || !isWave {
 			return
 		}
-		on := t.of(wave.Packet)
+		on := t.of(issued.Packet)
 		before := on.counts
-		on.count(inst.Inst, wave.EXEC())
+		on.count(inst.Inst, issued.EXEC())
 		if t.seen != nil {
-			t.seen.countFor(wave.Wavefront.WG, &before, &on.counts)
+			t.seen.countFor(issued.Wavefront.WG, &before, &on.counts)
 		}
-		if t.watched != nil { // the task of a wavefront does not say whose it is
-			if life, here := t.waiting[wave.UID]; here {
-				life.on = on
-				t.waiting[wave.UID] = life
-			}
+		here := t.waves[issued.UID]
+		if here == nil {
+			return
 		}
-		if of, waits := waits[inst.Opcode]; waits && inst.FormatType == insts.SOPP {
-			t.waiting[task.ID] = waiting{of, t.engine.CurrentTime(), on}
-		}
+		here.on = on // the task of a wavefront does not say whose it is
+		phase, known := phaseOf(inst.Inst)
+		turn := sim.VTimeInSec(1 / float64(t.frequency)) // in which it issues
+		here.enter(ready, true, now)
+		here.enter(phase, known, now+turn)
+		here.wavefront, here.inst, here.arrived = issued, task.ID, false
+		t.tasks[task.ID] = here
 	}
 }
 
 func (t *unitTracer) EndTask(task tracing.Task) {
-	ended, found := t.waiting[task.ID]
-	if !found {
-		return
-	}
-	delete(t.waiting, task.ID)
 	now := t.engine.CurrentTime()
-	ended.on.times[ended.of] += now - ended.since
-	if ended.of == resident {
-		if t.wavefronts--; t.wavefronts == 0 {
+	if here := t.waves[task.ID]; here != nil {
+		here.enter(resident, false, now)
+		here.on.times[resident] += now - here.came
+		delete(t.waves, task.ID)
+		if len(t.waves) == 0 {
 			t.times[activeUnit] += now - t.since
 		}
+		return
 	}
+	here := t.tasks[task.ID]
+	if here == nil {
+		return
+	}
+	switch {
+	case here.inst != task.ID: // a fetch, or a load from which the wavefront went on
+		if here.known && here.phase == fetching {
+			here.enter(ready, true, now)
+		}
+	case here.phase == atBarrier && here.known && !here.arrived: // it ends again for all to go on
+		here.arrived = true
+		return
+	default:
+		here.enter(here.next(), true, max(now, here.since))
+		here.inst = ""
+	}
+	delete(t.tasks, task.ID)
 }
 
 // cacheTracer sees what a cache finds.
 type cacheTracer struct {
 	ignore
 	*recorder
-	hits metric
+	hits, reads metric
 }
 
 func (t *cacheTracer) StepTask(task tracing.Task) {
 	if len(t.active) == 0 {
 		return
 	}
-	switch task.Steps[0].What {
+	what := task.Steps[0].What
+	if t.reads < metrics {
+		switch {
+		case strings.HasPrefix(what, "read-"):
+			t.counts[t.reads]++
+		case strings.HasPrefix(what, "write-"):
+			t.counts[t.reads+1]++
+		}
+	}
+	switch what {
 	case "read-hit", "write-hit":
 		t.counts[t.hits]++
 	case "read-miss", "write-miss":
