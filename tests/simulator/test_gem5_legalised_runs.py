@@ -24,7 +24,7 @@ pytestmark = [
     pytest.mark.gem5,
     pytest.mark.skipif(not os.environ.get("GEM5"), reason="GEM5 is not set"),
 ]
-VERSION = "24.1"
+VERSION = "24.0"  # what is built for it is right in later ones, too
 # Each leaves its result in v4; v2 is x, of which v0 is the number, and s[4:5] the address.
 CASES = {
     "clamp": ("v_add_f32_e64 v4, v2, v2 clamp", "np.clip(2 * x, 0, 1)"),
@@ -180,7 +180,7 @@ PROBED = {
 @pytest.mark.parametrize(("only", "count"), PROBED.items())
 def test_forms_are_right_by_the_manuals(place: Path, only: str, count: int) -> None:
     """In the usual modes: gem5 ignores the others, whatever an instruction becomes."""
-    every = Trial("gem5-se", only=only, legalised=True).findings(place)
+    every = Trial("gem5-se", only=only, version=VERSION, legalised=True).findings(place)
     found = [each for each in every if each.form.mode in (USUAL, FLUSHING)]
     wrong = [f"{each.form.text}: {each.examples[:1]}" for each in found
              if each.found is not Found.RIGHT]  # fmt: skip
