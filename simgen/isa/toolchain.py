@@ -170,8 +170,7 @@ def aligned(text: str, told: str) -> str:
 
 
 def _alignments(access: str) -> list[int]:
-    """Of the places in memory that an access is known to have; their size is their alignment
-    unless that is told."""
+    """The alignments of the places that an access is known to have: their sizes, unless told."""
     return [int(told or int(bits) // 8) for bits, told in _ALIGN.findall(access)]
 
 
