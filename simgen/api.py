@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 from simgen.ask.build import BuildChoices, Destination
 from simgen.ask.choice import Asked, asking, choices, in_python, spelled
+from simgen.ask.report import ReportChoices
 from simgen.ask.run import RunChoices, RunCommand
 from simgen.bundle import finding, planning
 from simgen.bundle import writing as bundles
@@ -124,11 +125,20 @@ def load(path: Where) -> BuiltBundle:
 
 @in_python()
 def report(
-    made: Iterable[BuiltBundle | Where], output: Where, baseline: str | None = None
+    made: Iterable[BuiltBundle | Where],
+    output: Where,
+    baseline: str | None = None,
+    *,
+    title: str = "",
+    author: str = "",
+    figures: str | Iterable[str] = (),
+    width: str | float | None = None,
 ) -> Report:
     """Write a report of all results in the bundles to the folder `output`, as `simgen report` does.
 
-    `baseline` is the result that the others are compared with: TARGET, or BUNDLE:TARGET.
+    `baseline` is the result that the others are compared with: TARGET, or BUNDLE:TARGET. `figures`
+    are formats (pdf, svg, png) of files in `output`/figures, of this width. The report's own
+    `figures` are shown by a notebook.
 
     Raises:
         UsageError: a bundle is given twice, nothing has run, or there is no such baseline.
@@ -137,7 +147,8 @@ def report(
     paths = [each.path if isinstance(each, BuiltBundle) else Path(each) for each in made]
     if not paths:
         raise UsageError("report: no bundle is given; give one or more")
-    return reporting.write(paths, Path(output), baseline)
+    looks = ReportChoices(title=title or None, author=author or None, figures=figures, width=width)
+    return reporting.write(paths, Path(output), baseline, looks=looks)
 
 
 @asking

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +14,8 @@ from simgen.cli.numbers import SECONDS, number
 from simgen.cli.options import asked, asks, verbosity
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from simgen_examine.conform.page import Told
 
 FINDINGS = "conformance"  # a folder of it
@@ -29,11 +32,16 @@ MOST_ROWS = 60  # rows of the table, without --verbose
 )
 @click.option("-o", "output", type=click.Path(path_type=Path, file_okay=False), metavar="DIR",
               help="Write page.md, findings.json and a table for lint to DIR.")  # fmt: skip
+@click.option("--against", type=click.Path(path_type=Path, exists=True, dir_okay=False),
+              metavar="FILE", help=
+                  "findings.json of an earlier build: only what is worse now gives exit code 6.",
+              )  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @verbosity
 def conform(
     timeout: float | None,
     output: Path | None,
+    against: Path | None,
     as_json: bool,
     quiet: bool,
     verbose: bool,
@@ -54,6 +62,7 @@ def conform(
     simgen conform --on gem5-se --only '^v_sin_f32_e' --legalised
     GPGPUSIM_ROOT=~/gpgpu-sim simgen conform --on gpgpusim -o findings
     GEM5=~/gem5 simgen conform --on gem5-se -o findings
+    simgen conform --on gem5-se --against findings/findings.json
     """
     import re
     import sys
@@ -87,6 +96,7 @@ def conform(
         raise UsageError(
             f"-o {output}: {choices.legalised} tells nothing of the simulator; leave it out"
         )
+    before = page.read_findings(against) if against else None
     if output:
         outputs.check(output, FINDINGS)
     if timeout is not None and timeout <= 0:
@@ -128,11 +138,37 @@ def conform(
     elif not quiet:
         _print(told, verbose)
     wrong = [each for each in found if each.found not in (Found.RIGHT, Found.REFUSED)]
-    if wrong:
+    if before is not None:
+        _compare(told, before, quiet or as_json)
+    elif wrong:
         counts = page.counts(found)
         raise MismatchError(
             f"{run.title}: {counts['wrong']} of {len(found)} forms of instructions are wrong, "
             f"{counts['missing']} missing, and {counts['ends']} end it; -v tells of each"
+        )
+
+
+def _compare(told: Told, before: Mapping[str, str], quiet: bool) -> None:
+    """What is worse than before, and by class.
+
+    Raises:
+        MismatchError: a form is.
+    """
+    from simgen.errors import MismatchError
+    from simgen_examine.conform import page
+
+    worse, better = page.compared(told, before)
+    if not quiet:
+        for name, (was, now) in (worse | better).items():
+            print(f"{'worse' if name in worse else 'better'}: {name}: {was}, now {now}")
+        classes = Counter(f"{was}, now {now}" for was, now in (worse | better).values())
+        same = len(told.findings) - len(worse) - len(better)
+        print("; ".join([f"{same} as before", *(f"{n} {what}" for what, n in classes.items())]))
+    if worse:
+        first = next(iter(worse))
+        raise MismatchError(
+            f"{told.title}: {len(worse)} forms of instructions are worse than before, the first "
+            f"is {first}; -o DIR tells of each"
         )
 
 

@@ -27,7 +27,6 @@ from simgen.ask.choice import spelled
 from simgen.errors import ConfigError
 from simgen.frontend.network import make_layer
 from simgen.ground.ir import PAGE, Pass, TensorSpec
-from simgen.layers.norm.batch_norm import BatchNorm
 from simgen_rocm import miopen
 
 if TYPE_CHECKING:
@@ -231,6 +230,8 @@ def _layer(node: Node, machine: Machine) -> Layer:
         if key not in (*KEYS[layer.kind], *UNHEARD) and value != default:
             cure = f"set {key}={default}, or take {spelled('launcher')} kfd"
             raise ConfigError(where, f"DNNMark has no key {key!r}; {cure}")
+    from simgen.layers.norm.batch_norm import BatchNorm
+
     if isinstance(layer, BatchNorm) and layer.epsilon < LEAST_EPSILON:
         fact = f"DNNMark stops at epsilon={layer.epsilon:g}, which is less than {LEAST_EPSILON:g}"
         raise ConfigError(where, f"{fact}; set epsilon=1e-5, or take {spelled('launcher')} kfd")

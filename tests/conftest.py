@@ -3,16 +3,23 @@ nothing is compiled twice in a run."""
 
 from __future__ import annotations
 
+import fcntl
+import hashlib
 import os
+import pickle
 import signal
 from functools import cache
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import settings
 
 from simgen.kernels.build import Builder
 from simgen.kernels.cache import Cache
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 pytest.register_assert_rewrite("layer_bundles", "layer_variants", "machine_code")
 settings.register_profile("simgen", deadline=None)
@@ -52,7 +59,30 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(scope="session")
-def builder(tmp_path_factory: pytest.TempPathFactory) -> Builder:
-    """Compiles what no other test of the run has compiled, in whatever process."""
+def of_all(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder that all processes of a run share."""
     own = tmp_path_factory.getbasetemp()
-    return Builder(Cache((own.parent if "PYTEST_XDIST_WORKER" in os.environ else own) / "compiled"))
+    return own.parent if "PYTEST_XDIST_WORKER" in os.environ else own
+
+
+@pytest.fixture(scope="session")
+def builder(of_all: Path) -> Builder:
+    """Compiles what no other test of the run has compiled, in whatever process."""
+    return Builder(Cache(of_all / "compiled"))
+
+
+@pytest.fixture(scope="session")
+def once(of_all: Path) -> Callable[..., Any]:
+    """`once(plan, *words)`: what `plan(*words)` returns; one process of a run calls it for all."""
+
+    @cache
+    def made(plan: Callable[..., Any], *words: Any) -> Any:
+        digest = hashlib.sha256(f"{plan.__module__}.{plan.__name__}{words}".encode()).hexdigest()
+        with (of_all / f"once-{digest[:16]}").open("a+b") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            if not file.seek(0, os.SEEK_END):
+                pickle.dump(plan(*words), file)
+            file.seek(0)
+            return pickle.load(file)
+
+    return made

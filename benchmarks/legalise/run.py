@@ -18,7 +18,6 @@ from pathlib import Path
 TESTS = Path(__file__).resolve().parents[2] / "tests" / "simulator"
 sys.path.insert(0, str(TESTS))
 
-from legalise_rows import BOTH  # noqa: E402
 from ordinary import (  # noqa: E402
     CLEAR,
     DEAD,
@@ -33,6 +32,7 @@ from ordinary import (  # noqa: E402
     kernels,
     wrong,
 )  # fmt: skip
+from probing import BOTH  # noqa: E402
 
 SECONDS = 60  # that a kernel of this size never takes
 

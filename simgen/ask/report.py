@@ -10,7 +10,12 @@ from simgen.ask.kinds import Commas, Length, ValueKind, Word
 from simgen.errors import UsageError, did_you_mean
 
 if TYPE_CHECKING:
-    from simgen.ask.build import Number, Text, Words
+    from typing import TypeAlias
+
+    from simgen.ask.build import Text, Words
+    from simgen.ask.choice import ChoiceField
+
+    Width: TypeAlias = ChoiceField[str | float | None, float | None]
 
 FORMATS = ("pdf", "svg", "png")
 COLUMN = 3.3  # inches: a column of most proceedings
@@ -24,7 +29,7 @@ class FigureChoices(Asked):
     _: KW_ONLY
     figures: Words = choice("--figures", Commas("F,F"), (), text=
         "Also write the figures to DIR/figures, as pdf, svg or png.")
-    width: Number = choice("--width", Length("W"), text=
+    width: Width = choice("--width", Length("W"), text=
         "Width of these figures, such as 3.3in or 84mm. [default: 3.3in]")
 
     def __post_init__(self) -> None:

@@ -112,6 +112,12 @@ class Result:
     seal: str = ""
     given: Mapping[tuple[int, str], NDArray[Any]] = field(default_factory=dict)
 
+    def __repr__(self) -> str:
+        took = sum(each.get("seconds", 0.0) for each in self.launches)
+        time = f", {metrics.seconds(took)}" if took else ""
+        counts = f"{len(self.launches)} launches, {len(self.outputs)} outputs"
+        return f"<Result {self.name}: {counts}{time}>"
+
     @property
     def asked(self) -> RunCommand:
         """What the user asked for; of a run by hand, what the result's name says of it."""

@@ -139,8 +139,9 @@ def report(
     DIR/metrics.csv      metrics of each layer, pass and target
     DIR/baseline.csv     speed-ups over the result that --baseline names
     DIR/correlation.csv  agreement of each pair of targets
-    DIR/timeline.json    layers and launches in time, for Perfetto (ui.perfetto.dev) and Chrome
-    DIR/trace.sqlite3    metrics of each launch, tied to layer, pass and kernel, for queries
+    DIR/figures/         figures for paper, with --figures
+    DIR/timeline.json    layers and launches in time, for Perfetto and Chrome
+    DIR/trace.sqlite3    metrics of each launch, for queries
 
     \b
     simgen report softmax_fwd

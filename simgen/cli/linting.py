@@ -27,6 +27,8 @@ MOST_ROWS = 100  # rows of the table, without --verbose
                   "Instead of a simulator: lint.json of `simgen conform -o`.")  # fmt: skip
 @click.option("--arch", default="", metavar="A", help="Processor of assembly that names none.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.option("--as", "form", type=click.Choice(("sarif", "github")), help=
+                  "Print SARIF, or annotations of GitHub Actions.")  # fmt: skip
 @verbosity
 def lint(
     files: tuple[Path, ...],
@@ -34,6 +36,7 @@ def lint(
     own: Path | None,
     arch: str,
     as_json: bool,
+    form: str | None,
     quiet: bool,
     verbose: bool,
 ) -> None:
@@ -52,6 +55,7 @@ def lint(
     simgen lint kernel.co --simulator gem5@24.0
     simgen lint libmine.so build/ --simulator mgpusim --json
     simgen lint kernel.co --table findings/lint.json
+    simgen lint build/ --simulator gem5 --as sarif > lint.sarif
     """
     from simgen.errors import RefusedError, UsageError
     from simgen.isa.legalise import facts, history
@@ -72,7 +76,12 @@ def lint(
     findings = [finding for each in looked for finding in each.findings]
     refused = [finding for finding in findings if finding.refused]
     title = f"{named} {version}"
-    if as_json:
+    if form:
+        from simgen.isa.lint import forges
+
+        shown = findings if verbose else refused
+        print(forges.sarif(shown, title) if form == "sarif" else forges.github(shown, title))
+    elif as_json:
         source = seen.source if seen else _source(named, version)
         print(json.dumps(_json(looked, unread, (named, version, source)), indent=1))
     elif not quiet and looked:
@@ -89,6 +98,7 @@ def lint(
             rows = {row for each in here for row in history.launches(version, each.arch)}
             for row in sorted(rows, key=lambda row: row.name):
                 print(f"launches: {title} {row.does}; {row.cure}")
+    as_json = as_json or bool(form)
     # The last line is the error that the command ends with.
     if not as_json:
         for each in unread if refused else unread[1:]:

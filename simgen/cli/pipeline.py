@@ -53,11 +53,14 @@ def build(quiet: bool, verbose: bool, **given: Any) -> None:
         say_built(made, len(plan.network.layers), builder.cache, verbose)
         for note in plan.taken_for:
             print(note)
+        if len(made.targets) > 1:
+            label = made.workload.machine.label
+            present.say(f"one plan for all targets, for {label}: {plan.planned_for.why}")
         for target in targets:
             notes = target.package.notes(made.path / target.name, details=verbose)
             queued = queueing.notes(target, made.workload)
             for note in (*notes, *matrix.notes(target, made.workload), *queued):
-                print(note)
+                present.say(note)
         print(f"reproduce: {reproduce(given, made)}")
     if making.run:
         run_one(made, RunChoices(replace=making.replace), quiet, verbose, verified=True)
@@ -85,7 +88,7 @@ def say_built(made: Bundle, layers: int, cache: Cache, verbose: bool) -> None:
 
     workload = made.workload
     nbytes = sum(buffer.spec.held for buffer in workload.buffers)
-    print(
+    present.say(
         f"{made.path}: {present.many(layers, 'layer')}, "
         f"{present.many(len(workload.launches), 'launch', 'launches')}, "
         f"{present.size(nbytes)} of tensors; targets: {', '.join(made.targets)}"
@@ -126,8 +129,8 @@ def run(bundle: Path, quiet: bool, verbose: bool, **given: Any) -> None:
     simgen run alexnet --on gem5-se --resume
     simgen run resnet50 --on mgpusim --mode timing --representatives --jobs 8
     simgen run conv_fwd --on mgpusim --mode timing --sample 5%
-    simgen run resnet50 --on mgpusim --mode timing --representatives --scale-model 8
-    simgen run resnet50 --on mgpusim --mode timing --representatives --jobs 40 --executor slurm
+    simgen run resnet50 --on mgpusim --representatives --scale-model 8
+    simgen run resnet50 --on mgpusim --jobs 40 --executor slurm
 
     Each point of a sweep has its own result, TARGET@OPTION=VALUE,.... Settings of the build also
     get their own bundle, BUNDLE@SETTING=VALUE,.... Finished points are not run again, so the same

@@ -48,6 +48,12 @@ UNBROKEN = 24  # longest word that a narrow terminal does not break: names of ke
 NUMBER = re.compile(r"[-+]?\.?\d")  # begins one
 
 
+def say(text: str) -> None:
+    """A line for people, folded between words where it is longer than the terminal is wide."""
+    lines = textwrap.wrap(text, _room(), break_long_words=False, break_on_hyphens=False)
+    print("\n".join(lines))
+
+
 def table(
     title: str | None,
     columns: Sequence[str],
@@ -66,7 +72,7 @@ def table(
             break
         kept = [at for at in kept if columns[at] != name]
     if title:
-        print(title)
+        say(title)
     shown = [[row[at] for at in kept] for row in cells]
     heads = [columns[at] for at in kept]
     if _least(columns, cells, kept) > room:
@@ -77,7 +83,7 @@ def table(
         left = ", ".join(
             " ".join(columns[at].split()) for at in range(len(columns)) if at not in kept
         )
-        print("\n".join(textwrap.wrap(f"left out, as the terminal is narrow: {left}", room)))
+        say(f"left out, as the terminal is narrow: {left}")
 
 
 def _room() -> int:
@@ -312,7 +318,7 @@ def work(workload: Workload) -> None:
     heads = ("layer", "pass", "output", "ops", "bytes", "ops/byte", "parameters")
     table(None, (*heads, "tensors", "workspace"), rows)
     parts = [f"{what} {size(n)}" for what, n in held.items() if n]
-    print(f"memory: {', '.join(parts[:-1])}; {parts[-1]}")
+    say(f"memory: {', '.join(parts[:-1])}; {parts[-1]}")
 
 
 def inputs(
@@ -536,7 +542,7 @@ def machine(workload: Workload, why: str = "") -> None:
     told = descriptions().get(of.name)
     title = f", {told.title}" if told else ""
     reason = f"; {why}" if why else ""
-    print(f"planned for {of.label}{title}: {many(of.units, 'compute unit')}{reason}")
+    say(f"planned for {of.label}{title}: {many(of.units, 'compute unit')}{reason}")
 
 
 def planned(workload: Workload, why: str) -> None:
@@ -660,7 +666,7 @@ def report(found: Sequence[Row]) -> None:
         heads.insert(1, "planned for")
     table(None, heads, rows)
     if len(machines) == 1:
-        print(f"planned for {machines[0]}")
+        say(f"planned for {machines[0]}")
 
 
 def results(found: Sequence[Row]) -> None:

@@ -25,8 +25,10 @@ HEADS = ("state", "steps", "since (UTC)", "verdict", "")
 @click.command()
 @click.argument("paths", nargs=-1, metavar="[BUNDLE|FOLDER]...", type=click.Path(path_type=Path))
 @click.option("--watch", is_flag=True, help="Refresh each second, until nothing runs.")
+@click.option("--page", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE.html",
+              help="With --watch: write a page, which refreshes itself in a browser.")  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def status(paths: tuple[Path, ...], watch: bool, as_json: bool) -> None:
+def status(paths: tuple[Path, ...], watch: bool, page: Path | None, as_json: bool) -> None:
     """Print the state of runs, and the verdicts of diff.
 
     States are not run, running, stopped, failed and finished.
@@ -37,6 +39,7 @@ def status(paths: tuple[Path, ...], watch: bool, as_json: bool) -> None:
     \b
     simgen status
     simgen status alexnet --watch
+    simgen status alexnet --watch --page live.html
     simgen status studies/ --json
     """
     from simgen.errors import UsageError
@@ -44,9 +47,11 @@ def status(paths: tuple[Path, ...], watch: bool, as_json: bool) -> None:
 
     if watch and as_json:
         raise UsageError("--watch: JSON is of one look; leave out --watch or --json")
+    if page and not watch:
+        raise UsageError("--page: it is refreshed by --watch; add that")
     found = standings.bundles_in(paths or (Path(),))
     if watch:
-        _watch(found)
+        _watch(found, page)
         return
     told = _look(found)
     if as_json:
@@ -88,7 +93,7 @@ def show_bundle(path: Path, as_json: bool, verbose: bool) -> None:
             return
         from simgen.cli import present
 
-        print(_heading(bundle))
+        present.say(_heading(bundle))
         present.inputs(bundle.workload, parameters=verbose)
         present.work(bundle.workload)
         present.planned(bundle.workload, "")
@@ -184,7 +189,20 @@ def _rows(told: Sequence[Standing]) -> list[tuple[str, ...]]:
     ]
 
 
-def _watch(paths: Sequence[Path]) -> None:
+def _write_page(path: Path, told: Sequence[Standing]) -> None:
+    """A page with a bar of the steps of each result."""
+    from simgen.ground.storage.files import write_atomic
+    from simgen.kernels import render
+    from simgen.running.status import RunState
+
+    shares = [100 * (each.steps or 0) / each.of if each.of else 0 for each in told]
+    runs = any(each.state is RunState.RUNNING for each in told)
+    rows = zip(_rows(told), shares, strict=True)
+    text = render.page("live.html.j2", heads=("bundle", "result", *HEADS), rows=rows, runs=runs)
+    write_atomic(path, text.encode())
+
+
+def _watch(paths: Sequence[Path], page: Path | None) -> None:
     """A table that is drawn anew; where there is no terminal, a line for each change."""
     import sys
 
@@ -198,6 +216,8 @@ def _watch(paths: Sequence[Path]) -> None:
         while True:
             told = _look(paths)
             rows = _rows(told)
+            if page:
+                _write_page(page, told)
             if sys.stdout.isatty():
                 live.update(_drawn(rows), refresh=True)
             else:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import sys
+import time
 from typing import TYPE_CHECKING
 
 from simgen.cli import present
-from simgen.cli.following import Printing, say_ran
+from simgen.cli.following import Printing, duration, say_ran
 from simgen.reports.studies.measuring import StudyListener
 
 if TYPE_CHECKING:
@@ -26,12 +27,15 @@ class PrintingStudy(Printing, StudyListener):
         Printing.__init__(self, quiet)
         StudyListener.__init__(self)
         self.verbose = verbose
+        self.begun = time.monotonic()
 
     def plans(self, points: int) -> None:
         self.tell(f"study: {present.many(points, 'run')}")
 
     def begins_point(self, nth: int, count: int, title: str) -> None:
-        self.tell(f"{nth} of {count}: {title}")
+        passed = time.monotonic() - self.begun
+        left = f", about {duration(passed / (nth - 1) * (count - nth + 1))} left" if nth > 1 else ""
+        self.tell(f"{nth} of {count}: {title}{left}")
 
     @contextlib.contextmanager
     def building(self, path: Path) -> Iterator[Told | None]:

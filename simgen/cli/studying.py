@@ -95,21 +95,21 @@ def study(name: str, output: Path, quiet: bool, verbose: bool, **given: Any) -> 
     """Run the study NAME and draw all of its figures.
 
     \b
-    dnnmark      table 3 and figures 9 to 12 of the DNNMark paper: profiles of single layers
-    icpe18       table 1 and figures 6 to 17 of "Characterizing ... CNN Execution on GPUs", its
-                 L1 bypass, kernel fusion and statements: AlexNet on two machines
-    workloads    time and memory of whole networks in training, and their hardware counters
+    dnnmark      table 3 and figures 9 to 12 of the DNNMark paper: single layers
+    icpe18       table 1 and figures 6 to 17 of "Characterizing ... CNN Execution
+                 on GPUs", its L1 bypass, kernel fusion and statements
+    workloads    time, memory and hardware counters of whole networks in training
 
     \b
-    DIR/study.html    all figures, what each metric is on each target, and what one cannot give
-    DIR/figures/      each figure as SVG, and all of its values as CSV
-    DIR/statements.csv    sentences of the publication, and whether they hold
-    DIR/report.html   all metrics of all runs, with metrics.csv and trace.sqlite3
+    DIR/study.html      all figures, and what each metric is on each target
+    DIR/figures/        each figure as SVG, and all of its values as CSV
+    DIR/statements.csv  sentences of the publication, and whether they hold
+    DIR/report.html     all metrics of all runs, and metrics.csv beside it
 
     \b
     simgen study icpe18 -o icpe18 --targets mgpusim --reduced
     simgen study workloads -o workloads --targets gem5-se,mgpusim --batch 1,4
-    simgen study icpe18 -o icpe18 --targets mgpusim --elsewhere cuda --reduced --counters
+    simgen study icpe18 -o icpe18 --targets mgpusim --elsewhere cuda --reduced
     """
     from simgen.cli.study_listener import PrintingStudy
     from simgen.reports.studies import (

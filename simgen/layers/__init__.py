@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from importlib import import_module
 
+from simgen.errors import SourceError
 from simgen.layers.base import REGISTERED
 from simgen.layers.base import Layer as Layer
 
@@ -60,12 +61,24 @@ FILES = {
 KIND_OF = {section: kind for kind, (section, _) in FILES.items()}
 
 
+def _check(module: str) -> None:
+    """Raises SourceError if a file's layers are not those that the table says."""
+    for kind, layer in REGISTERED.items():
+        section, file = FILES.get(kind, ("", ""))
+        if layer.__module__ == module and f"simgen.layers.{file}" != module:
+            fact = f"kind {kind!r} is that of {f'simgen.layers.{file} too' if file else 'no layer'}"
+            raise SourceError(f"{module}: {fact}; choose another, or add it to {__name__}")
+        if layer.__module__ == module and layer.section != section:
+            fact = f"its section is {layer.section!r}, and in {__name__} {section!r}"
+            raise SourceError(f"{module}: {fact}; correct one of them")
+
+
 class _Layers(Mapping[str, type[Layer]]):
     """All layers by kind."""
 
     def __getitem__(self, kind: str) -> type[Layer]:
         if kind not in REGISTERED:
-            import_module(f"simgen.layers.{FILES[kind][1]}")
+            _check(import_module(f"simgen.layers.{FILES[kind][1]}").__name__)
         return REGISTERED[kind]
 
     def __contains__(self, kind: object) -> bool:

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, ClassVar
 
 from simgen.ask.choice import spelled
 from simgen.errors import RefusedError
-from simgen.frontend import wavefronts
 from simgen.ground.ir import CUDA_WARP, Language
 from simgen.ground.machine import FITTED
 from simgen.isa.legalise import cache_policy
@@ -153,6 +152,8 @@ class CudaPackage(Package):
         Raises:
             RefusedError: their loads would have to be others, or they are for AMD's GPUs alone.
         """
+        from simgen.frontend import wavefronts
+
         found = {}
         for each in workload.kernels:
             if each.source is None:

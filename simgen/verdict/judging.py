@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import shlex
 from dataclasses import dataclass
+from html import escape
 from typing import TYPE_CHECKING
 
 from simgen.bundle import result_names, verdict_file
@@ -12,6 +13,7 @@ from simgen.bundle import writing as bundles
 from simgen.bundle.finding import find_result
 from simgen.bundle.planning import about
 from simgen.errors import MismatchError, UsageError
+from simgen.ground import html
 from simgen.tensors import data_file
 from simgen.verdict import diff, losses, verdict
 
@@ -71,6 +73,18 @@ class Judgement:
     def outcome(self) -> Outcome:
         """same, different, or proved nothing."""
         return verdict.together(report.outcome for report in self.reports)
+
+    def __repr__(self) -> str:
+        return f"<Judgement of {self.bundle}: {self.summary}>"
+
+    def _repr_html_(self) -> str:
+        rows = [
+            (report.a, report.b, each.layer, each.direction, each.tensor, each.outcome)
+            for report in self.reports
+            for each in report.verdicts
+        ]
+        heads = ("result", "against", "layer", "pass", "tensor", "verdict")
+        return f"{html.table(heads, rows)}<p>{escape(self.summary)}</p>"
 
     def __bool__(self) -> bool:
         return not self.failure

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from simgen.ask.checks import ConformChoices
+from simgen.errors import DamagedError
+from simgen.ground.storage.files import read_regular
 from simgen_examine.conform import buffers, consequences, description, ids, matrix, scalar_memory
 from simgen_examine.conform.float_mode import FLUSHING, USUAL
 from simgen_examine.conform.forms import SOURCE, Form
@@ -14,10 +17,12 @@ from simgen_examine.conform.judging import Found
 from simgen_examine.conform.values import LANES
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
+    from pathlib import Path
 
     from simgen_examine.conform.judging import Seen
 
+MAX_NBYTES = 2**28  # size of a findings.json that is read, at most
 MOST_LINES = 15  # lines of assembly in a reproducer, at most
 _FILLER = "v15"  # holds what LDS is filled with before a store or an atomic
 
@@ -104,6 +109,44 @@ def rows(told: Told) -> dict[str, Any]:
             for each in told.findings
         ],
     }  # fmt: skip
+
+
+def read_findings(path: Path) -> dict[str, str]:
+    """What `rows` said of each form before, by its text.
+
+    Raises:
+        DamagedError: it is no such file.
+    """
+    try:
+        told = json.loads(read_regular(path, MAX_NBYTES))
+        found = {f"{each['form']}: {each['text']}": each["finding"] for each in told["forms"]}
+    except (ValueError, KeyError, TypeError) as error:
+        fact = f"no findings.json of simgen conform ({type(error).__name__})"
+        raise DamagedError(f"{path}: {fact}; make it with: simgen conform -o DIR") from None
+    known = {each.value for each in Found}
+    if not all(isinstance(each, str) and each in known for each in found.values()):
+        raise DamagedError(f"{path}: not what simgen conform writes; make it again with -o DIR")
+    return found
+
+
+def compared(
+    told: Told, before: Mapping[str, str]
+) -> tuple[dict[str, tuple[str, str]], dict[str, tuple[str, str]]]:
+    """Forms that are worse than before, and those that are better: what each was, and is now.
+
+    A form that was not tried before is worse where it is not right.
+    """
+    fine = (Found.RIGHT.value, Found.REFUSED.value)
+    order = (*fine, Found.WRONG.value, Found.MISSING.value, Found.ENDS.value)
+    worse, better = {}, {}
+    for each in told.findings:
+        name, now = f"{each.form.what}: {each.form.text}", each.found.value
+        was = before.get(name, Found.RIGHT.value)
+        if order.index(now) > order.index(was) and now not in fine:
+            worse[name] = (before.get(name, "not tried"), now)
+        elif order.index(now) < order.index(was):
+            better[name] = (was, now)
+    return worse, better
 
 
 def reproducer(finding: Seen) -> list[str]:

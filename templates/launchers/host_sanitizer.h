@@ -125,10 +125,8 @@ inline void check_lds(const access &a, u64 address)
     }
 }
 
-inline void check_arena(const access &a, u64 address, bool input)
+inline void check_arena(const access &a, u64 address)
 {
-    if (input)
-        return; /* nobody writes it */
     trace &last = traces[(address - reinterpret_cast<u64>(arena)) / 4];
     trace mine, old;
     mine.item = static_cast<u32>(now.group * now.block + now.item);
@@ -147,63 +145,69 @@ inline void check_arena(const access &a, u64 address, bool input)
         race(a, address, "wrote", group, old.item % now.block);
 }
 
-inline bool within(const access &a, u64 start, u64 end)
-{
-    return a.address >= start && a.address < end && a.nbytes <= end - a.address;
-}
-
-template <class T> inline bool within_object(const access &a, const T &object)
-{
-    const u64 start = reinterpret_cast<u64>(&object);
-    return within(a, start, start + sizeof object);
-}
-
 extern "C" char __executable_start[], etext[]; /* from the linker */
+
+/* Comparisons are macros: a program that is not optimised spends most of its time here. */
+#define WITHIN(nbytes, start, end)                                                                 \
+    (address - (start) < (end) - (start) && (nbytes) <= (end) - address)
+#define WITHIN_OBJECT(object)                                                                      \
+    (address - reinterpret_cast<u64>(&(object)) < sizeof(object) &&                                \
+     nbytes <= reinterpret_cast<u64>(&(object)) + sizeof(object) - address)
+
+inline u32 recent; /* the region of the access before, which is tried first */
 
 inline void check(const access &a)
 {
-    if (within(a, current->low, current->high))
+    const u64 address = a.address, nbytes = a.nbytes;
+    if (WITHIN(nbytes, current->low, current->high))
         return;
-#ifdef SIMGEN_OWN_KERNELS
-    if (!a.write && (within_object(a, simgen_block) || within_object(a, simgen_grid)))
-        return;
-#endif
-    if (!a.write && (within_object(a, threadIdx) || within_object(a, blockIdx)))
-        return;
-    for (u32 i = 0; i < now.regions; i++) {
-        const region &r = now.region[i];
-        if (!within(a, r.start, r.end))
+    if (recent >= now.regions)
+        recent = 0;
+    for (u32 left = now.regions; left; left--, recent = recent + 1 < now.regions ? recent + 1 : 0) {
+        const region *const r = &now.region[recent];
+        if (!WITHIN(nbytes, r->start, r->end))
             continue;
-        if (r.tensor && r.tensor->input && a.write) {
+        if (r->tensor && r->tensor->input) {
+            if (!a.write)
+                return; /* nobody writes it */
             report line = blame_item();
             line << "writes an input of the workload: " << a;
-            place(line, a.address);
+            place(line, address);
             blame_line(line, a.code);
         }
-        for (u64 at = a.address & ~3ul; at < a.address + a.nbytes; at += 4) {
-            if (r.tensor)
-                check_arena(a, at, r.tensor->input);
+        for (u64 at = address & ~3ul; at < address + nbytes; at += 4) {
+            if (r->tensor)
+                check_arena(a, at);
             else
                 check_lds(a, at);
         }
         return;
     }
+    if (!a.write && (WITHIN_OBJECT(threadIdx) || WITHIN_OBJECT(blockIdx)))
+        return;
+#ifdef SIMGEN_OWN_KERNELS
+    if (!a.write && (WITHIN_OBJECT(simgen_block) || WITHIN_OBJECT(simgen_grid)))
+        return;
+#endif
     /* The compiler may keep constants next to the code. */
     const u64 image = reinterpret_cast<u64>(__executable_start);
-    if (!a.write && within(a, image, reinterpret_cast<u64>(etext)))
+    if (!a.write && WITHIN(nbytes, image, reinterpret_cast<u64>(etext)))
         return;
     outside(a);
 }
+#undef WITHIN_OBJECT
 
 #define RETURN_ADDRESS reinterpret_cast<u64>(__builtin_return_address(0))
 #define CHECKS(nbytes)                                                                             \
     extern "C" __attribute__((used)) void __asan_load##nbytes##_noabort(u64 address)               \
     {                                                                                              \
-        check({ address, nbytes, false, RETURN_ADDRESS });                                         \
+        if (!WITHIN(nbytes, current->low, current->high))                                          \
+            check({ address, nbytes, false, RETURN_ADDRESS });                                     \
     }                                                                                              \
     extern "C" __attribute__((used)) void __asan_store##nbytes##_noabort(u64 address)              \
     {                                                                                              \
-        check({ address, nbytes, true, RETURN_ADDRESS });                                          \
+        if (!WITHIN(nbytes, current->low, current->high))                                          \
+            check({ address, nbytes, true, RETURN_ADDRESS });                                      \
     }
 CHECKS(1)
 CHECKS(2)
@@ -211,6 +215,7 @@ CHECKS(4)
 CHECKS(8)
 CHECKS(16)
 #undef CHECKS
+#undef WITHIN
 
 extern "C" {
 __attribute__((used)) void __asan_loadN_noabort(u64 address, u64 nbytes)

@@ -88,6 +88,7 @@ OPERATIONS = {
     "v_lshlrev_b32": lambda a, b: b << (a & 31), "v_lshrrev_b32": lambda a, b: b >> (a & 31),
     "v_ashrrev_i32": lambda a, b: signed(b) >> (a & 31),
     "v_bfe_i32": lambda a, b, c: field(a, b, c),
+    "v_bfe_u32": lambda a, b, c: a >> b & ((1 << c) - 1),
     "v_mad_i32_i24": lambda a, b, c: signed(a, 24) * signed(b, 24) + c,
     "v_bfm_b32": lambda a, b: ((1 << (a & 31)) - 1) << (b & 31),
 }  # fmt: skip

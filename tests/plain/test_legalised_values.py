@@ -6,12 +6,13 @@ from __future__ import annotations
 import math
 import operator
 import re
-import struct
 from fractions import Fraction
 
 import numpy as np
 import pytest
 from test_legalise import after
+
+from simgen.isa.legalise import expression
 
 LANES = np.arange(64)
 ALL = (1 << 64) - 1
@@ -40,6 +41,7 @@ class Wavefront:
         self.v = {0: LANES.astype(np.uint32)}
         self.s = {}
         self.masks = {"exec": exec_, "vcc": 0}
+        self.scc = 1
         self.lds = np.zeros(1 << 17, np.uint8)
 
     def pair(self, text):
@@ -113,6 +115,8 @@ class Wavefront:
         elif name == "cndmask":
             a, b, mask = sources
             self.put(to, np.where(self.active(mask), self.vector(b), self.vector(a)))
+        elif name == "mov":
+            self.put(to, self.vector(sources[0]))
         elif word == "v_readfirstlane_b32":
             first = int(np.flatnonzero(self.active())[0])
             self.put_scalar(to, int(self.vector(sources[0])[first]))
@@ -125,14 +129,21 @@ class Wavefront:
         elif word == "v_cvt_f32_f64":
             with np.errstate(all="ignore"):
                 self.put(to, self.vector(sources[0], np.float64).astype(np.float32))
+        elif (op := word.removeprefix("v_")) in expression.VOP3:
+            values = [int(x, 0) if op[:3] == "bfe" and x.isdigit() else self.vector(x)
+                      for x in sources]  # fmt: skip
+            self.put(to, expression.VOP3[op](*values))
         elif len(sources) > 2:
             self.put_with_carry(name, to, *sources)
         else:
-            self.put(to, self.computed(name, [self.vector(each) for each in sources]))
+            of = {**expression.VOP2, **expression.SUMS, **expression.VOP1}
+            self.put(to, of[op](*(self.vector(each) for each in sources)))
 
     def put_with_carry(self, name, to, out, a, b, carried=""):
+        if name == "subbrev":
+            a, b = b, a
         other = self.vector(b).astype(np.int64) + (self.active(carried) if carried else 0)
-        found = self.vector(a).astype(np.int64) + (-other if name == "sub" else other)
+        found = self.vector(a).astype(np.int64) + (-other if name[:3] == "sub" else other)
         self.put(to, (found & 0xFFFFFFFF).astype(np.uint32))
         self.put_scalar(out, mask_of((found >> 32 != 0) & self.active()))
 
@@ -142,8 +153,11 @@ class Wavefront:
         values = [self.scalar(each) for each in sources]
         if name == "mov":
             self.put_scalar(to, *values)
+        elif name == "cselect":
+            self.put_scalar(to, values[not self.scc])
         elif name == "lshl":
-            self.put_scalar(to, values[0] << (values[1] & 63))
+            most = 63 if to.startswith("s[") else 31
+            self.put_scalar(to, values[0] << (values[1] & most))
         else:
             self.put_scalar(to, BITS[name](*values))
 
@@ -159,19 +173,6 @@ class Wavefront:
             nbytes = {"ds_write_b8": 1, "ds_write_b32": 4}[word]
             held = int(self.vector(value)[lane]).to_bytes(4, "little")[:nbytes]
             self.lds[at : at + nbytes] = np.frombuffer(held, np.uint8)
-
-    def computed(self, name, values):
-        a, b = values if len(values) == 2 else (values[0], None)
-        if name == "ashrrev":
-            return b.view(np.int32) >> (a & np.uint32(31)).view(np.int32)
-        return {
-            "mov": lambda: a, "not": lambda: ~a,
-            "bfrev": lambda: np.array([int(f"{x:032b}"[::-1], 2) for x in a], np.uint32),
-            "and": lambda: a & b, "or": lambda: a | b, "xor": lambda: a ^ b,
-            "add": lambda: a + b, "sub": lambda: a - b,
-            "lshlrev": lambda: b << (a & np.uint32(31)),
-            "lshrrev": lambda: b >> (a & np.uint32(31)),
-        }[name]()  # fmt: skip
 
 
 def words(seed=0):
@@ -270,45 +271,6 @@ def test_halves_are_widened_and_rounded(arch):
             same(found, numbers.astype(np.float16).view(np.uint16))
 
 
-def test_the_lowest_one_and_ones_below_a_lane():
-    wave = Wavefront()
-    given = wave.v[1] = words()
-    found = wave.run("v_ffbl_b32_e32 v6, v1").v[6].view(np.int32)
-    assert found.tolist() == [(int(x) & -int(x)).bit_length() - 1 for x in given]
-    for mask in (0xDEADBEEF, ALL & 0xFFFFFFFF, 1):
-        wave.s[2], wave.v[2] = mask, words(1)
-        for which, first in (("lo", 0), ("hi", 32)):
-            found = wave.run(f"v_mbcnt_{which}_u32_b32 v6, s2, v2").v[6]
-            for lane in range(64):
-                below = mask & (1 << min(max(lane - first, 0), 32)) - 1
-                assert found[lane] == (int(wave.v[2][lane]) + below.bit_count()) & 0xFFFFFFFF
-
-
-def test_bytes_are_picked():
-    """By the manual's V_PERM_B32: {first, second} are eight bytes, the second's the lower ones."""
-    wave = Wavefront()
-    wave.v[1], wave.v[2], picks = words(2), words(3), words(4) & np.uint32(0x0F0F0F0F)
-    picks[:8] = (
-        0x0C0D0EFF,
-        0x08090A0B,
-        0x03020100,
-        0x07060504,
-        0,
-        0x80FF7F10,
-        0x0B0A0908,
-        0x0D0C0B0A,
-    )
-    wave.v[3] = picks
-    found = wave.run("v_perm_b32 v6, v1, v2, v3").v[6]
-    for lane in range(64):
-        eight = struct.pack("<II", int(wave.v[2][lane]), int(wave.v[1][lane]))
-        made = []
-        for pick in int(picks[lane]).to_bytes(4, "little"):
-            sign = 255 * (eight[(2 * pick - 15) & 7] >> 7)
-            made.append(eight[pick] if pick < 8 else sign if pick < 12 else 255 * (pick > 12))
-        assert int(found[lane]).to_bytes(4, "little") == bytes(made), hex(picks[lane])
-
-
 DOUBLES = {"lt": np.less, "le": np.less_equal, "eq": np.equal, "gt": np.greater,
            "ge": np.greater_equal, "neq": np.not_equal,
            "lg": lambda a, b: (a < b) | (a > b),
@@ -324,24 +286,6 @@ def test_comparisons_of_64_bit_floats(name):
         wave.v[2 * at], wave.v[2 * at + 1] = each.view(np.uint32).reshape(64, 2).T.copy()
     wave.run(f"v_cmp_{name}_f64_e64 s[2:3], v[2:3], v[6:7]")
     assert wave.scalar("s[2:3]") == mask_of(DOUBLES[name](a, b))
-
-
-@pytest.mark.parametrize("kind", [np.int16, np.uint16, np.int64, np.uint64])
-def test_comparisons_of_integers(kind):
-    wave = Wavefront()
-    for at in range(4):
-        wave.v[2 + at] = words(4 + at)
-    wave.v[5][:30] = wave.v[3][:30]
-    if kind in (np.int16, np.uint16):
-        sources = "v2, v4"
-        a, b = (wave.v[n].astype(np.uint16).view(kind) for n in (2, 4))
-    else:
-        sources = "v[2:3], v[4:5]"
-        a, b = (wave.vector(each, kind) for each in sources.split(", "))
-    suffix = f"{np.dtype(kind).kind}{8 * np.dtype(kind).itemsize}"
-    for name, does in COMPARES.items():
-        wave.run(f"v_cmp_{name}_{suffix}_e64 s[2:3], {sources}", arch="gfx803")
-        assert wave.scalar("s[2:3]") == mask_of(does(a, b))
 
 
 def test_a_lane_is_read_and_execution_goes_on_as_before():
@@ -395,3 +339,33 @@ def test_three_words_of_memory_are_read(offset):
         wave.run(f"global_load_dwordx3 v[4:6], {words_} offset:{offset}")
         for at in range(3):
             assert (wave.v[4 + at] == stored(base + np.uint64(offset + 4 * at))).all()
+
+
+@pytest.mark.parametrize("place", ["s3", "5"])
+def test_a_bit_of_a_scalar_is_set(place):
+    """S_BITSET: the bit that the low five bits of the source name."""
+    for value in (0, 0xFFFFFFFF, 0xF0F0):
+        wave = Wavefront()
+        wave.s |= {2: value, 3: 32 + 5}
+        assert wave.run(f"s_bitset1_b32 s2, {place}").s[2] == value | 32
+        assert wave.run(f"s_bitset0_b32 s2, {place}").s[2] == value & ~32
+
+
+@pytest.mark.parametrize("scc", [0, 1])
+def test_a_scalar_is_moved_if(scc):
+    wave = Wavefront()
+    wave.s |= {2: 7, 3: 9}
+    wave.scc = scc
+    assert wave.run("s_cmov_b32 s2, s3").s[2] == (9 if scc else 7)
+    assert wave.run("s_cmovk_i32 s3, 0xfffe").s[3] == (0xFFFFFFFE if scc else 9)
+
+
+def test_words_of_two_pairs_are_moved():
+    """V_PK_MOV_B32: op_sel says which word of each, also where the result is a source."""
+    wave = Wavefront()
+    for at in range(2, 6):
+        wave.v[at] = words(at)
+    right = wave.v[3].copy(), wave.v[4].copy()
+    wave.run("v_pk_mov_b32 v[4:5], v[2:3], v[4:5] op_sel:[1,0]")
+    assert (wave.v[4] == right[0]).all()
+    assert (wave.v[5] == right[1]).all()

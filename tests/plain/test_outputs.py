@@ -17,16 +17,17 @@ WRITERS = {
     "sweep": "sweep.toml -o OUT --workflow-only",
     "report": "b -o OUT",
     "export": "b --as csv -o OUT",
-    "study": "dnnmark -o OUT --targets host --reduced",
-    "synthesise": "alexnet -o OUT.dnnmark",
+    "study": "workloads -o OUT --targets host --reduced",
+    "quick": "softmax_fwd --on host --set n=2 --set c=4 -o OUT",
+    "new network": "alexnet -o OUT.dnnmark",
     "legalise": "kernel.s --simulator mgpusim -o OUT",
     "conform": "--on mgpusim -o OUT",
     "cache miopen": "softmax_fwd -o OUT",
     "cache pack": "-o OUT",
-    "data": "OUT --bytes 4K",
+    "new data": "OUT --bytes 4K",
     "new kernel": "OUT",
 }
-NO_OPTION = {"data", "new kernel"}  # the place is an argument
+NO_OPTION = {"new data", "new kernel"}  # the place is an argument
 SHOWS = {"show"}  # has the options of build, and writes nothing
 NAMES = (  # of files that commands write, here somebody's own
     "metrics.csv", "report.html", "study.html", "Snakefile", "page.md", "manifest.json", "notes.md",
@@ -69,14 +70,15 @@ def test_nothing_is_written_over_what_is_there(place, simgen, name, out):
     words = WRITERS[name]
     if name == "build" and out == "b":
         words = "alexnet --target cuda -o OUT"  # another one: it has a result of the first
-    if name in ("synthesise", "new kernel") and out in ("mine", "b"):
+    if name in ("new network", "new kernel") and out in ("mine", "b"):
         out += "/x"  # their names have endings
     before = tree(place)
     done = simgen(f"{name} {words.replace('OUT', out)}")
     if name == "new kernel":
         fails(done, 2)  # its names are no paths
     else:
-        fails(done, 4 if (name, out) == ("build", "b") else 2, out.partition("/")[0])
+        code = 4 if name in ("build", "quick") and out == "b" else 2
+        fails(done, code, out.partition("/")[0])
     assert tree(place) == before
 
 
@@ -90,7 +92,7 @@ def test_what_simgen_has_written_is_written_again(place, simgen, name):
         words = (
             WRITERS[name]
             .replace("OUT", out)
-            .replace("softmax_fwd --target cuda", "lrn_fwd -t null")
+            .replace("softmax_fwd --target cuda", "lrn_fwd --set n=1 -t null")
         )
         done = simgen(f"{name} {words}")
         assert (done.code, done.err) == (0, ""), out

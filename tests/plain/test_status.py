@@ -187,3 +187,12 @@ def test_a_bundle_of_a_workloads_name_is_shown_unless_options_ask_for_the_worklo
     assert "n=4" in simgen("show softmax_fwd").out
     assert "4x" not in simgen("show softmax_fwd --set n=3").out
     fails(simgen("show softmax_fwd --budget nonsense"), 2, "--budget")
+
+
+def test_a_page_has_a_bar_for_each_result_and_refreshes_only_while_something_runs(simgen, ran):
+    assert simgen("status net --watch --page live.html").code == 0
+    page = (ran.path.parent / "live.html").read_text()
+    assert page.count("<progress") == 1
+    assert 'value="100"' in page
+    assert "http-equiv" not in page
+    fails(simgen("status net --page live.html"), 2, "--page: it is refreshed by --watch")

@@ -245,6 +245,18 @@ def test_the_report_has_a_line_and_a_series_for_each_point(simgen, tmp_path):
         assert database.execute(query).fetchall() == [(ONE, "2"), (TWO, "10")]
 
 
+def test_a_dry_run_lists_the_points_and_runs_none(simgen, tmp_path):
+    made = build(tmp_path / "net", lowered_text(NET))
+    run_by_hand(made, target=ONE)
+    done = simgen("run net --on cuda --sweep repeats=2,10 --dry-run")
+    assert done.code == 0
+    lines = [line.split() for line in done.out.splitlines() if line.startswith(" cuda")]
+    assert lines == [[ONE, "done"], [TWO, "to", "run"]]
+    assert done.out.splitlines()[-1] == "1 of 2 points to run"
+    assert made.ran() == [ONE]
+    fails(simgen("run net --dry-run"), 2, "--dry-run: it is for --sweep")
+
+
 # ------------------------------------------------------------------ figures
 
 

@@ -46,9 +46,9 @@ main()
 READING = (
     "diff net", "diff net --json", "report net -o page", "show net", "status net",
     "export net --as csv -o all.csv", "export net --as chakra --result cuda -o traces",
-    "export net --as latency --result cuda -o tables", "score net", "list layers", "list metrics",
-    "lint code.co --simulator mgpusim", "collect swept", "report store.sqlite3 -o stored",
-    "cache list", "show net.dnnmark",
+    "export net --as latency --result cuda -o tables", "report net --score", "list layers",
+    "list metrics", "lint code.co --simulator mgpusim", "report swept -o swept-page",
+    "report store.sqlite3 -o stored", "cache list", "show net.dnnmark",
 )  # fmt: skip
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from legalise_probe import FLOATS, outputs, run
+from probing import FLOATS, outputs, run
 
 from simgen.isa import legalise, toolchain
 from simgen.kernels import render

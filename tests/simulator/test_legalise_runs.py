@@ -1,83 +1,124 @@
-"""Every rule of the legaliser on MGPUSim against exact references; and the defects it meets."""
+"""MGPUSim's tables, instruction by instruction, as conform has them from the manuals: right in both
+modes once legalised; and what has a rule is wrong without it. Then whole kernels."""
 
 from __future__ import annotations
 
 import io
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
-from functools import cache
+import re
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
-from legalise_cases import examples, rows, timed
-from legalise_probe import (
-    LANES,
-    outputs,
-    run,
-    scalar_inputs,
-    text,
-    vector_inputs,
-    words_of,
-    wrong,
-)
-from legalise_rows import BOTH, Row
+from probing import BOTH, outputs, run
 
 from simgen.isa import legalise, toolchain
 from simgen.isa.legalise import one_by_one
-from simgen.isa.legalise.assembly import Instruction, instruction, parse
 from simgen.isa.legalise.implemented import unimplemented
 from simgen.isa.legalise.simulators import native
 from simgen.isa.legalise.table import RULES
 from simgen.kernels import render
 from simgen.targets.mgpusim.target import MGPUSim, model
+from simgen_examine.conform import probe
+from simgen_examine.conform.catalogue import catalogue
+from simgen_examine.conform.float_mode import USUAL
+from simgen_examine.conform.judging import Found
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
     from pathlib import Path
 
-    from legalise_probe import Words
+    from probing import Words
+
+    from simgen_examine.conform.forms import Form
+    from simgen_examine.conform.judging import Seen
 
 LACKS = MGPUSim().needs.missing()
 pytestmark = pytest.mark.skipif(bool(LACKS), reason="; ".join(map(str, LACKS)))
 
-INPUTS = {False: vector_inputs(8), True: scalar_inputs(16)}
-TIMED_WAVES = 1  # of those, in the timing model
-ROWS_OF_KERNEL = 60
-# The pool of these tests is small: compilers and simulators are processes.
-WORKERS = 2
+SECONDS = 1200.0  # that a busy machine may take
+# Texts of forms that stay different from hardware, by intent (`instruction_rules`):
+ROUNDED_TWICE = re.compile(r"v_(pk_)?(fma|fmac|mad|mac|fmaak|fmamk|madak|madmk|div_fmas)_f32")
+DIVIDED_ANEW = re.compile(r"v_div_(scale|fixup)_f32 ")  # of the numbers, not of an estimate
+SIGNALLING = re.compile(r"v_pack_b32_f16|v_cmp_class_f32_e64 .*\|")  # NaNs
+ODD_SHORTS = re.compile(r"(global|flat)_store_short")  # at an odd address, which no compiler has
+MODES = re.compile(r"s_setreg_imm32_b32 ")
+BY_INTENT = (ROUNDED_TWICE, DIVIDED_ANEW, SIGNALLING, ODD_SHORTS, MODES)
+ANY_ZERO = re.compile(r"v_(pk_)?(min|max)3?_f(16|32)")
+REFUSED = re.compile(  # what the message says that there is no replacement for
+    r"output modifier|its carry|hwreg|no room for the next byte|into SCC, not the overflow"
+    r"|carry is wrong|variable shift|variable field"
+)
+# Control, hints and fences, seen in whole kernels (test_ordinary_kernels.py), and what
+# tests/plain executes.
+NO_FORM = re.compile(
+    r"s_(c?branch|barrier|endpgm|nop|waitcnt|sleep|setprio|bitset|cmovk?_)|s_\w+_saveexec_b64"
+    r"|buffer_|ds_permute|flat_atomic_add_f32|v_(swap_b32|pk_mov_b32|div_fixup_f16|mad_legacy_u16|dot4c)"
+)
 
 
-@dataclass(frozen=True)
-class Batch:
-    """Rows that make one kernel."""
-
-    name: str
-    rows: tuple[Row, ...]
-
-    @property
-    def inputs(self) -> Words:
-        return INPUTS[self.rows[0].scalar]
-
-    def text(self, arch: str) -> str:
-        """Its assembly, not legalised."""
-        return text(self.name, self.rows, arch, self.inputs.shape[1])
+def forms_of(arch: str) -> list[Form]:
+    """All forms of the tables' instructions, in the mode that kernels begin in."""
+    named = native(model(arch)) | RULES[arch].keys()
+    return [f for f in catalogue(arch) if f.mnemonic in named and f.mode == USUAL]
 
 
-def batches(which: Iterable[Row], name: str) -> list[Batch]:
-    found = []
-    for scalar in (False, True):
-        rows = [row for row in which if row.scalar == scalar]
-        found += [
-            Batch(f"{name}{int(scalar)}_{at}", tuple(rows[at : at + ROWS_OF_KERNEL]))
-            for at in range(0, len(rows), ROWS_OF_KERNEL)
-        ]
-    return found
+def tried(
+    patch: pytest.MonkeyPatch, folder: Path, arch: str, forms: list[Form], **how: object
+) -> list[Seen]:
+    patch.setattr(probe, "catalogue", lambda _: forms)
+    return probe.Trial("mgpusim", arch, limit=SECONDS, **how).findings(folder)  # type: ignore[arg-type]
 
 
-def assembled(texts: Iterable[str], arch: str) -> list[bytes]:
-    with ThreadPoolExecutor(WORKERS) as pool:
-        return list(pool.map(lambda source: toolchain.assemble(source, arch), texts))
+def is_meant(seen: Seen) -> bool:
+    text = seen.form.text
+    if seen.found is Found.REFUSED:
+        return bool(REFUSED.search(seen.reason))
+    zeros = all(_but_zeros(e.expected) == _but_zeros(e.found) for e in seen.examples)
+    return any(each.match(text) for each in BY_INTENT) or bool(ANY_ZERO.match(text) and zeros)
+
+
+def _but_zeros(told: str) -> str:
+    """Words without the signs of zeros, and without what they are as numbers."""
+    words = re.findall(r"0x([0-9a-f]+)", told)
+    return re.sub(r"8000(0000)?(?=$|....$)", r"0000\1", "".join(words)).lstrip("0")
+
+
+@pytest.mark.parametrize("mode", ["emu", "timing"])
+@pytest.mark.parametrize("arch", BOTH)
+def test_every_form_is_right_once_legalised(
+    tmp_path: Path, arch: str, mode: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In the timing model, one form of each instruction, but for what `run.sh` refuses there."""
+    forms = forms_of(arch)
+    if mode == "timing":
+        alone = {n for n, of in RULES[arch].items() if of.__module__ == one_by_one.__name__}
+        forms = list({f.mnemonic: f for f in forms[::-1] if f.mnemonic not in alone}.values())
+    found = tried(monkeypatch, tmp_path, arch, forms, mode=mode, legalised=True)
+    assert len(found) > 400
+    bad = [s for s in found if s.found is not Found.RIGHT and not is_meant(s)]
+    assert [(s.form.text, s.found, s.reason, s.examples[:1]) for s in bad] == []
+
+
+@pytest.mark.parametrize("arch", BOTH)
+def test_what_has_a_rule_is_wrong_as_it_is(
+    tmp_path: Path, arch: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A defect that is gone is noticed."""
+    ruled = RULES[arch].keys() - native(model(arch))  # native ones are wrong with some sources
+    forms = [f for f in forms_of(arch) if f.mnemonic in ruled]
+    found = tried(monkeypatch, tmp_path, arch, forms)
+    wrong = {s.form.mnemonic for s in found if s.found is not Found.RIGHT}
+    assert sorted({f.mnemonic for f in forms} - wrong) == HARMLESS[arch]
+
+
+# Wrong in the timing model.
+HARMLESS: dict[str, list[str]] = {"gfx942": [], "gfx803": ["s_load_dwordx16"]}
+
+
+@pytest.mark.parametrize("arch", BOTH)
+def test_no_instruction_of_the_tables_is_without_a_form(arch: str) -> None:
+    named = native(model(arch)) | RULES[arch].keys()
+    left = named - {f.mnemonic for f in forms_of(arch)}
+    assert [name for name in sorted(left) if not NO_FORM.match(name)] == []
 
 
 def code_of(elf: bytes) -> bytes:
@@ -85,165 +126,6 @@ def code_of(elf: bytes) -> bytes:
     from elftools.elf.elffile import ELFFile
 
     return ELFFile(io.BytesIO(elf)).get_section_by_name(".text").data()
-
-
-def mistakes(
-    folder: Path, arch: str, which: list[Batch], objects: dict[str, bytes], mode: str = "emu"
-) -> dict[str, list[str]]:
-    """What is wrong, by the name of the row."""
-    folder.mkdir(exist_ok=True)
-    inputs = {batch.name: batch.inputs for batch in which}
-    size = {
-        "words_out": {batch.name: sum(map(words_of, batch.rows)) for batch in which},
-        "blocks": TIMED_WAVES if mode == "timing" else None,
-    }
-    kernels = {batch.name: objects[batch.name] for batch in which}
-    done = run(folder, arch, kernels, inputs, mode=mode, **size)
-    assert (done.returncode, done.stdout[-500:]) == (0, done.stdout[-500:]), done.stderr
-    got = outputs(folder, inputs, **size)
-    found = {}
-    for batch in which:
-        launched = (size["blocks"] or batch.inputs.shape[1] // LANES) * LANES
-        at = 0
-        for row in batch.rows:
-            words = got[batch.name][at : at + words_of(row)]
-            at += words_of(row)
-            found[row.name] = wrong(row, words, batch.inputs, launched)
-    return {name: lines for name, lines in found.items() if lines}
-
-
-# Put by rules and not native: right with what they do about SCC behind s_abs_i32, with the
-# constants that they give to s_movk_i32, of a value and itself.
-PUT_BY_RULES = {
-    "gfx942": ["s_abs_i32", "s_movk_i32", "v_max_f32_e32", "v_min_f32_e32"],
-    "gfx803": ["v_max_f32_e32", "v_min_f32_e32"],
-}
-
-
-@pytest.mark.parametrize("arch", BOTH)
-def test_every_form_of_every_instruction_is_right_once_legalised(tmp_path: Path, arch: str) -> None:
-    """In emulation all of them, in the timing model every instruction."""
-    also_timed = timed(arch)
-    names = {row.name for row in also_timed}
-    in_both = batches(also_timed, "both")
-    all_of_them = [*in_both, *batches((r for r in rows(arch) if r.name not in names), "emu")]
-    texts = [legalise.rewrite(batch.text(arch), model(arch)).text for batch in all_of_them]
-    put = {item.mnemonic for source in texts for item in instructions_of(source)}
-    assert sorted(put - native(model(arch))) == PUT_BY_RULES[arch]
-    objects = dict(zip((batch.name for batch in all_of_them), assembled(texts, arch)))
-    for name, elf in objects.items():
-        assert unimplemented(code_of(elf), model(arch)) == [], name
-    with ThreadPoolExecutor(WORKERS) as pool:
-        modes = {"emu": all_of_them, "timing": in_both}
-        found = {
-            mode: pool.submit(mistakes, tmp_path / mode, arch, which, objects, mode)
-            for mode, which in modes.items()
-        }
-    assert {mode: future.result() for mode, future in found.items()} == {"emu": {}, "timing": {}}
-
-
-@pytest.mark.parametrize("arch", BOTH)
-def test_no_instruction_of_the_tables_is_without_a_row_in_either_mode(arch: str) -> None:
-    """Whoever adds a rule says in legalise_semantics (or in a row) what it computes."""
-    frame = {i.mnemonic for i in instructions_of(text("k", [], arch, LANES))}
-    for which, exempt in ((rows(arch), set()), (timed(arch), emulated_only(arch))):
-        assert len({row.name for row in which}) == len(which)
-        lines = {part.strip() for row in which for part in row.code.split(";")}
-        shown = {instruction(line).mnemonic for line in lines if not line.endswith(":")} | frame
-        assert sorted((native(model(arch)) | RULES[arch].keys()) - shown - exempt) == []
-
-
-def emulated_only(arch: str) -> set[str]:
-    """Those that the timing model never sees: `run.sh` refuses their kernels there."""
-    return {name for name, of in RULES[arch].items() if of.__module__ == one_by_one.__name__}
-
-
-def instructions_of(source: str) -> list[Instruction]:
-    (kernel,) = parse(source.split("\n"))
-    return [item for item in kernel.items.values() if isinstance(item, Instruction)]
-
-
-@cache
-def replaced_of_frame(arch: str) -> Mapping[str, int]:
-    return legalise.rewrite(text("k", [FRAME], arch, LANES), model(arch)).replaced
-
-
-def is_rewritten(row: Row, arch: str) -> bool:
-    source = text("k", [row], arch, LANES)
-    return legalise.rewrite(source, model(arch)).replaced != replaced_of_frame(arch)
-
-
-FRAME = Row("frame", "s_nop 0", lambda w: {})
-
-
-def as_they_are(arch: str) -> tuple[list[Batch], dict[str, bytes]]:
-    """A kernel, not legalised, for each example of something that is."""
-    which = [row for row in examples(arch) if is_rewritten(row, arch)]
-    one_each = [Batch(f"k{k}", (row,)) for k, row in enumerate(which)]
-    objects = assembled((batch.text(arch) for batch in one_each), arch)
-    return one_each, dict(zip((batch.name for batch in one_each), objects))
-
-
-# MGPUSim decodes these, and dies of them.
-FATAL = (" mul:", " div:", "v_subb_co_u32_e64", "v_subb_u32_e64")
-LOAD_16 = next(row.code for row in examples("gfx942") if row.name == "g_load16")
-# Rewritten because the same instruction is wrong with other sources (a signalling NaN), on the
-# other architecture, or in the timing model (loads of 16 words).
-HARMLESS = {
-    "gfx942": ["v_mov_b32_e32 v3, 0x207; v_cmp_class_f32_e32 vcc, v2, v3", LOAD_16],
-    "gfx803": ["s_mov_b32 s20, s8; s_cmovk_i32 s20, 0xfffe", LOAD_16],
-}
-
-
-@pytest.mark.parametrize("arch", BOTH)
-def test_what_is_replaced_is_wrong_or_kills_the_simulator(tmp_path: Path, arch: str) -> None:
-    """A defect that is gone is noticed."""
-    one_each, objects = as_they_are(arch)
-    each_is_still_wrong(tmp_path / "wrong", arch, one_each, objects)
-    each_missing_one_kills_it(tmp_path, arch, one_each, objects)
-
-
-def each_is_still_wrong(
-    folder: Path, arch: str, one_each: list[Batch], objects: dict[str, bytes]
-) -> None:
-    """What MGPUSim decodes and gets wrong, as it is."""
-    one_each = [b for b in one_each if not any(word in b.rows[0].code for word in FATAL)]
-    silent = [b for b in one_each if not unimplemented(code_of(objects[b.name]), model(arch))]
-    found = mistakes(folder, arch, silent, objects)
-    right = [batch.rows[0].code for batch in silent if batch.rows[0].name not in found]
-    assert right == HARMLESS[arch]
-
-
-def each_missing_one_kills_it(
-    tmp_path: Path, arch: str, one_each: list[Batch], objects: dict[str, bytes]
-) -> None:
-    """One kernel for each opcode, in a process of its own; rows of both architectures take turns
-    with them, as one decoder serves both."""
-    dead: dict[str, tuple[Batch, bytes]] = {}
-    shared = [row.name for row in examples(arch) if row.archs == BOTH]
-    others = set(shared[BOTH.index(arch) ^ 1 :: 2])
-    for batch in one_each:
-        if batch.rows[0].name in others:
-            continue
-        elf = objects[batch.name]
-        lacks = [str(lack) for lack in unimplemented(code_of(elf), model(arch))]
-        lacks += [word for word in FATAL if word in batch.rows[0].code]
-        if lacks:
-            dead.setdefault(lacks[0], (batch, elf))
-    assert len(dead) > 20
-
-    def survives(item: tuple[Batch, bytes]) -> str | None:
-        batch, elf = item
-        folder = tmp_path / batch.name
-        folder.mkdir()
-        size = {"words_out": {batch.name: words_of(batch.rows[0])}, "blocks": 1}
-        done = run(folder, arch, {batch.name: elf}, {batch.name: batch.inputs}, **size)
-        code = batch.rows[0].code
-        return None if done.returncode in (4, 5) else f"{code}: exit {done.returncode}"
-
-    with ThreadPoolExecutor(WORKERS) as pool:
-        found = list(pool.map(survives, dead.values()))
-    assert [line for line in found if line] == []
 
 
 # Whole kernels: registers, SCC, VCC and EXEC stay intact ---------------------------------------

@@ -6,8 +6,8 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 import pytest
-from legalise_rows import BOTH
 from ordinary import MODES, Built, built, execute, kernels, texts, wrong
+from probing import BOTH
 
 from simgen.targets.mgpusim.target import MGPUSim
 

@@ -146,18 +146,20 @@ def make(
     *,
     sanitize: bool = False,
     sources: Mapping[str, str] | None = None,
-    optimise: bool = True,
+    optimise: bool | None = None,
 ) -> Made:
     """The bundle at `path`; `sources` stands in for rendered kernels of the same names.
 
     Compiling takes longer than all else; a test that looks for what the text says need not
-    `optimise`: the checked program then checks accesses too that a compiler would drop. Kernels
-    that leave to it what they never call do not link without.
+    `optimise`. Without it, which is the default where `sanitize` is given, the checked program
+    checks accesses too that a compiler would drop. Kernels that leave to the compiler what they
+    never call do not link without.
     """
     target = Host(sanitize=sanitize)
     digest = hashlib.sha256(workload_text(workload)).hexdigest()
     rendered = {**render.kernels(workload), **(sources or {})}
     job = Job(workload, rendered, data_file.data_id(workload), digest)
+    optimise = not sanitize if optimise is None else optimise
     others = {} if optimise else {"FLAGS": UNOPTIMISED, "SANITIZER_FLAGS": UNOPTIMISED_SANITIZER}
     with mock.patch.multiple(host, **others) if others else nullcontext():
         folder = target.package.folder(job, builder)

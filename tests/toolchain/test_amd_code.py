@@ -13,7 +13,7 @@ import io
 import re
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from covering import covering, properties
@@ -29,6 +29,8 @@ from simgen.kernels import render
 from simgen.layers import LAYERS
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from simgen.ground.ir import Kernel
 
 ARCHS = ("gfx803", "gfx900", "gfx902", "gfx90a", "gfx942", "gfx1100")
@@ -110,10 +112,9 @@ def kernels(kind: str) -> dict[str, Kernel]:
     return found
 
 
-@cache
-def shares() -> dict[str, list[Kernel]]:
-    """Architecture -> its kernels: of each set of instructions, each choice of each template, or a
-    share of them; each two choices together for one of the architectures."""
+def shares() -> tuple[dict[str, list[Kernel]], dict[str, int]]:
+    """Architecture -> its kernels, and all ARGUMENTS: of each set of instructions, each choice of
+    each template, or a share of them; each two choices together for one of the architectures."""
     found = {name: kernel for kind in lowered() for name, kernel in kernels(kind).items()}
     each = {name: (kernel,) for name, kernel in found.items()}
     left = dict.fromkeys(covering(each, pairs=True, sizes=False))
@@ -126,16 +127,23 @@ def shares() -> dict[str, list[Kernel]]:
                 left = {name: None for name in left if name not in share[arch]}
     for turn, name in enumerate(left):
         share[ARCHS[turn % len(ARCHS)]].append(name)
-    return {arch: [found[name] for name in names] for arch, names in share.items()}
+    return {arch: [found[name] for name in names] for arch, names in share.items()}, ARGUMENTS
 
 
-def chosen(arch: str, part: int) -> list[Kernel]:
+@pytest.fixture(scope="module")
+def shared(once: Callable[..., Any]) -> dict[str, list[Kernel]]:
+    share, arguments = once(shares)
+    ARGUMENTS.update(arguments)
+    return share
+
+
+def chosen(share: list[Kernel], arch: str, part: int) -> list[Kernel]:
     """In each part some of each template."""
-    order = sorted(shares()[arch], key=lambda kernel: (kernel.template, kernel.name))
+    order = sorted(share, key=lambda kernel: (kernel.template, kernel.name))
     return order[part :: PARTS[arch]]
 
 
-def test_each_set_of_instructions_has_each_choice() -> None:
+def test_each_set_of_instructions_has_each_choice(shared: dict[str, list[Kernel]]) -> None:
     every = {
         (kernel.template, one)
         for kind in lowered()
@@ -144,7 +152,7 @@ def test_each_set_of_instructions_has_each_choice() -> None:
     }
     for takers in SETS:
         if all(takers):
-            own = [kernel for arch in takers for kernel in shares()[arch]]
+            own = [kernel for arch in takers for kernel in shared[arch]]
             shown = {(k.template, one) for k in own for one in properties(k, sizes=False)}
             assert shown == every
 
@@ -171,8 +179,8 @@ class Compiled:
 @pytest.mark.parametrize(
     ("arch", "part"), [(arch, part) for arch in ARCHS for part in range(PARTS[arch])]
 )
-def test_machine_code(arch: str, part: int) -> None:
-    wanted = chosen(arch, part)
+def test_machine_code(arch: str, part: int, shared: dict[str, list[Kernel]]) -> None:
+    wanted = chosen(shared[arch], arch, part)
     text = toolchain.assembly(together(wanted), arch)
     made = Compiled(arch, wanted, text, toolchain.assemble(text, arch))
     each_kernel_has_its_arguments_and_nothing_else(made)

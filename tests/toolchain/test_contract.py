@@ -133,8 +133,7 @@ def kernels_of(problem: Problem, direction: Pass) -> tuple[Kernel, ...]:
     return layer.lower(inputs_of(layer, problem.shape), direction).kernels
 
 
-@cache
-def covered(kind: str, *, pairs: bool) -> dict[Pass, dict[str, Problem]]:
+def covered(kind: str, pairs: bool) -> dict[Pass, dict[str, Problem]]:
     """By pass, those that cover each choice of a layer's kernels.
 
     With `pairs` each two choices and each size too, and of each pass its choices, its variants and
@@ -167,7 +166,7 @@ def run_well(path: Path, found: dict[str, Problem], direction: Pass, builder: Bu
              sanitize: bool) -> None:  # fmt: skip
     """Of what is checked, the text is what may be wrong: it is not optimised."""
     work = plan(found, direction)
-    verdicts = make(path, work, builder, sanitize=sanitize, optimise=not sanitize).good()
+    verdicts = make(path, work, builder, sanitize=sanitize).good()
     assert set(verdicts) == set(found)
     wrong = failures(verdicts)
     assert not wrong, "\n".join(f"{line}\n  {found[line.split(':')[0]].variant}" for line in wrong)
@@ -175,17 +174,19 @@ def run_well(path: Path, found: dict[str, Problem], direction: Pass, builder: Bu
 
 @pytest.mark.parametrize(("kind", "direction"), PASSES)
 def test_every_variant_in_awkward_shapes(
-    tmp_path: Path, builder: Builder, kind: str, direction: Pass
+    tmp_path: Path, builder: Builder, once: Callable[..., Any], kind: str, direction: Pass
 ) -> None:
     """Each two choices of the kernels together, with every check on."""
-    found = covered(kind, pairs=True)[direction]
+    found = once(covered, kind, True)[direction]
     assert len(found) >= len(shapes_of(kind, SHAPES))
     run_well(tmp_path, found, direction, builder, sanitize=True)
 
 
 @pytest.mark.parametrize("kind", lowered())
-def test_every_choice_at_full_speed(tmp_path: Path, builder: Builder, kind: str) -> None:
-    for direction, found in covered(kind, pairs=False).items():
+def test_every_choice_at_full_speed(
+    tmp_path: Path, builder: Builder, once: Callable[..., Any], kind: str
+) -> None:
+    for direction, found in once(covered, kind, False).items():
         run_well(tmp_path / str(direction), found, direction, builder, sanitize=False)
 
 
@@ -209,7 +210,7 @@ def test_both_passes_of_all_layers_in_one_run(tmp_path: Path, builder: Builder) 
     planned = workloads.lower(found, "both", (F, B), 0)
     raw = []
     for sanitize in (False, True):
-        made = make(tmp_path / str(sanitize), planned, builder, sanitize=sanitize)
+        made = make(tmp_path / str(sanitize), planned, builder, sanitize=sanitize, optimise=True)
         assert not failures(made.good())
         raw.append((made.bundle.path / "results" / "host" / "outputs.bin").read_bytes())
     assert raw[0] == raw[1]

@@ -65,7 +65,7 @@ def computed(
 ) -> dict[str, NDArray[np.float32]]:
     """Case -> its last result, which the reference says to be right."""
     made = lowering.lower(found, "test", [Pass.FORWARD], 0)
-    run = make(place, made, builder, sanitize=True, optimise=False)
+    run = make(place, made, builder, sanitize=True)
     assert not failures(run.good())
     outputs = run.outputs()
     return {name: outputs[f"{name}-act.y"] for name in CASES}

@@ -11,6 +11,7 @@ import shutil
 import subprocess
 import tempfile
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from click.testing import CliRunner
@@ -24,10 +25,13 @@ from simgen.isa.lint import linting
 from simgen.isa.lint.containers import Held
 from simgen.isa.lint.verdicts import REFUSED
 from simgen.kernels import stages
-from simgen.kernels.cache import Cache
 from simgen.kernels.render import kernels
 from simgen.targets.gem5 import apu_se
 from simgen.targets.gem5.se import Gem5Se
+
+if TYPE_CHECKING:
+    from simgen.kernels.build import Builder
+    from simgen.kernels.cache import Cache
 
 ROWS = history.of_gem5().instructions
 READ = [v for v in facts.versions("gem5") if v != "25.0"]
@@ -122,8 +126,8 @@ WORKLOADS = (
 
 
 @pytest.fixture(scope="module")
-def cache(tmp_path_factory: pytest.TempPathFactory) -> Cache:
-    return Cache(tmp_path_factory.mktemp("cache"))
+def cache(builder: Builder) -> Cache:
+    return builder.cache
 
 
 @pytest.mark.parametrize("version", apu_se.VERSIONS)

@@ -39,7 +39,7 @@ def test_products_of_integers_are_exact(tmp_path: Path, builder: Builder) -> Non
     """With every access checked: nothing is read or written behind the last word of a tensor."""
     work = narrow.planned_integers()
     assert {b.spec.dtype.name for b in work.outputs} == {"i32"}
-    assert wrong(make(tmp_path, work, builder, sanitize=True, optimise=False)) == set()
+    assert wrong(make(tmp_path, work, builder, sanitize=True)) == set()
 
 
 TILED = {"fc", "odd", "chunks", "batched", "product"}
@@ -114,7 +114,7 @@ def test_integers_of_8_bits_again(tmp_path: Path, builder: Builder) -> None:
     """With every access checked, stored by fours and by another kernel."""
     work = narrow.planned_integers(narrow.QUANTISED)
     assert {b.spec.dtype.name for b in work.outputs} == {"i8"}
-    assert wrong(make(tmp_path, work, builder, sanitize=True, optimise=False)) == set()
+    assert wrong(make(tmp_path, work, builder, sanitize=True)) == set()
 
 
 @pytest.mark.parametrize("mistake", QUANTISED_MISTAKES)
@@ -162,7 +162,7 @@ def test_a_network_of_integers(tmp_path: Path, builder: Builder, mistake: str) -
     work = narrow.planned_integers(narrow.NETWORK)
     texts, layers = NETWORK_MISTAKES[mistake]
     if not texts:
-        assert wrong(make(tmp_path, work, builder, sanitize=True)) == set()
+        assert wrong(make(tmp_path, work, builder, sanitize=True, optimise=True)) == set()
     else:
         assert seen(tmp_path, builder, work, texts, layers, optimise=True)
 

@@ -94,7 +94,7 @@ def test_the_problems_reach(template: str) -> None:
 @pytest.mark.parametrize("direction", PASSES)
 def test_large_work_groups_are_right(tmp_path: Path, builder: Builder, direction: Pass) -> None:
     found = problems(direction)
-    made = make(tmp_path, plan(found, direction), builder, sanitize=True, optimise=False)
+    made = make(tmp_path, plan(found, direction), builder, sanitize=True)
     assert not failures(made.good())
 
 
@@ -111,4 +111,4 @@ def test_spectra_have_room_for_more_tiles(tmp_path: Path, builder: Builder) -> N
     variant = Variant("conv", tuple({**BASE, "algo": "fft"}.items()))
     planned = plan({"fft": Problem(variant, (33, 3, 5, 6))}, *PASSES)
     assert {dict(kernel.constants).get("held") for kernel in planned.kernels} == {None, 40}
-    assert not failures(make(tmp_path, planned, builder, sanitize=True, optimise=False).good())
+    assert not failures(make(tmp_path, planned, builder, sanitize=True).good())

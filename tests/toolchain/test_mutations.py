@@ -222,9 +222,7 @@ def test_a_mutant_is_caught(
     assert done.returncode in (0, 5)
     assert (done.returncode == 5 or bool(failures(fast.verdicts()))) == mutant.fails
 
-    checked = make(
-        tmp_path / "checked", planned, builder, sources=sources, sanitize=True, optimise=False
-    )
+    checked = make(tmp_path / "checked", planned, builder, sources=sources, sanitize=True)
     done = checked.run(processes=1)
     if mutant.sanitizer:
         assert done.returncode == 5, done.stderr

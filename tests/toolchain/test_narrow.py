@@ -45,7 +45,7 @@ def test_a_network_of_narrow_tensors_is_right(tmp_path: Path, builder: Builder, 
     """With every access checked: nothing is read or written behind the last word of a tensor."""
     work = narrow.planned(dtype)
     assert {b.spec.dtype.name for b in work.outputs} == {dtype, "f32", "bf16"}
-    assert wrong(make(tmp_path, work, builder, sanitize=True)) == []
+    assert wrong(make(tmp_path, work, builder, sanitize=True, optimise=True)) == []
 
 
 def casts(tmp_path: Path, dtypes: list[DType]) -> Workload:
@@ -340,7 +340,7 @@ def test_scales_of_8_bit_floats(tmp_path: Path, builder: Builder, dtype: str) ->
         name: text.replace("*= ALPHA;", "+= 0 * ALPHA;").replace("x *= FACTOR;", "")
         for name, text in render.kernels(work).items()
     }
-    found = wrong(make(tmp_path / "unscaled", work, builder, sources=sources))
+    found = wrong(make(tmp_path / "unscaled", work, builder, sources=sources, optimise=False))
     assert {line.split(":")[0] for line in found} == {b.name for b in work.outputs}
 
 
@@ -360,4 +360,4 @@ def test_a_new_type_is_one_row(tmp_path: Path, builder: Builder, new_type: DType
     layers = layers.replace("pool_mode=max\n", "pool_mode=avg\n")
     config.write_text(layers)
     work = narrow.planned(new_type.name, config)
-    assert wrong(make(tmp_path / "net", work, builder, sanitize=True)) == []
+    assert wrong(make(tmp_path / "net", work, builder, sanitize=True, optimise=True)) == []

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import shutil
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -17,6 +16,7 @@ from simgen.kernels import cache
 from simgen.kernels.build import Builder
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
 # Python takes a module that is None in sys.modules for one that is not installed.
@@ -53,20 +53,19 @@ def build_all(own: Path, shared: Path) -> subprocess.CompletedProcess[str]:
     )
 
 
-@pytest.fixture(scope="module")
-def packed(tmp_path_factory: pytest.TempPathFactory, builder: Builder) -> Path:
-    """What `simgen cache pack` makes now, of what this run compiles; once in all its processes."""
-    compiled = builder.cache.own
-    compiled.mkdir(exist_ok=True)
-    with (compiled / "packing").open("w") as held:
-        fcntl.flock(held, fcntl.LOCK_EX)
-        used = precompute.build_all(Builder(cache.Cache(compiled)))
-    root = tmp_path_factory.mktemp("packed")
+def pack(compiled: Path, root: Path) -> Path:
+    used = precompute.build_all(Builder(cache.Cache(compiled)))
     for digest in used:
         there = cache.entry(compiled, digest).path
         shutil.copytree(there, root / there.relative_to(compiled))
     assert precompute.pack(root) == used
     return root
+
+
+@pytest.fixture(scope="module")
+def packed(once: Callable[..., Any], builder: Builder, of_all: Path) -> Path:
+    """What `simgen cache pack` makes now, of what this run compiles; only read by its processes."""
+    return once(pack, builder.cache.own, of_all / "packed")
 
 
 def blobs(root: Path) -> dict[str, bytes]:
@@ -106,12 +105,15 @@ def test_a_set_that_lacks_an_entry_is_found_out(tmp_path: Path, packed: Path) ->
     assert done.stderr.startswith("missing: compiler: ")
 
 
-def test_packing_again_changes_nothing_and_drops_what_is_not_needed(packed: Path) -> None:
-    before = blobs(packed)
-    cache.entry(packed, "ab" * 32).write("[label 3]\nold\n", b"old")
-    assert len(blobs(packed)) == len(before) + 1
-    precompute.pack(packed)
-    assert blobs(packed) == before
+def test_packing_again_changes_nothing_and_drops_what_is_not_needed(
+    tmp_path: Path, packed: Path
+) -> None:
+    again, before = tmp_path / "again", blobs(packed)
+    shutil.copytree(packed, again)
+    cache.entry(again, "ab" * 32).write("[label 3]\nold\n", b"old")
+    assert len(blobs(again)) == len(before) + 1
+    precompute.pack(again)
+    assert blobs(again) == before
 
 
 def test_cache_verify_finds_the_committed_set_good(tmp_path: Path) -> None:

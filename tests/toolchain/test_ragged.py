@@ -8,9 +8,8 @@ compiled once; those that show each choice of each template are here, in 90 s of
 from __future__ import annotations
 
 import re
-from functools import cache
 from itertools import product
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import nvrtc
 import pytest
@@ -25,7 +24,7 @@ from simgen.kernels import render
 from simgen.layers import LAYERS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from simgen.ground.ir import Kernel
 
@@ -81,7 +80,6 @@ def lower(
         return ()
 
 
-@cache
 def chosen(machine: str, kinds: tuple[str, ...]) -> list[Kernel]:
     """What shows each choice of each template, and what is left of fours in each kind of type."""
     found, labels = {}, {}
@@ -96,9 +94,9 @@ def chosen(machine: str, kinds: tuple[str, ...]) -> list[Kernel]:
 
 @pytest.mark.skipif(nvrtc.library() is None, reason=f"{nvrtc.WHEEL} is not installed")
 @pytest.mark.parametrize("part", range(PARTS))
-def test_nvidias_compiler_takes_each_kernel(part: int) -> None:
+def test_nvidias_compiler_takes_each_kernel(part: int, once: Callable[..., Any]) -> None:
     refused = {}
-    for kernel in chosen("h200", tuple(lowered()))[part::PARTS]:
+    for kernel in once(chosen, "h200", tuple(lowered()))[part::PARTS]:
         source = render.kernel(kernel).replace(f'#include "{render.PRELUDE}"\n', render.prelude())
         # Tensor maps, and wgmma, are of this processor alone.
         if said := nvrtc.refusal(source, "sm_90a" if kernel.maps else "sm_90"):

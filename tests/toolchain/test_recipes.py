@@ -110,7 +110,7 @@ MISTAKES = [  # in the layer (py) or a kernel (hip), and what is said of it
     ("py", '= ("x", "y")', '= ("x", "z")',
      "simgen.layers.square: a launch names port 'z', which the pass lacks; known: x, y"),
     ("py", 'kind = "square"', 'kind = "add"', "simgen.layers.square: kind 'add' is that of "),
-    ("py", "BLOCK, constants", "BLOK, constants", "simgen/layers/square.py:68: bug: NameError: "),
+    ("py", "BLOCK, constants", "BLOK, constants", "simgen/layers/square.py:57: bug: NameError: "),
 ]  # fmt: skip
 
 

@@ -98,7 +98,7 @@ def test_every_tile_is_right(
         f"p{at}_{layout}": Problem(Variant("gemm", parameters(EXTENTS[at], layout)), (1, 1, 1, 1))
         for at, layout in (rests if sanitize else [rests[turn], (2, LAYOUTS[0][turn % 2])])
     }
-    work, options = plan(problems, Pass.FORWARD), {"sanitize": sanitize, "optimise": not sanitize}
+    work, options = plan(problems, Pass.FORWARD), {"sanitize": sanitize}
     assert not failures(make(tmp_path, work, builder, **options).good())
 
 
@@ -120,7 +120,7 @@ def test_every_tile_of_a_convolution_is_right(
     assert len(splits) >= (9 if wanted in implicit_gemm.TILES else 3)
     assert 1 in splits
     assert max(splits) > 1
-    assert not failures(make(tmp_path, planned, builder, sanitize=True, optimise=False).good())
+    assert not failures(make(tmp_path, planned, builder, sanitize=True).good())
 
 
 @pytest.mark.parametrize("wanted", [*tile.TILES, *transform_tiles.NARROWER], ids=str)

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 
 from simgen.errors import RefusedError
 from simgen.isa.legalise import (
@@ -148,10 +149,18 @@ def _check_owned(text: str) -> None:
         owned = {"v": kernel.vgprs, "s": kernel.sgprs}
         for item in kernel.items.values():
             for operand in item.operands if isinstance(item, Instruction) else ():
-                for each in registers(source_modifiers(operand)[2]):
-                    most = owned.get(each[0]) if each[1:].isdigit() else 0
-                    if most and int(each[1:]) >= most:
-                        raise RuntimeError(f"kernel {kernel.name}: {item}: {each} of {most}")
+                kind, last = _last_register(operand)
+                most = owned.get(kind)
+                if most and last >= most:
+                    raise RuntimeError(f"kernel {kernel.name}: {item}: {kind}{last} of {most}")
+
+
+@lru_cache(maxsize=1 << 12)
+def _last_register(operand: str) -> tuple[str, int]:
+    """The file and the number of the last register of an operand that has some of them."""
+    found = registers(source_modifiers(operand)[2])
+    last = found[-1] if found else ""
+    return (last[0], int(last[1:])) if last[1:].isdigit() else ("", 0)
 
 
 def _count(text: str) -> int:

@@ -14,7 +14,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     Numbers = dict[str, tuple[int, int]]  # by name: (index of the line, value)
 
@@ -93,13 +93,17 @@ class AssemblyKernel:
 
 def parse(lines: Sequence[str]) -> list[AssemblyKernel]:
     """The kernels of a module, in order."""
-    names = {m[1] for line in lines if (m := _FUNCTION.match(line))}
+    directives = [each for each in enumerate(lines) if each[1].lstrip()[:1] == "."]
+    names = {m[1] for _, line in directives if (m := _FUNCTION.match(line))}
     found: list[AssemblyKernel] = []
     inside: AssemblyKernel | None = None
     place = 0
     for at, line in enumerate(lines):
         code = line.split(";", 1)[0].strip()
-        if m := _LABEL.match(code):
+        if ":" not in code and code[:1].isalpha():  # most lines
+            if inside:
+                inside.items[at] = instruction(code, place)
+        elif m := _LABEL.match(code):
             if m[1] in names:
                 inside = AssemblyKernel(m[1], at, {})
                 found.append(inside)
@@ -114,14 +118,14 @@ def parse(lines: Sequence[str]) -> list[AssemblyKernel]:
         elif inside and code:
             told = _ALIGN.search(line) if ";" in line else None
             inside.items[at] = instruction(code, place, int(told[1]) if told else 0)
-    counts, metadata = _counts(lines), _metadata(lines)
+    counts, metadata = _counts(directives), _metadata(lines)
     for kernel in found:
         kernel.counts, kernel.metadata = counts[kernel.name], metadata[kernel.name]
         kernel.vgprs, kernel.sgprs = (
             kernel.counts.get(used, kernel.counts.get(reserved, (0, 0)))[1]
             for used, reserved in _COUNTS.items()
         )
-    described = {m[1] for line in lines if (m := _DESCRIBED.match(line))}
+    described = {m[1] for _, line in directives if (m := _DESCRIBED.match(line))}
     kernels = tuple(kernel for kernel in found if kernel.name in described)
     if kernels and len(kernels) < len(found):  # what any of them owns may be in use in a call
         vgprs, sgprs = max(k.vgprs for k in found), max(k.sgprs for k in found)
@@ -219,6 +223,7 @@ def is_number(operand: str) -> bool:
     return value & 0x7FFFFFFF <= 0x7F800000
 
 
+@lru_cache(maxsize=1 << 12)
 def source_modifiers(operand: str) -> tuple[bool, bool, str]:
     """(neg, abs, the rest) of -|v0|; of a constant, of neg(1.0): a minus belongs to the number."""
     if operand.startswith("neg("):
@@ -232,12 +237,12 @@ def source_modifiers(operand: str) -> tuple[bool, bool, str]:
 # Register counts -----------------------------------------------------------------------------
 
 
-def _counts(lines: Sequence[str]) -> defaultdict[str, Numbers]:
-    """Numeric directives and symbols by kernel."""
+def _counts(directives: Iterable[tuple[int, str]]) -> defaultdict[str, Numbers]:
+    """Numeric directives and symbols by kernel; of (index, line)."""
     found: defaultdict[str, Numbers] = defaultdict(dict)
     most: dict[tuple[str, str], tuple[int, list[str]]] = {}
     inside = ""
-    for at, line in enumerate(lines):
+    for at, line in directives:
         words = line.split()
         if words[:1] == [".amdhsa_kernel"]:
             inside = words[1]
@@ -274,20 +279,19 @@ def _most(
 def _metadata(lines: Sequence[str]) -> defaultdict[str, Numbers]:
     """Register counts and sizes by kernel, from the list amdhsa.kernels."""
     found: defaultdict[str, Numbers] = defaultdict(dict)
-    inside, entry = False, dict[str, tuple[int, int]]()
-    for at, line in enumerate(lines):
-        if line.startswith("amdhsa.kernels:"):
-            inside = True
-        elif inside and line[:1] != " ":
+    starts = (at for at, line in enumerate(lines) if line.startswith("amdhsa.kernels:"))
+    entry: dict[str, tuple[int, int]] = {}
+    for at in range(next(starts, len(lines)) + 1, len(lines)):
+        line = lines[at]
+        if line[:1] != " ":
             break
-        elif inside:
-            if line.startswith("  - "):
-                entry = {}
-            key, _, value = line.removeprefix("  - ").strip().partition(":")
-            if key in _METADATA + _SIZES:
-                entry[key] = (at, int(value))
-            elif line[4:].startswith(".name:"):  # not of an argument, which is further in
-                found[value.strip()] = entry
+        if line.startswith("  - "):
+            entry = {}
+        key, _, value = line.removeprefix("  - ").strip().partition(":")
+        if key in _METADATA + _SIZES:
+            entry[key] = (at, int(value))
+        elif line[4:].startswith(".name:"):  # not of an argument, which is further in
+            found[value.strip()] = entry
     return found
 
 

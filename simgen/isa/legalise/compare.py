@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 from simgen.isa.legalise.assembly import is_constant, is_inline, is_number, is_vgpr
 from simgen.isa.legalise.table import GFX803, GFX942, rule
-from simgen.isa.legalise.vector_integer import low_16, signed_16
 
 if TYPE_CHECKING:
     from simgen.isa.legalise.site import Site
@@ -138,56 +137,3 @@ def unsigned(site: Site) -> None:
     """Native, but for negative constants."""
     result, a, b = site.item.operands
     site.put(site.item.mnemonic, result, site.unsigned_source(a), site.unsigned_source(b))
-
-
-_SIX = ("lt", "le", "eq", "ne", "ge", "gt")
-
-
-@rule(" ".join(f"v_cmp_{c}_{k}16*" for c in _SIX for k in "ui" if (c, k) != ("gt", "i")))
-@rule("v_cmp_gt_i16_e64")
-@rule("v_cmp_gt_i16_e32", GFX803)
-def narrow(site: Site) -> None:
-    result, a, b = site.item.operands
-    condition, kind = _condition(site), site.item.mnemonic.split("_")[3][0]
-    extend = low_16 if kind == "u" else signed_16
-    kind = "u" if condition in ("eq", "ne") else kind
-    form = "e32" if result == "vcc" else "e64"
-    site.put(f"v_cmp_{condition}_{kind}32_{form}", result, extend(site, a), extend(site, b))
-
-
-@rule(" ".join(f"v_cmp_{c}_{k}64*" for c in _SIX for k in "ui" if (c, k) != ("lt", "u")))
-@rule("v_cmp_lt_u64_e32")
-def wide(site: Site) -> None:
-    """64-bit comparisons from v_cmp_lt_u64_e64, the only one that reads 64 bits."""
-    result, a, b = site.item.operands
-    condition, kind = _condition(site), site.item.mnemonic.split("_")[3][0]
-    if condition in ("eq", "ne"):
-        same_64(site, condition, result, a, b)
-        return
-    if condition in ("gt", "le"):
-        a, b = b, a
-    pair_a, pair_b = (ordered_64(site, o, signed=kind == "i") for o in (a, b))
-    site.put("v_cmp_lt_u64_e64", result, pair_a, pair_b)
-    if condition in ("le", "ge"):
-        _complement(site, result)
-
-
-def same_64(site: Site, condition: str, result: str, a: str, b: str) -> None:
-    different, other = site.vgpr(), site.vgpr()
-    (a_low, a_high), (b_low, b_high) = site.halves(a), site.halves(b)
-    site.binary("xor_b32", different, a_low, b_low)
-    site.binary("xor_b32", other, a_high, b_high)
-    site.put("v_or_b32_e32", different, different, other)
-    site.put(f"v_cmp_{condition}_u32_e64", result, "0", different)
-
-
-def ordered_64(site: Site, operand: str, *, signed: bool) -> str:
-    """A pair of registers that compares as an unsigned number like the operand does."""
-    pair, low, high = site.vgpr_pair()
-    from_low, from_high = site.halves(operand)
-    site.put("v_mov_b32_e32", low, from_low)
-    if signed:
-        site.binary("xor_b32", high, "0x80000000", site.in_vgpr(from_high))
-    else:
-        site.put("v_mov_b32_e32", high, from_high)
-    return pair

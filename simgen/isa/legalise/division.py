@@ -58,34 +58,6 @@ def set_mode(site: Site) -> None:
     site.put("s_nop", "0")
 
 
-@rule("v_frexp_mant_f32* v_frexp_exp_i32_f32*")
-def part_of_float(site: Site) -> None:
-    """x = mantissa * 2^exponent, the mantissa from 1/2 to 1. Zeros, infinity and NaN are their own
-    mantissas, and have the exponent 0. OpenCL C's quotients are made with these."""
-    result, x = site.item.operands
-    x = site.in_vgpr(x)
-    size, large, power = site.vgpr(), site.vgpr(), site.vgpr()
-    mask, _, _ = site.sgpr_pair()
-    site.put("v_and_b32_e32", size, "0x7fffffff", x)
-    site.put("v_mul_f32_e32", large, "0x5f800000", x)  # 2^64: no number of those is subnormal
-    site.put("v_cmp_gt_u32_e64", mask, site.held(0x00800000), size)
-    site.select(large, x, large, mask)
-    if "_mant_" in site.item.mnemonic:
-        site.put("v_and_b32_e32", large, "0x807fffff", large)
-        site.put("v_or_b32_e32", large, "0x3f000000", large)
-    else:
-        site.put("v_bfe_u32", large, large, "23", "8")
-        site.put("v_mov_b32_e32", power, "126")
-        other = site.held(126 + 64)
-        site.select(power, power, other, mask)
-        site.subtract(large, large, power)
-        x = site.held(0)
-    # The others: size - 1, unsigned, is less than infinity's.
-    site.add(size, size, site.held(0xFFFFFFFF))
-    site.put("v_cmp_gt_u32_e64", mask, site.held(0x7F7FFFFF), size)
-    site.select(result, x, large, mask)
-
-
 @rule("v_ldexp_f32")
 def scale_by_power(site: Site) -> None:
     """x * 2^n in 64 bits, where it is exact for any |n| <= 300; one rounding at the end."""

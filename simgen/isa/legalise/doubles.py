@@ -96,6 +96,12 @@ def arithmetic(site: Site) -> None:
     site.put(site.item.mnemonic, result, a, b)
 
 
+@rule("v_rcp_f64_e32")
+def inverted(site: Site) -> None:
+    result, x = site.item.operands
+    site.put("v_rcp_f64_e32", result, _source(site, x))
+
+
 @rule("v_cvt_f64_f32* v_cvt_f64_i32*")
 def widen(site: Site) -> None:
     result, x = site.item.operands

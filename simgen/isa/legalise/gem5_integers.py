@@ -22,6 +22,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from simgen.isa.legalise import replacements
 from simgen.isa.legalise.assembly import is_inline, registers
 
 if TYPE_CHECKING:
@@ -95,99 +96,6 @@ def signed_field(site: Site) -> None:
     site.test_scc(result)
 
 
-def signed_lanes(site: Site) -> None:
-    """v_bfe_i32."""
-    result, x, first, width = site.item.operands
-    low, count = site.constant(first), site.constant(width)
-    if low is not None and count is not None:
-        low, count = low & 31, count & 31
-        if not count:
-            site.put("v_mov_b32_e32", result, "0")
-        elif low + count >= 32:
-            site.put("v_ashrrev_i32_e32", result, str(low), site.in_vgpr(x))
-        else:
-            site.put("v_lshlrev_b32_e32", result, str(32 - low - count), site.in_vgpr(x))
-            site.put("v_ashrrev_i32_e32", result, str(32 - count), result)
-        return
-    made, mask, sign = site.vgpr(), site.vgpr(), site.vgpr()
-    site.put("v_ashrrev_i32_e64", made, first, site.in_vgpr(x))
-    site.put("v_bfm_b32", mask, width, "0")
-    site.put("v_and_b32_e32", made, made, mask)
-    site.add(sign, "-1", width)
-    site.put("v_lshlrev_b32_e64", sign, sign, "1")
-    site.put("v_xor_b32_e32", made, made, sign)
-    site.subtract(result, made, sign)
-
-
-_SIGNS, _ZERO, _MOST = 8, 12, 13  # selectors: signs of halves, no bit, and from there on all
-
-
-def permuted(site: Site) -> None:
-    """v_perm_b32 by a selector that is known: bytes that move together, together."""
-    result, high, low, chosen = site.item.operands
-    told = site.constant(chosen)
-    if told is None:
-        raise site.refusal(
-            "gem5 moves its bytes by bits, and its selector is not known",
-            "choose bytes by constants",
-        )
-    moved: dict[tuple[str, int], int] = {}  # (source, by how many bytes) -> bytes of the result
-    signs: dict[tuple[str, int], int] = {}
-    ones = 0
-    for at in range(4):
-        pick, here = told >> 8 * at & 0xFF, 0xFF << 8 * at
-        if pick < _SIGNS:
-            key = (low, high)[pick >> 2], at - (pick & 3)
-            moved[key] = moved.get(key, 0) | here
-        elif pick < _ZERO:
-            sign = (low, high)[pick - _SIGNS >> 1], 16 * (1 - (pick & 1))
-            signs[sign] = signs.get(sign, 0) | here
-        elif pick >= _MOST:
-            ones |= here
-    parts = []
-    for (source, by), bits in moved.items():
-        held = site.in_vgpr(source)
-        if by:
-            there, name = site.vgpr(), "v_lshlrev_b32_e32" if by > 0 else "v_lshrrev_b32_e32"
-            site.put(name, there, str(8 * abs(by)), held)
-            held = there
-        left = 0xFFFFFFFF << 8 * by & 0xFFFFFFFF if by >= 0 else 0xFFFFFFFF >> -8 * by
-        parts.append((held, bits, left))
-    for (source, by), bits in signs.items():
-        held = site.vgpr()
-        site.put("v_lshlrev_b32_e32", held, str(by), site.in_vgpr(source))
-        site.put("v_ashrrev_i32_e32", held, "31", held)
-        parts.append((held, bits, 0xFFFFFFFF))
-    made = [_masked(site, *part) for part in parts]
-    if ones or not made:
-        made.append(site.held(ones))
-    while len(made) > 2:
-        total = site.vgpr()
-        site.put("v_or_b32_e32", total, made.pop(), made.pop())
-        made.append(total)
-    if len(made) == 2:
-        site.put("v_or_b32_e32", result, *made)
-    else:
-        site.put("v_mov_b32_e32", result, made[0])
-
-
-def _masked(site: Site, held: str, bits: int, left: int) -> str:
-    """A register with those bits of another one, of which others than `left` are 0."""
-    if bits == left:
-        return held
-    cut = site.vgpr()
-    site.put("v_and_b32_e32", cut, hex(bits), held)
-    return cut
-
-
-def either(site: Site) -> None:
-    """v_or3_b32."""
-    result, a, b, c = site.item.operands
-    held = site.vgpr() if registers(c) == (result,) else result
-    site.binary("or_b32", held, a, b)
-    site.binary("or_b32", result, c, held)
-
-
 def high_product(site: Site) -> None:
     """s_mul_hi_u32 and _i32 (gfx9, to 21.2 the one ends there): of 16 bits by 16."""
     result, a, b = site.item.operands
@@ -239,26 +147,6 @@ def compare(site: Site) -> None:
     site.put(site.item.mnemonic.replace("u16", "u32"), result, *held)
 
 
-def distance(site: Site) -> None:
-    """v_sad_u32."""
-    result, a, b, c = site.item.operands
-    a, b, c = (site.in_vgpr(each) for each in (a, b, c))
-    more, less = site.vgpr(), site.vgpr()
-    site.put("v_max_u32_e32", more, a, b)
-    site.put("v_min_u32_e32", less, a, b)
-    site.subtract(more, more, less)
-    site.add(result, more, c)
-
-
-def distances(site: Site) -> None:
-    """v_sad_hi_u8: that of the lower half, moved."""
-    result, a, b, c = site.item.operands
-    c, held = site.in_vgpr(c), site.vgpr()
-    site.put("v_sad_u8", held, a, b, "0")
-    site.put("v_lshlrev_b32_e32", held, "16", held)
-    site.add(result, held, c)
-
-
 def median(site: Site) -> None:
     """v_med3_f32: with a NaN, the least of all."""
     result, *sources = site.item.operands
@@ -282,51 +170,21 @@ def short(site: Site) -> None:
         site.subtract(result, *((a, b) if name == "sub_u32" else (b, a)))
 
 
-def saturated(site: Site) -> None:
-    """v_add_u32, v_sub_u32, v_subrev_u32 with clamp: the carry chooses the largest number, or 0."""
-    result, a, b = site.item.operands
-    made, carry = site.vgpr(), site.sgpr_pair()[0]
-    name = site.item.mnemonic.replace("_u32", "_co_u32")
-    site.put(name, made, carry, a, b)
-    site.select(result, made, "-1" if "add" in name else "0", carry)
-
-
-def products(site: Site) -> None:
-    """v_dot4_i32_i8 and the like, and v_dot4c: one product after the other."""
-    result, *sources = site.item.operands
-    if len(sources) == 2:
-        sources.append(result)
-    if site.item.tail:
-        site.out.append(site.item)
-        return
-    a, b, total = (site.in_vgpr(each) for each in sources)
-    width = DOTS[site.item.mnemonic]
-    parts, held = (site.vgpr(), site.vgpr()), site.vgpr()
-    for at in range(0, 32, width):
-        for part, of in zip(parts, (a, b), strict=True):
-            site.put("v_bfe_i32", part, of, str(at), str(width))
-        site.put("v_mad_i32_i24", held, *parts, total)
-        total = held
-    site.put("v_mov_b32_e32", result, held)
-
-
-DOTS = {"v_dot4_i32_i8": 8, "v_dot2_i32_i16": 16, "v_dot8_i32_i4": 4}  # bits of a factor
-DOTS |= {"v_dot4c_i32_i8_e32": 8, "v_dot2c_i32_i16_e32": 16, "v_dot8c_i32_i4_e32": 4}  # they add
+EXPRESSED = (
+    "v_bfe_i32", "v_perm_b32", "v_or3_b32", "v_sad_u32", "v_sad_hi_u8", "v_dot4_i32_i8",
+    "v_dot2_i32_i16", "v_dot8_i32_i4", "v_dot4c_i32_i8_e32", "v_dot2c_i32_i16_e32",
+    "v_dot8c_i32_i4_e32",
+)  # fmt: skip
 SATURATING = tuple(f"v_{each}_u32_e64" for each in ("add", "sub", "subrev"))
 RULES: dict[str, Callable[[Site], None]] = {
     **dict.fromkeys(FIELD, extended),
     "s_absdiff_i32": difference,
+    **dict.fromkeys(EXPRESSED, replacements.replace_if_plain),
     **dict.fromkeys(("s_bfe_u64", "s_bfe_i64"), field),
     **dict.fromkeys(("v_subbrev_co_u32_e64", "v_subbrev_u32_e64"), borrow),
     **dict.fromkeys((f"v_cmpx_{each}_u16_e64" for each in ("ge", "gt", "le")), compare),
-    **dict.fromkeys(DOTS, products),
     "s_bfe_i32": signed_field,
-    "v_bfe_i32": signed_lanes,
-    "v_perm_b32": permuted,
-    "v_or3_b32": either,
     "s_cmp_lt_u32": less,
     **dict.fromkeys(("s_mul_hi_u32", "s_mul_hi_i32"), high_product),
-    "v_sad_u32": distance,
-    "v_sad_hi_u8": distances,
     "v_med3_f32": median,
 }

@@ -34,6 +34,7 @@ from simgen.isa.legalise import (
     gem5_whole,
     halves,
     memory,
+    replacements,
 )
 from simgen.isa.legalise.assembly import (
     Instruction,
@@ -154,7 +155,7 @@ def _replace(site: Site, table: Table, mended: set[str]) -> None:
         return
     if word in gem5_integers.SATURATING:
         if "clamp" in site.item.tail and ignores("clamp"):
-            gem5_integers.saturated(site)
+            replacements.replace(site)
         elif word in table.ends:
             gem5_integers.short(site)
         else:

@@ -13,15 +13,19 @@ from typing import TYPE_CHECKING
 
 from simgen.isa.legalise import vector_float
 from simgen.isa.legalise.assembly import integer, is_constant, source_modifiers
+from simgen.isa.legalise.expression import fadd, fmul, ge, gt, lt, where
+from simgen.isa.legalise.replacements import put
 from simgen.isa.legalise.table import GFX942, RULES, rule
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from simgen.isa.legalise.expression import Word
     from simgen.isa.legalise.site import Site
 
-TWO_TO_112 = "0x77800000"  # the difference of the exponents' biases
-SIGN_16 = "0x8000"
+TWO_TO_112 = 0x77800000  # the difference of the exponents' biases
+HALF = 0x3F000000
+SIGN_16, INFINITE = 0x8000, 0x7C00  # bits of 16-bit floats
 
 
 @rule("v_cvt_f32_f16*")
@@ -61,19 +65,14 @@ def widen_bits(site: Site, result: str, x: str, *, scaled: bool = True) -> None:
 
     Infinity and NaNs get the largest exponent.
     """
-    bits, special, sign = site.vgpr(), site.vgpr(), site.vgpr()
-    mask, _, _ = site.sgpr_pair()
-    site.put("v_and_b32_e32", bits, "0x7fff", x)
-    site.put("v_mov_b32_e32", special, "0x7c00")
-    site.put("v_cmp_ge_u32_e64", mask, bits, special)
-    site.put("v_lshlrev_b32_e32", bits, "13", bits)
-    site.put("v_or_b32_e32", special, "0x7f800000", bits)
-    if scaled:
-        site.put("v_mul_f32_e32", bits, TWO_TO_112, bits)
-    site.select(bits, bits, special, mask)
-    site.put("v_and_b32_e32", sign, SIGN_16, x)
-    site.put("v_lshlrev_b32_e32", sign, "16", sign)
-    site.put("v_or_b32_e32", result, sign, bits)
+
+    def of(x: Word) -> Word:
+        size = x & 0x7FFF
+        moved = size << 13
+        finite = fmul(TWO_TO_112, moved) if scaled else moved
+        return (x & SIGN_16) << 16 | where(ge(size, INFINITE), moved | 0x7F800000, finite)
+
+    put(site, result, of, x)
 
 
 @rule("v_cvt_f16_f32*")
@@ -88,36 +87,16 @@ def as_half(site: Site, result: str, x: str) -> None:
 
     Subnormal ones by adding 0.5, whose last place is theirs: the hardware's addition rounds.
     """
-    bits, normal, small, limit = (site.vgpr() for _ in range(4))
-    mask, _, _ = site.sgpr_pair()
-    site.put("v_and_b32_e32", bits, "0x7fffffff", x)
-    site.put("v_lshrrev_b32_e32", normal, "13", bits)
-    site.put("v_and_b32_e32", normal, "1", normal)
-    site.add(normal, normal, bits)
-    site.put("v_mov_b32_e32", limit, hex((0xFFF - (112 << 23)) & 0xFFFFFFFF))
-    site.add(normal, normal, limit)
-    site.put("v_lshrrev_b32_e32", normal, "13", normal)
-    site.put("v_add_f32_e32", small, "0.5", bits)
-    site.put("v_mov_b32_e32", limit, "0x3f000000")
-    site.subtract(small, small, limit)
-    _choose(site, normal, small, bits, "lt", "0x38800000", limit, mask)  # below 2^-14
-    site.put("v_mov_b32_e32", small, "0x7c00")
-    _choose(site, normal, small, bits, "ge", "0x47800000", limit, mask)  # 65536 and more
-    site.put("v_lshrrev_b32_e32", small, "13", bits)
-    site.put("v_and_b32_e32", small, "0x3ff", small)
-    site.put("v_or_b32_e32", small, "0x7e00", small)
-    _choose(site, normal, small, bits, "gt", "0x7f800000", limit, mask)  # NaNs
-    site.put("v_lshrrev_b32_e32", small, "16", x)
-    site.put("v_and_b32_e32", small, SIGN_16, small)
-    site.put("v_or_b32_e32", result, normal, small)
 
+    def of(x: Word) -> Word:
+        size = x & 0x7FFFFFFF
+        made = (size >> 13 & 1) + size + (0xFFF - (112 << 23)) >> 13
+        made = where(lt(size, 0x38800000), fadd(HALF, size) - HALF, made)  # below 2^-14
+        made = where(ge(size, 0x47800000), INFINITE, made)  # 65536 and more
+        made = where(gt(size, 0x7F800000), size >> 13 & 0x3FF | 0x7E00, made)  # NaNs
+        return made | x >> 16 & SIGN_16
 
-def _choose(
-    site: Site, result: str, other: str, bits: str, c: str, limit: str, held: str, mask: str
-) -> None:
-    site.put("v_mov_b32_e32", held, limit)
-    site.put(f"v_cmp_{c}_u32_e64", mask, bits, held)
-    site.select(result, result, other, mask)
+    put(site, result, of, x)
 
 
 @rule("v_add_f16* v_sub_f16* v_subrev_f16* v_mul_f16*")

@@ -22,7 +22,6 @@ from simgen.ask.build import Destination
 
 # Importing them registers the rules:
 from simgen.isa.legalise import (
-    bits,
     compare,
     division,
     double_compare,
@@ -36,6 +35,7 @@ from simgen.isa.legalise import (
     one_by_one,
     overlap,
     packed_halves,
+    replacements,
     roles,
     scalar,
     scalar_bits,
@@ -64,8 +64,9 @@ if TYPE_CHECKING:
 TITLE = "MGPUSim"  # in messages
 
 _RULES = (
-    bits, compare, division, double_compare, doubles, fused, half, lanes, local_bytes, memory,
-    one_by_one, packed_halves, scalar, scalar_bits, trigonometry, vector_float, vector_integer,
+    compare, division, double_compare, doubles, fused, half, lanes, local_bytes, memory,
+    one_by_one, packed_halves, replacements, scalar, scalar_bits, trigonometry, vector_float,
+    vector_integer,
 )  # fmt: skip
 _OTHER_FORMS = (
     "gds", "lds", "quad_perm", "row_shl", "row_shr", "row_bcast", "wave_shr", "row_mask", "dst_sel",
@@ -167,7 +168,18 @@ class _Table:
         row = simulators.support(model)
         self.name = f"{TITLE} {model.version}"
         self.native = simulators.native(model)
-        self.rules = {k: v for k, v in RULES.get(model.arch, {}).items() if k not in row.learnt}
+        self.rules = {
+            name: rule
+            for name, rule in RULES.get(model.arch, {}).items()
+            if name not in row.learnt and not (rule is replacements.replace and self._has(name))
+        }
+
+    def _has(self, name: str) -> bool:
+        """Whether an instruction, or the short encoding of a long one, is right as it is."""
+        short = name.removesuffix("_e64") + "_e32"
+        if name in replacements.PARTLY:
+            return False
+        return name in self.native or (short in self.native and not name.startswith("v_cmp"))
 
     def replace_one(self, site: Site) -> None:
         """Put what stands for the site's instruction into `site.out`."""
@@ -180,14 +192,16 @@ class _Table:
                     "write the kernel without it",
                 )
             raise self._unknown(site)
+        site.native = self.native
         back = halves.copied_out(site, form)
         omod = next((w for w in site.item.tail if w in _OMODS), "")
         clamped = "clamp" in site.item.tail
         result = site.item.operands[0] if site.item.operands else ""
-        if clamped and site.item.mnemonic in bits.SATURATE:
-            clamped = False  # its rule does that
+        if clamped and replacements.key_of(site.item.mnemonic, site.item.tail):
+            clamped = False  # what stands for it does that
         elif omod or clamped:
-            if "_f32" not in site.item.mnemonic or not is_vgpr(result):
+            other = "_f32" not in site.item.mnemonic or "_cvt_f16" in site.item.mnemonic
+            if other or len(registers(result)) != 1 or not is_vgpr(result):
                 raise site.refusal(
                     "an output modifier has no replacement",
                     "write the limits as minimum and maximum",
@@ -206,8 +220,8 @@ class _Table:
         item = site.item
         name, short = item.mnemonic, item.mnemonic.removesuffix("_e64") + "_e32"
         self._refuse_forms(site)
-        if "clamp" in item.tail and name in bits.SATURATE:
-            bits.SATURATE[name](site)
+        if "clamp" in item.tail and replacements.key_of(name, item.tail):
+            replacements.replace(site)
         elif name in self.rules:
             self.rules[name](site)
         elif name in self.native:

@@ -9,11 +9,27 @@ no sequence is right there, but for a work-group of one wavefront in its own LDS
 from __future__ import annotations
 
 import re
+from functools import partial
 from typing import TYPE_CHECKING
 
 from simgen.ask.choice import option
-from simgen.isa.legalise import compare, memory, vector_float
+from simgen.isa.legalise import memory, vector_float
 from simgen.isa.legalise.assembly import integer, registers
+from simgen.isa.legalise.expression import (
+    Word,
+    add_co,
+    carry,
+    eq,
+    fadd,
+    ne,
+    smax,
+    smin,
+    sub_co,
+    umax,
+    umin,
+    where,
+)  # fmt: skip
+from simgen.isa.legalise.replacements import Wide, differing, less_64, more_64, put
 from simgen.isa.legalise.table import GFX803, GFX942, rule
 
 if TYPE_CHECKING:
@@ -64,64 +80,75 @@ def _each_lane(site: Site, body: Callable[[], None]) -> None:
         site.put("s_mov_b64", "exec", held)
 
 
+CHANGES: dict[str, Callable[..., Word]] = {
+    "add": lambda old, value: old + value,
+    "sub": lambda old, value: old - value,
+    "and": lambda old, value: old & value,
+    "or": lambda old, value: old | value,
+    "xor": lambda old, value: old ^ value,
+    "smin": smin, "umin": umin, "smax": smax, "umax": umax, "add_f32": fadd,
+    "cmpst": lambda old, value, compared: where(eq(old, compared), value, old),
+}  # fmt: skip
+
+
 def _changed(site: Site, operation: str, old: str, values: list[str]) -> str:
     """A register with what an atomic operation leaves in memory."""
-    new = site.vgpr()
     if operation in ("swap", "wrxchg"):
         return values[0]
-    if operation == "cmpst":
-        mask, _, _ = site.sgpr_pair()
-        site.put("v_cmp_eq_u32_e64", mask, old, values[1])
-        site.select(new, old, values[0], mask)
-    elif operation == "add_f32":
-        site.put("v_add_f32_e32", new, old, values[0])
-    elif operation in ("min_f32", "max_f32"):
-        neg = "-" if operation == "min_f32" else ""
-        vector_float.larger(site, new, neg + old, neg + values[0])
-        if neg:
-            site.put("v_xor_b32_e32", new, "0x80000000", new)
-    elif operation == "add":
-        site.add(new, old, values[0])
-    elif operation == "sub":
-        site.subtract(new, old, values[0])
-    elif operation in ("and", "or", "xor"):
-        site.put(f"v_{operation}_b32_e32", new, old, values[0])
-    else:  # smin, umax ...
-        kind = "i" if operation[0] == "s" else "u"
-        site.put(f"v_{operation[1:]}_{kind}32_e32", new, old, values[0])
+    new = site.vgpr()
+    if operation in CHANGES:
+        put(site, new, CHANGES[operation], old, *values)
+        return new
+    neg = "-" if operation == "min_f32" else ""
+    vector_float.larger(site, new, neg + old, neg + values[0])
+    if neg:
+        site.put("v_xor_b32_e32", new, "0x80000000", new)
     return new
+
+
+def _chosen_64(stays: Callable[[Wide, Wide], Word]) -> Callable[..., Wide]:
+    """The old value in the lanes of a mask, else the new one."""
+
+    def of(old: Wide, value: Wide, *compared: Wide) -> Wide:
+        kept = stays(old, *(compared or (value,)))
+        return Wide(*(where(kept, *halves) for halves in zip(old, value, strict=True)))
+
+    return of
+
+
+def _summed(old: Wide, value: Wide, total: Callable[..., Word]) -> Wide:
+    low = total(old.low, value.low)
+    return Wide(low, total(old.high, value.high, carry(low)))
+
+
+def _each(name: str) -> Callable[[Wide, Wide], Wide]:
+    return lambda old, value: Wide(*map(CHANGES[name], old, value))
+
+
+CHANGES_64: dict[str, Callable[..., Wide]] = {
+    **{name: _each(name) for name in ("and", "or", "xor")},
+    "add": lambda old, value: _summed(old, value, add_co),
+    "sub": lambda old, value: _summed(old, value, sub_co),
+    "cmpst": _chosen_64(lambda old, compared: ne(differing(old, compared), 0)),
+    **{
+        f"{kind}{end}": _chosen_64(partial(less, signed=kind == "s"))
+        for kind in "su"
+        for end, less in (("min", less_64), ("max", more_64))
+    },
+}
 
 
 def _changed_64(site: Site, operation: str, old: str, values: list[str]) -> str:
     """A pair of registers with what an atomic operation of 64 bits leaves in memory."""
-    pair, *new = site.vgpr_pair()
-    halves = list(zip(new, registers(old), values[:2], strict=True))
-    if operation in ("and", "or", "xor"):
-        for result, was, value in halves:
-            site.put(f"v_{operation}_b32_e32", result, was, value)
-    elif operation in ("add", "sub"):
-        carry, _, _ = site.sgpr_pair()
-        co = "" if site.gcn3 else "_co"
-        names = {"add": ("add", "addc"), "sub": ("sub", "subbrev")}[operation]
-        for name, (result, was, value), more in zip(names, halves, ((), (carry,)), strict=True):
-            terms = (value, was) if name == "subbrev" else (was, value)
-            site.put(f"v_{name}{co}_u32_e64", result, carry, *terms, *more)
-    elif operation == "add_f64":
-        site.put("v_add_f64", pair, old, f"v[{values[0][1:]}:{values[1][1:]}]")
-    else:  # one of both is there: the old value where the mask is set
-        stays, _, _ = site.sgpr_pair()
-        value = f"v[{values[0][1:]}:{values[1][1:]}]"
-        if operation in ("swap", "wrxchg"):
-            site.put("s_mov_b64", stays, "0")
-        elif operation == "cmpst":
-            compare.same_64(site, "ne", stays, old, f"v[{values[2][1:]}:{values[3][1:]}]")
-        else:  # smin, umax ...
-            both = [compare.ordered_64(site, o, signed=operation[0] == "s") for o in (old, value)]
-            sources = both if operation.endswith("min") else both[::-1]
-            site.put("v_cmp_lt_u64_e64", stays, *sources)
-        for result, was, half in halves:
-            site.select(result, half, was, stays)
-    return pair
+    pairs = [f"v[{low[1:]}:{high[1:]}]" for low, high in zip(values[::2], values[1::2])]
+    if operation in ("swap", "wrxchg"):
+        return pairs[0]
+    made = site.vgpr_pair()[0]
+    if operation == "add_f64":
+        site.put("v_add_f64", made, old, *pairs)
+        return made
+    put(site, made, CHANGES_64[operation], old, *pairs)
+    return made
 
 
 # Atomics -------------------------------------------------------------------------------------

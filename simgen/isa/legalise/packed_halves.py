@@ -12,10 +12,13 @@ from typing import TYPE_CHECKING
 
 from simgen.isa.legalise import half, vector_float
 from simgen.isa.legalise.assembly import registers
+from simgen.isa.legalise.expression import eq, fadd, fmul, fsub, lt, sar, where
+from simgen.isa.legalise.replacements import put
 from simgen.isa.legalise.table import GFX942, rule
 
 if TYPE_CHECKING:
     from simgen.isa.legalise.assembly import Instruction
+    from simgen.isa.legalise.expression import Word
     from simgen.isa.legalise.site import Site
 
 
@@ -98,26 +101,14 @@ def _computed(site: Site, name: str, sources: list[str]) -> str:
 def _sum_to_odd(site: Site, total: str, a: str, b: str, c: str) -> None:
     """a b + c: what the sum leaves out is known (Knuth's TwoSum); where that is something and the
     last place even, the neighbour on its side is odd."""
-    product, part, rest, error = (site.vgpr() for _ in range(4))
-    some, even = site.sgpr_pair()[0], site.sgpr_pair()[0]
-    site.put("v_mul_f32_e32", product, a, b)
-    site.put("v_add_f32_e32", total, product, c)
-    site.put("v_sub_f32_e32", part, total, product)
-    site.put("v_sub_f32_e32", rest, total, part)
-    site.put("v_sub_f32_e32", part, c, part)
-    site.put("v_sub_f32_e32", rest, product, rest)
-    site.put("v_add_f32_e32", error, rest, part)
-    site.put("v_xor_b32_e32", part, error, total)
-    site.put("v_ashrrev_i32_e32", part, "31", part)
-    site.put("v_or_b32_e32", part, "1", part)  # 1 where it is farther from 0, else -1
-    site.put("v_and_b32_e32", error, "0x7fffffff", error)
-    site.put("v_mov_b32_e32", rest, "-1")
-    site.add(error, error, rest)
-    site.put("v_mov_b32_e32", rest, "0x7f800000")
-    site.put("v_cmp_lt_u32_e64", some, error, rest)  # neither 0 nor NaN
-    site.put("v_and_b32_e32", rest, "1", total)
-    site.put("v_cmp_eq_u32_e64", even, "0", rest)
-    site.put("v_mov_b32_e32", rest, "0")
-    site.select(part, rest, part, some)
-    site.select(part, rest, part, even)
-    site.add(total, total, part)
+
+    def of(a: Word, b: Word, c: Word) -> Word:
+        product = fmul(a, b)
+        total = fadd(product, c)
+        part = fsub(total, product)
+        error = fadd(fsub(product, fsub(total, part)), fsub(c, part))
+        step = sar(error ^ total, 31) | 1  # 1 where it is farther from 0, else -1
+        inexact = lt((error & 0x7FFFFFFF) - 1, 0x7F800000)  # neither 0 nor NaN
+        return where(eq(total & 1, 0), where(inexact, step, 0), 0) + total
+
+    put(site, total, of, a, b, c)

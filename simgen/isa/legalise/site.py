@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from simgen.errors import RefusedError
+from simgen.isa.legalise import roles
 from simgen.isa.legalise.assembly import (
     CONTRACTED,
     DYNAMIC_LDS,
@@ -150,8 +151,15 @@ class Site:
         self.out: list[Instruction] = []
         self.lost: Container[str] = ()  # mnemonics that a version has wrong, or not at all
         self.infinities = True  # whether v_cvt_f32_f16 keeps their signs
+        self.native: Container[str] | None = None  # all that a version has right, if that is known
         self._at, self._flow, self._pool = at, flow, pool
         self._vgprs, self._sgprs = pool.first_vgpr, pool.first_sgpr
+
+    def has(self, mnemonic: str) -> bool:
+        """Whether the simulator executes an instruction right."""
+        if self.native is not None:
+            return mnemonic in self.native
+        return mnemonic not in self.lost and bool(roles.forms(mnemonic, self.arch))
 
     def own(self, *, vgprs: int) -> None:
         """Let the kernel own so many vector registers."""

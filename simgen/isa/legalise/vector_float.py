@@ -6,8 +6,6 @@ from simgen.isa.legalise.assembly import is_constant, is_inline, is_number, regi
 from simgen.isa.legalise.site import SIGN, Site
 from simgen.isa.legalise.table import GFX803, GFX942, rule
 
-ALMOST_ONE = "0x3f7fffff"
-
 
 def negated(operand: str) -> str:
     """The source with its sign turned round; constants are left out."""
@@ -127,66 +125,6 @@ def median(site: Site) -> None:
 def multiply_by_literal(site: Site) -> None:
     result, a, factor, b = site.item.operands
     site.put("v_mad_f32", result, site.vop3_source(a), site.in_vgpr(factor), b)
-
-
-@rule("v_floor_f32*")
-def floor(site: Site) -> None:
-    result, x = site.item.operands
-    _whole_number(site, result, site.plain(x), "v_cmp_lt_f32_e64", "1.0")
-
-
-@rule("v_ceil_f32*")
-def ceil(site: Site) -> None:
-    result, x = site.item.operands
-    _whole_number(site, result, site.plain(x), "v_cmp_gt_f32_e64", "-1.0")
-
-
-def _whole_number(site: Site, result: str, x: str, beyond: str, step: str) -> None:
-    """trunc(x), less `step` where that lies on the wrong side. -0 stays -0: x - 0 is x."""
-    truncated, correction = site.vgpr(), site.vgpr()
-    mask, _, _ = site.sgpr_pair()
-    x = site.in_vgpr(x)
-    site.put("v_trunc_f32_e32", truncated, x)
-    site.put(beyond, mask, x, truncated)
-    site.select(correction, "0", step, mask)
-    site.put("v_sub_f32_e32", result, truncated, correction)
-
-
-@rule("v_fract_f32*")
-def fraction(site: Site) -> None:
-    """x - floor(x), below 1 also where that rounds to 1."""
-    result, x = site.item.operands
-    x, below, limit = site.in_vgpr(x), site.vgpr(), site.vgpr()
-    _whole_number(site, below, x, "v_cmp_lt_f32_e64", "1.0")
-    site.put("v_sub_f32_e32", below, x, below)
-    site.put("v_mov_b32_e32", limit, ALMOST_ONE)
-    site.put("v_min_f32_e32", result, below, limit)  # a NaN as first source wins here
-
-
-@rule("v_cvt_f32_ubyte1* v_cvt_f32_ubyte2* v_cvt_f32_ubyte3*")
-def convert_byte(site: Site) -> None:
-    result, x = site.item.operands
-    held = site.vgpr()
-    shift = 8 * int(site.item.mnemonic.removeprefix("v_cvt_f32_ubyte")[0])
-    site.put("v_lshrrev_b32_e32", held, str(shift), site.in_vgpr(x))
-    site.put("v_cvt_f32_ubyte0_e32", result, held)
-
-
-@rule("v_cvt_i32_f32*")
-def convert_to_int(site: Site) -> None:
-    """Through the unsigned conversion of |x|: that one saturates, and gives 0 for a NaN.
-
-    With s = -1 for a negative x and 0 else: (min(u, 0x7fffffff ^ s) ^ s) - s.
-    """
-    result, x = site.item.operands
-    x, magnitude, sign, limit = site.in_vgpr(x), site.vgpr(), site.vgpr(), site.vgpr()
-    site.put("v_and_b32_e32", magnitude, "0x7fffffff", x)
-    site.put("v_ashrrev_i32_e32", sign, "31", x)
-    site.put("v_cvt_u32_f32_e32", magnitude, magnitude)
-    site.put("v_xor_b32_e32", limit, "0x7fffffff", sign)
-    site.put("v_min_u32_e32", magnitude, magnitude, limit)
-    site.put("v_xor_b32_e32", magnitude, magnitude, sign)
-    site.subtract(result, magnitude, sign)
 
 
 @rule("v_cndmask_b32_e64")

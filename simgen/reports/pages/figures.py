@@ -89,10 +89,17 @@ def grouped(
                             "level": level})  # fmt: skip
 
 
-def stacked(places: Sequence[str], parts: Series, unit: str, errors: Series | None = None) -> Plot:
+def stacked(
+    places: Sequence[str],
+    parts: Series,
+    unit: str,
+    errors: Series | None = None,
+    across: str = "",
+) -> Plot:
     """One bar at each place, of the parts from below to above; `errors` are half of the interval
-    of a part, at its end."""
-    return Plot("stacked", {"places": places, "parts": parts, "unit": unit, "errors": errors})
+    of a part, at its end. `across` is what the places are values of."""
+    return Plot("stacked", {"places": places, "parts": parts, "unit": unit, "errors": errors,
+                            "across": across})  # fmt: skip
 
 
 def lines(

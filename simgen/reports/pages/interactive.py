@@ -49,8 +49,12 @@ def grouped(
     return _element(figure)
 
 
-def stacked(places: Sequence[str], parts: Series, unit: str, errors: Series | None = None) -> str:
+def stacked(
+    places: Sequence[str], parts: Series, unit: str, errors: Series | None, across: str
+) -> str:
     figure = _bars(places, parts, unit)
+    if across:
+        figure.update_xaxes(title={"text": _plain(across), "standoff": 8})
     for trace in figure.data:
         halves = (errors or {}).get(trace.name, ())
         if any(halves):

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from simgen.bundle.writing import Bundle
     from simgen.ground.ir import Step, Workload
     from simgen.reports.pages.correlation import Correlation
+    from simgen.reports.pages.figures import Plot
     from simgen.reports.pages.summary import RunFacts
 
 CORRELATION = "correlation.csv"
@@ -210,8 +211,7 @@ def write(
         "summary": runs,
         "against": against,
     }
-    drawn = [*([(SPEED_UP, against.figure)] if against else []), *agreement]
-    drawn = [each for section in sections for each in section.figures] + drawn
+    drawn = figures_of(found) + ([(SPEED_UP, against.figure)] if against else [])
     saved = figures.write(folder / figures.FOLDER, drawn, looks)
     if looks.form == "tex":
         text = latex.text(found, saved, folder, head)
@@ -233,6 +233,13 @@ def write(
     path = folder / "report.html"
     write_atomic(path, page.encode())
     return path
+
+
+def figures_of(found: Sequence[Row]) -> list[tuple[str, Plot]]:
+    """All figures of a page, but those against a baseline."""
+    measured = [(row, {**row.metrics, **derived(row)}) for row in found]
+    made = [each for section in drawing.sections(measured) for each in section.figures]
+    return made + drawing.agreement(_points(found))
 
 
 def correlation_csv(found: Sequence[Row]) -> str:

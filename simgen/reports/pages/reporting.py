@@ -22,8 +22,10 @@ from simgen.bundle import (
 from simgen.bundle import writing as bundles
 from simgen.bundle.finding import find_result
 from simgen.errors import UsageError, one_line
+from simgen.ground import html
+from simgen.ground.metrics import seconds
+from simgen.reports.pages import limits, summary, timeline, trace
 from simgen.reports.pages import page as report_page
-from simgen.reports.pages import summary, timeline, trace
 from simgen.reports.pages.trace import TracedRun
 
 if TYPE_CHECKING:
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
 
     from simgen.ask.report import ReportChoices
     from simgen.bundle.writing import Bundle
+    from simgen.reports.pages.figures import Plot
     from simgen.reports.pages.row import Row
 
 
@@ -53,6 +56,27 @@ class Report:
     rows: tuple[Row, ...]
     idle: tuple[str, ...]
     passed_over: tuple[str, ...] = ()
+
+    @property
+    def figures(self) -> dict[str, Plot]:
+        """The figures of the page by title. A notebook shows one, and `save` writes it."""
+        return dict(report_page.figures_of(self.rows))
+
+    def __repr__(self) -> str:
+        results = len({(row.bundle, row.target) for row in self.rows})
+        return f"<Report {self.page}: {results} results, {len(self.rows)} rows>"
+
+    def _repr_html_(self) -> str:
+        heads = ("bundle", "result", "layer", "pass", "verdict", "time", "limited by")
+        rows = [
+            (
+                row.bundle, row.target, row.layer, row.direction, row.verdict,
+                seconds(row.metrics["seconds"]) if row.metrics.get("seconds") else "",
+                limits.limit_of(row) or "",
+            )
+            for row in self.rows
+        ]  # fmt: skip
+        return html.table(heads, rows)
 
     @property
     def doubts(self) -> list[str]:

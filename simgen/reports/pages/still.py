@@ -134,6 +134,7 @@ def _stacked(
     parts: Series,
     unit: str,
     errors: Series | None,
+    across: str,
 ) -> None:
     kept = _fitting(look, parts)
     _, halves = _cut(kept, places, errors or {})
@@ -147,6 +148,7 @@ def _stacked(
         axes.bar(range(len(places)), heights, 0.6, bottom=base, **style)
         base = [low + height for low, height in zip(base, heights, strict=True)]
     axes.set_ylim(bottom=0)
+    axes.set_xlabel(_plain(across))
     _name(axes, look, places, unit)
 
 

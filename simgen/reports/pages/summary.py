@@ -143,6 +143,8 @@ def sentences(found: Sequence[Row]) -> list[str]:
     said = [f"{count} ran on {targets}, planned for {planned}{ranges}."]
     totals = {place: sum(r.metrics.get(TIME, 0.0) for r in rows) for place, rows in runs.items()}
     timed = {place: total for place, total in totals.items() if total}
+    gpus = {place: t for place, t in timed.items() if result_names.target_of(place[1]) != HOST}
+    timed = gpus or timed  # times of this computer's CPU are not those of a GPU
     verdict = verdict_file.counted([row.verdict for row in found])
     checked = f"layers and passes: {verdict}" if len(found) > 1 else f"verdict: {verdict}"
     if not timed:

@@ -86,7 +86,7 @@ def _of_option(
     made += _speed_up(title, values, {ALL: whole, **alone}, option)
     parts = {k: [_total(only[v], names) for v in values] for k, names in waits.items()}
     if _any(parts):
-        bars = figures.stacked(values, parts, "cycles of wavefronts")
+        bars = figures.stacked(values, parts, "cycles of wavefronts", across=option)
         made.append((f"{metrics.PARTS[metrics.WAITS][0]} {title}", bars))
     return made
 
