@@ -39,6 +39,7 @@ WRONG = (
     (r"(?s)OperandI(32|64) src0.*& \(\(1 << bits\(src[12].*\) - 1\);(?!.*0xffffffff)",
      "does not extend the sign of the field"),
     (r"\|= \(permuted_val << i\)", "moves its bytes by bits, so that they lie over each other"),
+    (r"ArmISA::FPSCR fpscr;", "takes how it rounds, and NaNs, from flags that nobody has set"),
     (r"(?s)\A(?!.*CLAMP).*std::clamp\(", "clamps what nothing tells it to clamp"),
 )  # fmt: skip
 # The same of instructions by name.

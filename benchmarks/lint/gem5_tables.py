@@ -92,6 +92,9 @@ _SOFFSET = re.compile(
     r"\s*true"
     r"|Inst_MUBUF::isScalarRegister\(.*?case 1:\s*return true;"
 )
+# Of an infinity, a float of another size that has no sign.
+_CONVERSIONS = "src/arch/amdgpu/common/dtype/mxfp_convert.hh"
+_INFINITY = re.compile(r"has_infinity\) \{\s*out = std::numeric_limits<dFMT>::infinity\(\);\s*\}")
 # What a version does with operands and forms of any instruction.
 _LITERAL = re.compile(r"case REG_SRC_LITERAL:\s*assert\(NumDwords == 1\);")
 _NO_VCC_HI = re.compile(r"(?s)regIdx\(int dword\) const(?!.*?REG_VCC_HI\))")
@@ -117,7 +120,7 @@ _CALLED = re.compile(r"using (Inst_VOP3P_MAI__\w+)\s*=[^;]*?&\s*([MN]{2}EM__\w+)
 _NARROW = re.compile(r"\bfloat result\[M\]\[N\]")
 # The second part of what lies in two lines begins at an element, whose number is that of the bytes
 # before, divided by its own (in the oldest versions, not even that).
-_CUTS = re.compile(r"d_data\)\)\[lane \* N \+\s*req1->getSize\(\)")
+_CUTS = re.compile(r"d_data\)\)\[lane \* N \+\s*req1->getSize\(\)(\])?")
 # Of 64 bits, a compare and swap keeps 32 of each lane.
 _NARROW_SWAP = re.compile(r"<VecElemU32\*>\(\s*gpuDynInst->x_data\)\)\[lane\] = data")
 _UNLIMITED = re.compile(r"AtomicOp(Inc|Dec)\(\) *\{ *\}\s*void execute\(T \*b\) *\{ \*b [+-]= 1;")
@@ -140,7 +143,8 @@ class Sources:
         self.unsigned = bool(_UNSIGNED.search(shapes))
         self.headers = "".join(self._show(p) for p in listed if p.endswith("insts/instructions.hh"))
         moving = "".join(self._show(p) for p in listed if p.endswith("gpu_mem_helpers.hh"))
-        self.cuts = bool(_CUTS.search(moving))
+        cuts = _CUTS.search(moving)
+        self.cuts, self.cuts_words = bool(cuts), bool(cuts and cuts[1])
         shared = "".join(self._show(p) for p in listed if p.endswith("insts/op_encodings.hh"))
         self.narrow_swap = bool(_NARROW_SWAP.search(shared))
         self.flat_unsigned = bool(_FLAT_UNSIGNED.search(shared))
@@ -153,6 +157,10 @@ class Sources:
         self.soffset = not _SOFFSET.search(formats)
         first = _FIRST_LANE.search(formats)
         self.first_lane = not first or "instData.OP == 2" in first[1]
+        self.infinities = not any(
+            _INFINITY.search(self._show(path))
+            for path in self._git("ls-tree", "--name-only", tag, _CONVERSIONS).split()
+        )
         self.logged = "log.push_back" in self._show(_ATOMIC_LOG)
         self.tested_once = bool(_TESTED_ONCE.search(shared))
         self.elements = bool(_ELEMENTS.search(shared))
@@ -413,6 +421,9 @@ def table_of(sources: Sources, archs: tuple[str, ...]) -> dict[str, Any]:
     notes: dict[str, list[str]] = defaultdict(list)
     for arch in archs:
         facts(sources, arch, made, said, notes)
+    for word in made["edges"] if not sources.infinities else ():
+        if word.startswith("v_cvt_f32_f16"):
+            said[word] += "; -infinity becomes infinity"
     listed = {b for arch in archs for b in ([arch, ALSO[arch]] if arch in ALSO else [arch])}
     return {
         "architectures": sorted(listed & sources.gpus()),
@@ -420,11 +431,11 @@ def table_of(sources: Sources, archs: tuple[str, ...]) -> dict[str, Any]:
         **{each: {w: said[w] for w in sorted(made[each])} for each in ("wrong", "edges")},
         "notes": {word: "; ".join(notes[word]) for word in sorted(notes) if notes[word]},
         "no_scalar": sorted(made["no_scalar"]),
-        "cuts": sources.cuts,
+        "cuts": sources.cuts, "cuts_words": sources.cuts_words,
         "half_mirror": not _HALF_MIRROR.search(sources.helpers),
         "moves": not _MOVES.search(sources.helpers), "mirror": not _MIRROR.search(sources.helpers),
         "parts": not _PARTS.search(sources.helpers), "soffset": sources.soffset,
-        "literals": sources.literals, "vcc_hi": sources.vcc_hi,
+        "literals": sources.literals, "infinities": sources.infinities, "vcc_hi": sources.vcc_hi,
         "offsets": not sources.two_words,
         "ignores": {k: sorted(made[k]) for k in _MODIFIERS}
         | {k: sorted(made[k] - made["ends"]) for k in (*_MATRIX, "negative", "base") if made[k]},

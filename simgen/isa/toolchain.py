@@ -130,23 +130,59 @@ def assembly(
     tables = ("-gline-tables-only",) if lines else ()
     flags = device_flags(source, arch) if flags is None else flags
     with _folder({"kernel.hip": source.encode()}) as folder:
-        _run(
+        said = _run(
             folder, "clang", "-x", "hip", f"--offload-arch={arch}", *flags,
             *tables, "-S", "kernel.hip", "-o", "kernel.s",
         )  # fmt: skip
-        return (folder / "kernel.s").read_text()
+        text = (folder / "kernel.s").read_text()
+    return aligned(text, said) if set(_TOLD) <= set(flags) else text
 
 
 # What a kernel may have written is loaded by vectors: another cache keeps what was there before.
 VECTOR_LOADS = ("-mllvm", "-amdgpu-scalarize-global-loads=0")
 
 
-def device_flags(source: str, arch: str, *, keeps_scalars: bool = False) -> tuple[str, ...]:
+# No access of what is smaller than a word is wider than what it is known to be aligned to; and the
+# last of the compiler's passes tells how accesses of several words are aligned (`aligned`).
+_TOLD = ("-mllvm", "-print-after=branch-relaxation")
+ALIGNED_FLAGS = ("-Xclang", "-target-feature", "-Xclang", "-unaligned-access-mode", *_TOLD)
+_WORDS = r"(?:flat|global|scratch)_(?:load|store)_dwordx[234]"
+_TOLD_ACCESS = re.compile(rf"^[^\n:]*\b({_WORDS.upper()})(?:_\w+)?\b[^\n]*", re.M)
+_ACCESS = re.compile(rf"^\t({_WORDS})\b.*", re.M)
+_ALIGN = re.compile(r"\(\w[^()]*\(s(\d+)\)[^()]*?(?:, align (\d+)\b[^()]*)?\)")
+
+
+def aligned(text: str, told: str) -> str:
+    """Assembly text in which `; align 4` stands behind accesses of several words whose addresses
+    are multiples of less than 8 (two words) or 16 bytes; `told` is what the compiler's last pass
+    left, in the same order. Where that cannot be read, they are multiples of words."""
+    found = list(_TOLD_ACCESS.finditer(told))
+    names = [each[1].lower() for each in found]
+    known = names == [each[1] for each in _ACCESS.finditer(text)]
+    nbytes = iter([min(_alignments(each[0]), default=4) for each in found] if known else ())
+
+    def marked(access: re.Match[str]) -> str:
+        multiple = next(nbytes, 4)
+        least = 8 if access[1].endswith("x2") else 16
+        return access[0] if multiple >= least else f"{access[0]} ; align {multiple}"
+
+    return _ACCESS.sub(marked, text)
+
+
+def _alignments(access: str) -> list[int]:
+    """The alignments of the places that an access is known to have: their sizes, unless told."""
+    return [int(told or int(bits) // 8) for bits, told in _ALIGN.findall(access)]
+
+
+def device_flags(
+    source: str, arch: str, *, keeps_scalars: bool = False, gem5: bool = False
+) -> tuple[str, ...]:
     """What a kernel is compiled with: DEVICE_FLAGS, and what kernels of 16-bit floats need, and
-    those for a simulator that keeps its cache of scalars between kernels."""
+    those for a simulator that keeps its cache of scalars between kernels, and for `gem5`."""
     simulated = arch.startswith(("gfx8", "gfx9"))
     halves = HALF_FLAGS if simulated and "_Float16" in source else ()
-    return (*DEVICE_FLAGS, *halves, *(VECTOR_LOADS if keeps_scalars else ()))
+    more = (*(VECTOR_LOADS if keeps_scalars else ()), *(ALIGNED_FLAGS if gem5 else ()))
+    return (*DEVICE_FLAGS, *halves, *more)
 
 
 # What makes PTX of the same kernels. Why each flag that DEVICE_FLAGS has not is there:
@@ -198,10 +234,6 @@ def assemble(text: str, arch: str) -> bytes:
         )  # fmt: skip
         _run(folder, "ld.lld", "-shared", "--no-undefined", "kernel.o", "-o", "kernel.co")
         return (folder / "kernel.co").read_bytes()
-
-
-# Flags for data at unaligned addresses, accessed byte by byte.
-ALIGNED_FLAGS = ("-Xclang", "-target-feature", "-Xclang", "-unaligned-access-mode")
 
 
 # Private memory by scratch_load and scratch_store, not by buffers (legalise/private_memory).
@@ -311,7 +343,8 @@ def own_assembly(
                     ahead_of_passes = re.sub(pattern, instead, ahead_of_passes)
                 made.write_text(ahead_of_passes)
                 (arch,) = [f.partition("=")[2] for f in flags if f.startswith(_ARCHES)]
-                words = (*_text_flags(arch), "-S", "kernel.ll", "-o", "kernel.s")
+                telling = _TOLD if set(_TOLD) <= set(flags) else ()
+                words = (*_text_flags(arch), *telling, "-S", "kernel.ll", "-o", "kernel.s")
                 done = _started(folder, "clang", *words, place=place)
         else:
             done = _started(folder, "clang", *flags, "-S", file, "-o", "kernel.s", place=place)
@@ -319,7 +352,7 @@ def own_assembly(
             raise UsageError(_own_error(done, file, place, text))
         made_text = (folder / "kernel.s").read_text()
     check_reads_nothing(made_text, place)
-    return made_text
+    return aligned(made_text, done.stderr) if set(_TOLD) <= set(flags) else made_text
 
 
 # clang keeps what is volatile behind generic addresses, where LDS and memory are one; relaxed
@@ -460,7 +493,8 @@ def _started(
     return child.run([str(zig()), *command], place, cwd=folder, env=environment)
 
 
-def _run(folder: Path, *command: str) -> None:
+def _run(folder: Path, *command: str) -> str:
+    """Start a program that has to end well. Returns what it said."""
     done = _started(folder, *command)
     if done.returncode:
         raise RejectedError(
@@ -468,6 +502,7 @@ def _run(folder: Path, *command: str) -> None:
             f"{_first_mistake(folder, done.stderr)}\n"
             f"zig {' '.join(command)}\n{done.stdout}{done.stderr}".rstrip(),
         )
+    return done.stderr
 
 
 def _first_mistake(folder: Path, said: str) -> str:

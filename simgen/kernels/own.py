@@ -107,7 +107,7 @@ def assembly(
         )
     if own.language is Language.TRITON:
         place = f"kernel {kernel.name}"
-        text = triton.assembly(own, arch, place, cache, matrix=matrix, keeps=keeps)
+        text = triton.assembly(own, arch, place, cache, matrix=matrix, keeps=keeps, gem5=gem5)
     else:
         text = (
             own.text

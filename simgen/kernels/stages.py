@@ -68,20 +68,19 @@ def amdgcn(
     `legalise.NoRuleError` and `UnimplementedError`.
     """
     arch, keeps = model.arch, history.keeps_scalars(model)
+    gem5 = model.simulator == facts.GEM5  # which loses what lies across two lines
     names = legalise.names(model, l1=l1, code_object=version, edges=edges, private=private)
 
     def compiled(source: str | Kernel, cache: Cache) -> str:
         if isinstance(source, Kernel):
             matrix = not model.simulator or bool(legalise.support(model).matrix)
-            # Which loses bytes that lie across two lines, but for those of aligned elements.
-            gem5 = model.simulator == facts.GEM5
             rounded = model.simulator == facts.MGPUSIM  # which rounds products
             return own.assembly(
                 source, arch, cache, matrix=matrix, gem5=gem5, rounded=rounded, keeps=keeps
             )
         whole = render.self_contained(source)
         entry = re.search(_MACRO, source, re.MULTILINE) or re.search(_ENTRY, source)
-        flags = toolchain.device_flags(whole, arch, keeps_scalars=keeps)
+        flags = toolchain.device_flags(whole, arch, keeps_scalars=keeps, gem5=gem5)
         key = _device_key(ASSEMBLY, entry, flags, arch)
         key.add("source", whole)
         return cache.get_or_build(

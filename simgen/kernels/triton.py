@@ -72,10 +72,11 @@ def version() -> str:
 
 
 def assembly(
-    own: OwnSource, arch: str, place: str, cache: Cache, *, matrix: bool = True, keeps: bool = False
-) -> str:
+    own: OwnSource, arch: str, place: str, cache: Cache, *, matrix: bool = True,
+    keeps: bool = False, gem5: bool = False,
+) -> str:  # fmt: skip
     """Assembly text of a Triton function by clang; with `matrix`, `tl.dot` may be instructions for
-    matrices; `keeps` as `own.assembly`.
+    matrices; `keeps` and `gem5` as `own.assembly`.
 
     Raises:
         MissingError: there is no Triton.
@@ -103,6 +104,7 @@ def assembly(
     taken = sum(kind != "constexpr" for _, kind in own.triton.signature)
     code = base64.b64decode(made["content"])
     more = toolchain.VECTOR_LOADS if keeps else ()
+    more = (*more, *(toolchain.ALIGNED_FLAGS if gem5 else ()))
     return of_llvm(code, arch, own.entry, made["lds_nbytes"], taken, place, cache, more)
 
 

@@ -166,6 +166,10 @@ def test_the_default_gpu_is_one_that_the_version_has(settings, arch):
         ("--a b", "write it like --TCC_latency=8"),
         ("--TCC_latency=8\n-cx", "simgen sets -c; leave it out"),
         ("--num-compute=8", "simgen sets --num-compute-units, which --num-compute abbreviates; "),
+        (
+            "--debug-fl=GPUExec",
+            "abbreviates --debug-flags of gem5 itself; write --debug-flags=GPUExec",
+        ),
         ("--gfx=gfx902", "simgen sets --gfx-version, which --gfx abbreviates; build with another"),
         ("--mem-size", "it takes a value; write --mem-size=VALUE"),
         ("--cpu-only-mode=yes", "it takes no value; write --cpu-only-mode"),

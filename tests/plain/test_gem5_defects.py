@@ -145,3 +145,18 @@ def test_packed_floats_with_a_constant_or_a_sign_become_two(arch):
     assert second == "v_mul_f32_e64 v1, v0, 2.0"
     assert third == f"v_mov_b32_e32 v0, {free}"
     assert free not in ("v0", "v1")
+
+
+# What clang of ziglang 0.17 reserves for lenet5_i8's second convolution on gfx90a, of which it has
+# 168 and no accumulation register; and a kernel that has more than gem5 has.
+@pytest.mark.parametrize(
+    ("reserved", "offset", "accumulated", "left"),
+    [(257, 168, 0, 168), (257, 168, 60, 228), (300, 200, 100, 300), (256, 168, 0, 256)],
+)
+def test_registers_that_a_kernel_has_not_are_not_reserved(reserved, offset, accumulated, left):
+    text = FRAME.format("").replace("next_free_vgpr 40", f"next_free_vgpr {reserved}")
+    text = text.replace("\t.end_amd", f"\t\t.amdhsa_accum_offset {offset}\n\t.end_amd")
+    text += f"\t.set k.num_vgpr, 168\n\t.set k.num_agpr, {accumulated}\n"
+    made = rewrite(text, Model("gem5", "24.0", "gfx90a")).text
+    assert f".amdhsa_next_free_vgpr {left}\n" in made
+    assert made.replace(f"next_free_vgpr {left}", f"next_free_vgpr {reserved}") == text

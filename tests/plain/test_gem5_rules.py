@@ -614,3 +614,63 @@ def test_temporaries_are_owned():
     held = int(re.search(r"v_and_b32_e32 v(\d+)", made)[1])
     assert held >= 7
     assert int(re.search(r"num_vgpr, (\d+)", made)[1]) == held + 1
+
+
+def test_the_sign_of_an_infinite_half() -> None:
+    """gem5 24.0 makes infinity of -infinity (bdba981753): V_BFI_B32 takes the sign of the half."""
+    line = "v_cvt_f32_f16_e32 v4, v6"
+    assert replaced(line) == [line]
+    shift, convert, mask, insert = replaced(line, table=facts.table("gem5", "24.0", ARCH))
+    assert convert == line
+    assert re.fullmatch(r"v_lshlrev_b32_e32 v(4\d), 16, v6", shift)
+    assert re.fullmatch(r"s_mov_b32 s(\d+), 0x7fffffff", mask)
+    sign, bits = shift.split()[1].strip(","), mask.split()[1].strip(",")
+    assert insert == f"v_bfi_b32 v4, {bits}, v4, {sign}"
+
+
+# Values of both halves: edges of rounding, overflow, subnormals, infinities, NaN; and all kinds.
+HALVES = np.array(
+    [
+        0x3555, 0xBB1C, 0x0001, 0x83FF, 0x7BFF, 0x7C00, 0xFC00, 0x7E00, 0x8000, 0x3C01, 0xC248,
+        0x0400, 0x6A3D, 0xA01B, 0x2FFF, 0x1001,
+    ],
+    np.uint16,
+).view(np.float16)  # fmt: skip
+
+
+@pytest.mark.parametrize("verb", ["add", "mul", "min", "max"])
+@pytest.mark.parametrize(
+    ("modifiers", "chosen", "signs"),
+    [
+        ("", ((0, 0), (1, 1)), ((0, 0), (0, 0))),
+        (" op_sel:[1,0] op_sel_hi:[0,1]", ((1, 0), (0, 1)), ((0, 0), (0, 0))),
+        (" neg_lo:[0,1] neg_hi:[1,0]", ((0, 0), (1, 1)), ((0, 1), (1, 0))),
+        (" op_sel_hi:[1,0] clamp", ((0, 0), (1, 0)), ((0, 0), (0, 0))),
+    ],
+)
+def test_two_halves_are_computed_one_by_one(
+    verb: str, modifiers: str, chosen: tuple, signs: tuple
+) -> None:
+    """By NumPy's float16, which rounds to nearest even (IEEE 754); NaNs lose of min and max."""
+    lower, upper = np.meshgrid(HALVES, HALVES)
+    pairs = np.stack([lower.ravel(), upper.ravel()])
+    sources = [pairs, np.roll(pairs, 7, 1)]
+    lanes = Lanes(np.zeros((3, 2, pairs.shape[1]), np.uint32))
+    for at, each in enumerate(sources):
+        words = each.view(np.uint16).astype(np.uint32)
+        lanes.held[f"v{4 + 2 * at}"] = words[0] | words[1] << 16
+    line = f"v_pk_{verb}_f16 v2, v4, v6{modifiers}"
+    for each in replaced(line, table=facts.table("gem5", "24.1", ARCH)):
+        lanes.execute(each)
+    made = lanes.held["v2"]
+    function = {"add": np.add, "mul": np.multiply, "min": np.fmin, "max": np.fmax}[verb]
+    for half, (places, minus) in enumerate(zip(chosen, signs, strict=True)):
+        with np.errstate(all="ignore"):
+            taken = [source[place] for source, place in zip(sources, places, strict=True)]
+            a, b = (-each if sign else each for each, sign in zip(taken, minus, strict=True))
+            right = function(a, b)
+            if "clamp" in modifiers:
+                right = np.where(np.isnan(right), np.float16(0), np.clip(right, 0, 1))
+        found = (made >> (16 * half) & 0xFFFF).astype(np.uint16).view(np.float16)
+        same = (found == right) | (np.isnan(found) & np.isnan(right))
+        assert same.all(), (line, a[~same][:3], b[~same][:3], found[~same][:3], right[~same][:3])

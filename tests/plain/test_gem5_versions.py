@@ -55,9 +55,10 @@ class Lane:
             kind = word.split("_")[2]
             self.scc = int({"lt": a < b, "gt": a > b, "lg": a != b, "eq": a == b}[kind])
             return
-        if word in ("v_add_co_u32", "v_addc_co_u32"):
+        gcn3 = word == "v_addc_u32" or (word == "v_add_u32" and len(operands) == 3)
+        if word in ("v_add_co_u32", "v_addc_co_u32") or gcn3:
             carry = operands.pop(0)
-            more = self.held.get(operands.pop()) if word == "v_addc_co_u32" else 0
+            more = self.held.get(operands.pop()) if "addc" in word else 0
             total = sum(map(self.read, operands)) + (more or 0)
             self.write(to, total)
             self.held[carry] = total >> 32
@@ -265,3 +266,70 @@ def test_exchanges() -> None:
 def test_the_upper_half_of_vcc() -> None:
     made = replaced("s_add_u32 vcc_hi, vcc_hi, s3", table=OLD)
     assert made == ["s_mov_b64 s[66:67], vcc", "s_add_u32 s67, s67, s3", "s_mov_b64 vcc, s[66:67]"]
+
+
+# An access (%s: what it loads or stores, and the address), and the version's table.
+ACCESSES = [
+    (words, line, version, arch)
+    for words, version, arch in (
+        (2, "24.0", "gfx902"), (2, "22.1", "gfx803"), (2, "21.1", "gfx902"), (3, "21.1", "gfx902"),
+        (4, "21.1", "gfx902"), (3, "21.0", "gfx803"), (4, "21.0", "gfx803"),
+    )
+    for line in (
+        ("flat_{}_dwordx{} {}", ) if arch == "gfx803" else
+        ("global_{}_dwordx{} {}, off", "global_{}_dwordx{} {}, off offset:4092",
+         "global_{}_dwordx{} {}, off offset:-8", "flat_{}_dwordx{} {} offset:24 glc")
+    )
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("words", "line", "version", "arch"), ACCESSES)
+@pytest.mark.parametrize("align", [4, 8])
+def test_accesses_that_lie_in_two_lines(
+    words: int, line: str, version: str, arch: str, align: int
+) -> None:
+    """Each word is where the manuals have it, and no part of the access may cross a line."""
+    table = facts.table("gem5", version, arch)
+    for verb, data in (("load", 4), ("load", 2), ("load", 0), ("store", 4)):
+        group = f"v[{data}:{data + words - 1}]"
+        both = f"{group}, v[2:3]" if verb == "load" else f"v[2:3], {group}"
+        whole = line.format(verb, words, both)
+        got = replaced(f"{whole} ; align {align}", table=table, arch=arch)
+        if align == 8 and words == 2:
+            assert got == [whole]
+            continue
+        offset = re.search(r"offset:(-?\d+)", whole)
+        start = (5 << 32) + 0x7FFFF8
+        base = start - (int(offset[1]) if offset else 0)
+        lane = Lane(v2=base & MASK, v3=base >> 32, **{f"v{4 + n}": 100 + n for n in range(4)})
+        memory = {start + 4 * n: 200 + n for n in range(words)}
+        for part in got:
+            word, _, rest = part.partition(" ")
+            if not word.startswith(("flat", "global")):
+                lane.execute(part)
+                continue
+            assert ("glc" in part) is ("glc" in whole)
+            places = re.findall(r"v\[?[\d:]+\]?", rest)
+            address, held = places if verb == "store" else reversed(places)
+            more = re.search(r"offset:(-?\d+)", part)
+            at = lane.read(address) + (int(more[1]) if more else 0)
+            numbers = [int(n) for n in re.findall(r"\d+", held)]
+            assert at % (4 * (1 + numbers[-1] - numbers[0])) == 0 or align == 4
+            assert align == 8 or len(numbers) == 1
+            for n, register in enumerate(range(numbers[0], numbers[-1] + 1)):
+                if verb == "load":
+                    lane.held[f"v{register}"] = memory[at + 4 * n]
+                else:
+                    memory[at + 4 * n] = lane.held[f"v{register}"]
+        expected = [(200 if verb == "load" else 100) + n for n in range(words)]
+        left = [lane.held[f"v{data + n}"] for n in range(words)]
+        assert (left if verb == "load" else list(memory.values())) == expected, got
+
+
+def test_only_what_may_lie_in_two_lines_is_split() -> None:
+    for line in (
+        "global_load_dwordx2 v[0:1], v[2:3], off",
+        "global_load_dwordx4 v[4:7], v[2:3], off ; align 4",
+        "ds_read_b64 v[0:1], v2 ; align 4", "global_load_dword v0, v[2:3], off ; align 4",
+    ):  # fmt: skip
+        assert replaced(line, table=OLD) == [line.partition(" ;")[0]]

@@ -5,7 +5,12 @@ data/history is read from gem5's log, data/lint from its code: neither is made f
 
 from __future__ import annotations
 
+import os
 import re
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -25,8 +30,6 @@ from simgen.targets.gem5 import apu_se
 from simgen.targets.gem5.se import Gem5Se
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from simgen.kernels.build import Builder
     from simgen.kernels.cache import Cache
 
@@ -198,3 +201,73 @@ def test_a_loop_of_softmax_begins_below_zero(cache: Cache) -> None:
     constant = re.search(r"s_movk_i32 (s\d+), (0xf\w{3})", texts["23.0"])
     assert constant
     assert f"s_mov_b32 {constant[1]}, 0xffff{constant[2][2:]}" in texts["22.0"]
+
+
+@pytest.mark.parametrize(("simulator", "version"), [("gem5", "24.0"), ("gem5", "21.2"), ("", "")])
+def test_rows_of_a_sparse_matrix_are_loaded_word_by_word(
+    simulator: str, version: str, cache: Cache
+) -> None:
+    """rows[i] and rows[i + 1] lie in two lines for every sixteenth i."""
+    sizes = {"m": 33, "n": 12, "k": 40, "sparsity": 0.75}
+    (source,) = kernels(simgen.plan("sparse_gemm_fwd", set=sizes).workload).values()
+    first, second, *_ = stages.amdgcn(Model(simulator, version, "gfx902"))
+    made = first.make(source, cache)
+    pairs = re.findall(r"\tglobal_load_dwordx2 .*", made)
+    assert pairs
+    assert all("; align 4" in each for each in pairs) is bool(simulator)
+    left = re.findall(r"\tglobal_load_dwordx2 .*", second.make(made, cache).text)
+    assert bool(left) is not bool(simulator)
+
+
+def test_alignments_are_those_of_the_compiler() -> None:
+    """By a compiler's last pass, in LLVM's text of machine instructions (docs/MIRLangRef)."""
+    text = "\tglobal_load_dwordx2 v[0:1], v2, s[0:1]\n\tflat_store_dwordx4 v[0:1], v[2:5]\n"
+    told = "  $a = GLOBAL_LOAD_DWORDX2_SADDR $b :: (load (s64) from %ir.6{}, addrspace 1)\n"
+    told += "  FLAT_STORE_DWORDX4 $a :: (store (s128) into %ir.7{}), (load (s32) from %ir.8)\n"
+
+    def found(*words: str) -> list[str]:
+        made = toolchain.aligned(text, told.format(*words)).splitlines()
+        return [line.partition(" ; ")[2] for line in made]
+
+    assert found("", "") == ["", "align 4"]
+    assert found(", align 4", ", align 8, basealign 16") == ["align 4", "align 4"]
+    assert found(", align 16, !tbaa !5", ", align 16") == ["", "align 4"]
+    assert toolchain.aligned(text, "").count("; align 4") == 2
+
+
+@pytest.mark.parametrize(
+    ("version", "source", "waits"),
+    [
+        ("22.1", "out[threadIdx.x] = x[threadIdx.x]", "with loads; leave --WB_L2 out, or take"),
+        ("23.1", "atomicAdd(out, x[threadIdx.x])", "with atomics; leave --WB_L2 out with kernels"),
+        ("23.1", "out[threadIdx.x] = x[threadIdx.x]", ""),
+        ("24.0", "atomicAdd(out, x[threadIdx.x])", ""),
+    ],
+)  # fmt: skip
+def test_a_cache_that_writes_back_is_refused_where_it_deadlocks(
+    version: str, source: str, waits: str, tmp_path: Path
+) -> None:
+    text = f"__global__ void k(const int* x, int* out) {{ {source}; }}\n"
+    (tmp_path / "k.hip").write_text(text)
+    (tmp_path / "k.toml").write_text(
+        'source = "k.hip"\ninputs = { x = "i32[64]" }\noutputs = { out = "i32[64]" }\n'
+        'args = ["x", "out"]\nitems = 64\nblock = 64\nreference = "x"\n'
+    )
+    target = Gem5Se(gem5_version=version)
+    made = simgen.plan(str(tmp_path / "k.toml")).build(tmp_path / "made", target)
+    run = made.path / "gem5-se/run.sh"
+    environment = {"GEM5": "/nowhere", "GEM5_OPTIONS": "--num-cp=2 --WB_L2", "PATH": os.defpath}
+    where = shutil.copytree(made.path, Path(tempfile.mkdtemp(dir="/var/tmp")) / "made")
+    try:
+        done = subprocess.run(
+            ["sh", where / "gem5-se/run.sh"], env=environment, capture_output=True, text=True,
+            check=False,
+        )  # fmt: skip
+    finally:
+        shutil.rmtree(where.parent)
+    said = (
+        f"simgen: error: gem5-se: --WB_L2: gem5 {version} deadlocks in a write-back L2 (--WB_L2) "
+    )
+    assert ("--WB_L2" in done.stderr) is bool(waits), done.stderr
+    assert not waits or (done.returncode == 4 and done.stderr.startswith(said + waits))
+    assert ("--WB_L2" in run.read_text()) is bool(waits)

@@ -365,6 +365,7 @@ class TestScript:
             ("--gfx=gfx902", "--gfx=gfx902: the bundle sets --gfx-version; build with another"),
             ("--tcp=1MiB", "--tcp=1MiB: the bundle sets --tcp-size; set SIMGEN_TCP_SIZE"),
             ("--opt=x", "--opt=x: the bundle sets --options; leave it out"),
+            ("--debug-fl=GPUExec", "--debug-fl=GPUExec: abbreviates --debug-flags of gem5 itself"),
             ("--outdir=x", "--outdir=x: gem5 would not run the bundle, or write elsewhere"),
             ("--debug-flags GPUExec", "--debug-flags: has no value; write --debug-flags=VALUE"),
             ("--stats-file=../x", "--stats-file=../x: no name for a copy of stats.txt"),
@@ -563,6 +564,18 @@ class TestStatistics:
 
     def test_instructions_of_the_cpu_before_each_dump(self, results: Path):
         assert gem5_stats.cpu_instructions(results / "stats.txt") == [1, 2, 3, 4]
+
+    @pytest.mark.parametrize(("version", "own"), [("24.0", (419, 63)), ("24.1", (419, 480))])
+    def test_instructions_that_a_dump_does_not_reset(
+        self, tmp_path: Path, version: str, own: tuple[int, int]
+    ):
+        """Figures of a run on 24.0.0.1, to which simInsts counts on (gem5's #1615)."""
+        begin = "---------- Begin Simulation Statistics ----------\n"
+        line = "simInsts {}\nsystem.cpu0.commitStats0.numInsts {}\n"
+        text = "".join(begin + line.format(*each) for each in zip((404, 464), own, strict=True))
+        (tmp_path / "stats.txt").write_text(text)
+        expected = [404, 60 if version == "24.0" else 464]
+        assert gem5_stats.cpu_instructions(tmp_path / "stats.txt") == expected
 
     @pytest.mark.parametrize("text", ["", "gem5 died\n"])
     def test_no_statistics_are_damage(self, tmp_path: Path, text: str):

@@ -89,6 +89,7 @@ REWRITINGS: dict[str, Rewriting] = {
     "scalar_offset": _lines(gem5.scalar_offset),
     "shift_add": _lines(gem5.shift_add),
     "packed_floats": _lines(gem5.packed_floats),
+    "reserved_registers": _lines(gem5.reserved_registers),
     "empty_exec": _lines(empty_exec.guard),
     "empty_exec_scalar": lambda text, _model: empty_exec.guard_scalar(text),
     BYPASS_L1: _text(cache_policy.bypass),

@@ -22,6 +22,7 @@ _LABEL = re.compile(r"([A-Za-z_.$][\w.$]*):")
 _FUNCTION = re.compile(r"\s*\.type\s+([\w.$]+),\s*@function")
 # .loc FILE LINE COLUMN ; FILE:LINE:COLUMN @[ FILE:LINE:COLUMN ]: inlined, and where it was called
 _PLACE = re.compile(r"\s*\.loc\s")
+_ALIGN = re.compile(r"; align (\d+)\b")  # as toolchain.aligned writes it
 _SOURCE_LINE = re.compile(r"\bkernel\.hip:(\d+):")  # not of the prelude
 # Symbol of what the code uses -> directive of what the descriptor reserves, both without VCC. The
 # latter may be more, so that fewer waves run at once.
@@ -55,9 +56,11 @@ class Instruction:
     operands: tuple[str, ...]
     tail: tuple[str, ...] = ()  # words behind the operands: offset:16, clamp
     source_line: int = 0  # line of the kernel's source; 0: unknown
+    align: int = 0  # bytes that its addresses are multiples of, if they are few; 0: not told
 
     def __str__(self) -> str:
         words = [", ".join(self.operands), *self.tail]
+        words += [f"; align {self.align}"] if self.align else []
         return " ".join((self.mnemonic, *filter(None, words)))
 
     def modifier(self, name: str) -> str | None:
@@ -113,7 +116,8 @@ def parse(lines: Sequence[str]) -> list[AssemblyKernel]:
             elif code.startswith((".section", ".end_amdhsa", ".size")):
                 inside = None
         elif inside and code:
-            inside.items[at] = instruction(code, place)
+            told = _ALIGN.search(line) if ";" in line else None
+            inside.items[at] = instruction(code, place, int(told[1]) if told else 0)
     counts, metadata = _counts(directives), _metadata(lines)
     for kernel in found:
         kernel.counts, kernel.metadata = counts[kernel.name], metadata[kernel.name]
@@ -132,7 +136,7 @@ def parse(lines: Sequence[str]) -> list[AssemblyKernel]:
 
 
 @lru_cache(maxsize=1 << 15)  # each rewriting of a text parses it again
-def instruction(code: str, source_line: int = 0) -> Instruction:
+def instruction(code: str, source_line: int = 0, align: int = 0) -> Instruction:
     """Parse one instruction without its comment."""
     mnemonic, _, rest = code.partition(" ")
     parts = _split(rest)
@@ -146,7 +150,7 @@ def instruction(code: str, source_line: int = 0) -> Instruction:
             first -= 1
         tail = words[first:]
         parts[-1] = " ".join(words[:first])
-    return Instruction(mnemonic, tuple(filter(None, parts)), tuple(tail), source_line)
+    return Instruction(mnemonic, tuple(filter(None, parts)), tuple(tail), source_line, align)
 
 
 def _split(text: str) -> list[str]:

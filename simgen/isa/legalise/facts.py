@@ -9,11 +9,14 @@ simulator's sources:
         ends            mnemonics at which the simulation ends
         no_form         mnemonics of SDWA and DPP forms whose controls it does not read
         no_scalar       mnemonics whose first source may be no scalar register or constant
-        cuts            whether it cuts what a lane moves across two lines at an element, not a byte
+        cuts            whether it cuts what a lane moves across two lines at an element, not a
+                        byte: two words are one, and each of three or four
+        cuts_words      whether it takes the wrong part of three and four words, too
         half_mirror     whether the DPP control row_half_mirror does not end the simulation
         mirror, moves   whether the DPP control row_mirror is right; and any other one
         parts           whether SDWA forms can write to a part of a register but the lowest
         literals        whether a constant of 32 bits may stand for 64
+        infinities      whether v_cvt_f32_f16 keeps the sign of an infinity
         vcc_hi          whether the upper half of VCC can be an operand
         soffset         whether the scalar offset of a buffer may be a constant
         offsets         whether global_* with a scalar base reads one register for its offset
@@ -64,10 +67,12 @@ class Table:
     moves: bool = True
     parts: bool = True
     literals: bool = True
+    infinities: bool = True
     vcc_hi: bool = True
     soffset: bool = True
     offsets: bool = True
     cuts: bool = False
+    cuts_words: bool = False
     ignores: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     wrong: Mapping[str, str] = field(default_factory=dict)
     edges: Mapping[str, str] = field(default_factory=dict)

@@ -3,8 +3,11 @@
 A half is exact in 32 bits, and what is rounded to them and then to 16 is rounded right: of sums,
 products and quotients (24 >= 2 * 11 + 2; Figueroa, "When is double rounding innocuous?", 1995),
 and of all that is exact there. a b + c is not: see `fused`. v_cvt_f32_f16 is right of a register
-alone, from 24.0 on (before, it is made of whole numbers), and v_cvt_f16_f32 is
-`gem5_floats.narrowed`.
+alone, from 24.0 on (before, it is made of whole numbers), but for the sign of an infinity in 24.0;
+v_cvt_f16_f32 is `gem5_floats.narrowed`.
+
+The two halves of packed arithmetic round as memory has it that nobody has set (from 24.0 on, which
+is the first with such instructions), so each of them is computed by itself.
 
 The upper half of a result is zero, as on gfx8 and gfx9.
 """
@@ -12,9 +15,10 @@ The upper half of a result is zero, as on gfx8 and gfx9.
 from __future__ import annotations
 
 import struct
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from simgen.isa.legalise import gem5_floats, half
+from simgen.isa.legalise import gem5_floats, half, packed_halves
 from simgen.isa.legalise.assembly import integer, is_constant, is_vgpr, source_modifiers
 
 if TYPE_CHECKING:
@@ -36,8 +40,13 @@ def _widened(site: Site, operand: str) -> str:
 def _converted(site: Site, result: str, x: str) -> None:
     if "v_cvt_f32_f16_e32" in site.lost:
         half.widen_bits(site, result, x)
-    else:
-        site.put("v_cvt_f32_f16_e32", result, x)
+        return
+    sign = "" if site.infinities else site.vgpr()
+    if sign:
+        site.put("v_lshlrev_b32_e32", sign, "16", x)
+    site.put("v_cvt_f32_f16_e32", result, x)
+    if sign:
+        site.put("v_bfi_b32", result, site.in_sgpr(MAGNITUDE), result, sign)
 
 
 def _finished(site: Site, result: str, value: str) -> None:
@@ -279,6 +288,30 @@ def pack(site: Site) -> None:
     site.put("v_lshl_or_b32", result, parts[1], "16", parts[0])
 
 
+def packed(site: Site) -> None:
+    """v_pk_add, v_pk_mul, v_pk_fma, v_pk_min, v_pk_max: each half by itself."""
+    item = site.item
+    result, *sources = item.operands
+    verb = item.mnemonic.split("_")[2]
+    rule = {"add": arithmetic, "mul": arithmetic, "fma": fused}.get(verb, extreme)
+    halves = []
+    for chosen, default, negated in (("op_sel", "0", "neg_lo"), ("op_sel_hi", "1", "neg_hi")):
+        words = []
+        uppers = packed_halves.digits(item, chosen, default)
+        for source, upper, sign in zip(
+            sources, uppers, packed_halves.digits(item, negated, "0"), strict=True
+        ):
+            word = packed_halves.half_of(site, source, upper)
+            words.append(f"-{word}" if sign else word)
+        halves.append(site.vgpr())
+        words = [halves[-1], *words]
+        tail = ("clamp",) if "clamp" in item.tail else ()
+        site.item = replace(item, mnemonic=f"v_{verb}_f16", operands=tuple(words), tail=tail)
+        rule(site)
+    site.item = item
+    site.put("v_lshl_or_b32", result, halves[1], "16", halves[0])
+
+
 def _of_half(number: float) -> str:
     return hex(int.from_bytes(struct.pack("<e", number), "little"))
 
@@ -317,6 +350,7 @@ _NAMED: dict[Callable[[Site], None], tuple[str, ...]] = {
     compare: tuple(f"v_{cmp}_{c}_f16" for cmp in ("cmp", "cmpx") for c in _CONDITIONS.split()),
     classified: ("v_cmp_class_f16", "v_cmpx_class_f16"),
     pack: ("v_pack_b32_f16",),
+    packed: tuple(f"v_pk_{verb}_f16" for verb in ("add", "mul", "fma", "min", "max")),
     **{rule: tuple(f"v_{name}_f16" for name in names.split()) for rule, names in _ALL.items()},
 }
 RULES: dict[str, Callable[[Site], None]] = {

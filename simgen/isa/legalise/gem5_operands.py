@@ -11,6 +11,8 @@ is: what it can read stands in their place.
   zero: an address in vector registers. To 22.1 it reads two registers for the offset beside the
   base: the kernel gets one more, where it has no second
 * v_mov_b32_dpp (to 22.1, and row_mirror in all versions): an exchange through LDS
+* accesses of two words that may lie in two lines of a cache, of which it takes the wrong part
+  twice (to 21.1, those of three and four too): accesses that lie in one
 """
 
 from __future__ import annotations
@@ -19,9 +21,10 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from simgen.isa.legalise import halves, lanes, roles
+from simgen.isa.legalise import halves, lanes, memory, roles
 from simgen.isa.legalise.assembly import (
     VCC,
+    Instruction,
     integer,
     is_constant,
     is_inline,
@@ -30,12 +33,15 @@ from simgen.isa.legalise.assembly import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from simgen.isa.legalise.facts import Table
     from simgen.isa.legalise.site import Site
 
 WIDENED = re.compile(r"s_(?:movk|cmovk|cmpk_(?:eq|lg|gt|ge|lt|le))_i32\Z")  # constants of 16 bits
 MOVED = "v_mov_b32_dpp"
 MIRRORS = ("row_mirror", "row_half_mirror")
+_ACCESS = re.compile(r"(flat|global)_(load|store)_dwordx([234])\Z")
 _FLOAT = re.compile(r"_f64|_F64")
 
 
@@ -50,9 +56,54 @@ def replaced(site: Site, table: Table) -> bool:
         if not table.moves or (mirrored and not table.mirror):
             lanes.move_across(site)
             return True
+    if parts := _in_one_line(site, table):
+        for part in parts:
+            site.item = part
+            if not part.mnemonic.startswith("global_") or not _addressed(site, table):
+                site.out.append(part)
+        return True
     if item.mnemonic.startswith("global_"):
         return _addressed(site, table)
     return False
+
+
+def _in_one_line(site: Site, table: Table) -> list[Instruction]:
+    """Accesses that each lie in one line of a cache, in place of one that may not; empty: it does,
+    or the version takes the right parts of it."""
+    item = site.item
+    found = _ACCESS.match(item.mnemonic)
+    if not found or not item.align or not (table.cuts if found[3] == "2" else table.cuts_words):
+        return []
+    load = found[2] == "load"
+    data, address = item.operands[:2] if load else item.operands[1::-1]
+    words, held, base = registers(data), registers(address), item.operands[2:]
+    width = 2 if item.align >= 8 else 1
+    places = list(range(0, len(words), width))
+    pieces = [words[at : at + width] for at in places]
+    if load and sum(bool({*piece} & {*held}) for piece in pieces) > 1:
+        pair, *copies = site.vgpr_pair()
+        for copy, original in zip(copies, held, strict=False):
+            site.put("v_mov_b32_e32", copy, original)
+        held = tuple(copies[: len(held)])
+        address = pair if len(held) == 2 else held[0]
+    offset = integer(item.modifier("offset") or "0") or 0
+    most = 0 if site.gcn3 else memory.MOST_GLOBAL_OFFSET
+    tail = tuple(word for word in item.tail if not word.startswith("offset:"))
+    made = []
+    for at, piece in zip(places, pieces, strict=True):
+        where, more = address, offset + 4 * at
+        if at and more > most:
+            where, more = memory.beyond(site, held, 4 * at), offset
+        operands = (_group(piece), where) if load else (where, _group(piece))
+        name = f"{found[1]}_{found[2]}_dword{'x2' if len(piece) == 2 else ''}"
+        told = (f"offset:{more}", *tail) if more else tail
+        made.append(Instruction(name, (*operands, *base), told, item.source_line))
+    # What a load overwrites of its own address, it loads last.
+    return sorted(made, key=lambda part: load and bool({*registers(part.operands[0])} & {*held}))
+
+
+def _group(words: Sequence[str]) -> str:
+    return words[0] if len(words) == 1 else f"v[{words[0][1:]}:{words[-1][1:]}]"
 
 
 def readable(site: Site, table: Table) -> dict[str, str]:

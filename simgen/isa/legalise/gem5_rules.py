@@ -109,7 +109,7 @@ def _kernel(
         if not isinstance(item, Instruction):
             continue
         site = Site(arch, item, at, flow, pool)
-        site.lost = lost
+        site.lost, site.infinities = lost, table.infinities
         _replace_all(site, table, mended)
         if list(map(str, site.out)) == [str(item)]:
             continue
@@ -186,7 +186,7 @@ def _replace(site: Site, table: Table, mended: set[str]) -> None:
 
 def _in_a_form(item: Instruction) -> bool:
     """Whether an instruction has what no rule reads: half of a register."""
-    packs = item.mnemonic == "v_pack_b32_f16"
+    packs = item.mnemonic.startswith(("v_pack_b32_f16", "v_pk_"))
     return not packs and any(word.startswith("op_sel") for word in item.tail)
 
 

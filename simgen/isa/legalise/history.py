@@ -24,6 +24,7 @@ from simgen.isa.legalise import simulators
 FOLDER, FILE = "history", "gem5.json"
 MAX_NBYTES = 2**20
 SCALAR_CACHE = "scalar_cache"  # the row for launches that kernels are compiled for
+WRITE_BACK = ("write_back_loads", "write_back_l2")  # rows of --WB_L2: any kernel, and atomics
 
 
 @dataclass(frozen=True)
@@ -84,6 +85,13 @@ def concerns(row: Defect | LaunchDefect, version: str, arch: str) -> bool:
 def launches(version: str, arch: str) -> list[LaunchDefect]:
     """What a version does wrongly with launches."""
     return [row for row in of_gem5().launches if concerns(row, version, arch)]
+
+
+def deadlock(version: str, arch: str, *, atomics: bool) -> LaunchDefect | None:
+    """What makes kernels wait for good where the L2 cache writes back (--WB_L2)."""
+    names = (WRITE_BACK[0], *(WRITE_BACK[1:] if atomics else ()))
+    rows = launches(version, arch)
+    return next((row for name in names for row in rows if row.name == name), None)
 
 
 def keeps_scalars(model: simulators.Model) -> bool:

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 MOST_GLOBAL_OFFSET = 4095  # bytes, of gfx9
 MOST_LDS_OFFSET = 0xFFFF  # bytes, of an access with one offset
 MOST_PAIR_OFFSET = 255  # elements, of an access with two
-MOST_GLOBAL_OFFSET = 4095  # bytes
 
 
 # LDS -----------------------------------------------------------------------------------------
@@ -174,19 +173,22 @@ def load_3(site: Site) -> None:
     site.put(f"{kind}_load_dwordx2", _group(parts[:2]), address, *base, tail=site.item.tail)
     others = tuple(w for w in site.item.tail if not w.startswith("offset:"))
     if site.gcn3:  # no offset in the instruction
-        pair, low, high = site.vgpr_pair()
-        site.add_64((low, high), (held[0], held[1]), "8")
-        site.put("flat_load_dword", parts[2], pair, tail=others)
+        site.put("flat_load_dword", parts[2], beyond(site, held, 8), tail=others)
         return
     offset = _offset(site) + 8
     if offset > MOST_GLOBAL_OFFSET:
         offset -= 8
-        if len(held) == 2:
-            address, low, high = site.vgpr_pair()
-            site.add_64((low, high), (held[0], held[1]), "8")
-        else:
-            address = _moved(site, address, 8)
+        address = beyond(site, held, 8)
     site.put("global_load_dword", parts[2], address, *base, tail=(f"offset:{offset}", *others))
+
+
+def beyond(site: Site, held: tuple[str, ...], by: int) -> str:
+    """Registers with an address, in one register or two, and a constant more."""
+    if len(held) == 1:
+        return _moved(site, held[0], by)
+    pair, low, high = site.vgpr_pair()
+    site.add_64((low, high), (held[0], held[1]), str(by))
+    return pair
 
 
 @rule("global_load_sbyte global_load_ushort global_load_sshort", GFX942)

@@ -17,6 +17,7 @@ from simgen.isa.legalise.replacements import put
 from simgen.isa.legalise.table import GFX942, rule
 
 if TYPE_CHECKING:
+    from simgen.isa.legalise.assembly import Instruction
     from simgen.isa.legalise.expression import Word
     from simgen.isa.legalise.site import Site
 
@@ -27,7 +28,8 @@ def packed(site: Site) -> None:
     name = site.item.mnemonic.split("_")[2]
     halves = []
     for chosen, default, negated in (("op_sel", "0", "neg_lo"), ("op_sel_hi", "1", "neg_hi")):
-        uppers, signs = _digits(site, chosen, default), _digits(site, negated, "0")
+        uppers = digits(site.item, chosen, default)
+        signs = digits(site.item, negated, "0")
         widened = [_source(site, *each) for each in zip(sources, uppers, signs, strict=True)]
         halves.append(_computed(site, name, widened))
     low, high = halves
@@ -53,23 +55,29 @@ def pack(site: Site) -> None:
     site.put("v_or_b32_e32", result, low, high)
 
 
-def _digits(site: Site, modifier: str, default: str) -> list[bool]:
+def digits(item: Instruction, modifier: str, default: str) -> list[bool]:
     """What op_sel:[0,1] and the like say of each source."""
-    count = len(site.item.operands) - 1
-    said = site.item.modifier(modifier)
+    count = len(item.operands) - 1
+    said = item.modifier(modifier)
     return [each == "1" for each in (said.strip("[]").split(",") if said else [default] * count)]
 
 
-def _source(site: Site, operand: str, upper: bool, negated: bool) -> str:
-    """A half of a source as a 32-bit float. Constants have a lower half alone."""
+def half_of(site: Site, operand: str, upper: bool) -> str:
+    """A half of a source, in a lower half. Constants have that one alone."""
     if upper and registers(operand):
         held = site.vgpr()
         site.put("v_lshrrev_b32_e32", held, "16", site.in_vgpr(operand))
-        operand = held
-    elif upper:
+        return held
+    if upper:
         raise site.refusal(
             "the upper half of a constant has no replacement", "write the kernel without it"
         )
+    return operand
+
+
+def _source(site: Site, operand: str, upper: bool, negated: bool) -> str:
+    """A half of a source as a 32-bit float."""
+    operand = half_of(site, operand, upper)
     return half.as_float(site, f"-{operand}" if negated else operand)
 
 

@@ -25,6 +25,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from simgen.errors import RefusedError
@@ -161,7 +162,7 @@ def _replaced(
             address = held
     words = (data, address) if load else (address, data)
     name = item.mnemonic.replace("scratch", "global", 1)
-    return [*new, " ".join((f"{name} {', '.join((*words, base))}", *item.tail))]
+    return [*new, str(replace(item, mnemonic=name, operands=(*words, base)))]
 
 
 def _start(

@@ -150,6 +150,7 @@ class Site:
         self.item = item
         self.out: list[Instruction] = []
         self.lost: Container[str] = ()  # mnemonics that a version has wrong, or not at all
+        self.infinities = True  # whether v_cvt_f32_f16 keeps their signs
         self.native: Container[str] | None = None  # all that a version has right, if that is known
         self._at, self._flow, self._pool = at, flow, pool
         self._vgprs, self._sgprs = pool.first_vgpr, pool.first_sgpr

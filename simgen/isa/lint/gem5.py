@@ -44,7 +44,8 @@ _IDLE = (
     ("empty_exec", VECTOR,
      "goes on counting what a wavefront without active lanes asks for, and ends later"),
 )  # fmt: skip
-_MOVED = re.compile(r"(?:flat|global|scratch)_(?:load|store)_(dword|[us]?short)")
+_MOVED = re.compile(r"(?:flat|global|scratch)_(?:load|store)_(dwordx2|dword|[us]?short)")
+_NBYTES = {"dwordx2": 8, "dword": 4}  # an element, which has to lie in one line; others: 2
 _CUT = "loses bytes of lanes that cross a line of 64, unless their addresses are multiples of {}"
 _ALIGN = (
     "align what it moves, or compile with -Xclang -target-feature -Xclang -unaligned-access-mode"
@@ -191,7 +192,7 @@ class Gem5:
 def _unaligned(item: Decoded, word: str) -> int:
     """The bytes of an element of a load or store, if its offset is no multiple of them; else 0."""
     moved = _MOVED.match(word) if item.format == "FLAT" else None
-    nbytes = (2 if "short" in moved[1] else 4) if moved else 0
+    nbytes = _NBYTES.get(moved[1], 2) if moved else 0
     return nbytes if nbytes and item.bits(0, 1) % nbytes else 0
 
 

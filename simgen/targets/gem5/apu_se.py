@@ -152,7 +152,7 @@ ARGUMENTS = {
 
 def passed_on(version: str) -> dict[str, object]:
     """For run.sh, which sorts options that are passed on: those that the bundle sets and what to do
-    in their place, those that begin another one and are whole, and gem5's own."""
+    in their place, those that begin another one and are whole, gem5's own, and what begins both."""
     script = script_options.names(script_options.SCRIPT, version)
     own = [
         name
@@ -175,6 +175,10 @@ def passed_on(version: str) -> dict[str, object]:
         or ["--"],
         "own": [n for n in own if takes[n].takes_value and n != script_options.STATISTICS],
         "own_flags": [name for name in own if not takes[name].takes_value],
+        "beginnings": sorted(
+            {name[:end] for name in own for end in range(3, len(name)) if name[:2] == "--"}
+            & {name[:end] for name in script for end in range(3, len(name) + 1)}
+        ),
         "unusable": [name for name in script_options.UNUSABLE if name not in SET],
     }
 

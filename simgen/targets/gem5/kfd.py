@@ -84,7 +84,12 @@ class Kfd(Launcher):
                 **texts,
             },
             tuple((block, info) for block, (_, info) in zip(blocks, linked, strict=True)),
+            atomics=any(_may_have_atomics(each[stages.LEGALISED]) for each in made.values()),
         )
+
+
+def _may_have_atomics(made: Legalised | None) -> bool:
+    return made is None or "_atomic_" in made.text  # None: machine code, of which nothing is known
 
 
 def _legalised(simulated: Simulated, made: Mapping[str, Products]) -> dict[str, Legalised]:

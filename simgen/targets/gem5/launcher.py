@@ -163,6 +163,7 @@ class Built:
     # hardware options with which a work-group does not fit on a compute unit.
     kernels: tuple[tuple[int, code_object.KernelInfo], ...] = ()
     variables: Mapping[str, object] = field(default_factory=dict)  # more of them, for `template`
+    atomics: bool = True  # whether kernels may have atomics
 
 
 class Launcher(ABC):

@@ -17,7 +17,7 @@ from simgen.ground.storage.files import read_regular
 from simgen.ground.storage.schema import from_json, parse
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
 MAX_NBYTES = 1 << 20  # size limit of the table
 SCRIPT, OWN = "apu_se", "gem5"  # owners of options
@@ -78,6 +78,14 @@ def is_known(word: str) -> bool:
     return word in options(SCRIPT) or word in options(OWN)
 
 
+def abbreviated(word: str, own: Iterable[str], script: Iterable[str]) -> str:
+    """The option of gem5 itself that `word` is the beginning of, and of no option of the script:
+    gem5 would not read it there, behind the script. Empty: it is none."""
+    if len(word) < 3 or not word.startswith("--") or any(each.startswith(word) for each in script):
+        return ""
+    return next((each for each in own if each != word and each.startswith(word)), "")
+
+
 def set_by(word: str, taken: Mapping[str, str], whole: Mapping[str, object]) -> str:
     """The option of `taken` that argparse reads `word` as; empty: none.
 
@@ -99,13 +107,15 @@ def fault(text: str, taken: Mapping[str, str]) -> str:
     Parameters:
         taken: options that a bundle sets itself -> what to do in their place.
     """
-    word, equals, _ = text.partition("=")
+    word, equals, value = text.partition("=")
     if goes_before_the_script(word):
         if word in UNUSABLE:
             return f"{printable(text)}: {UNUSABLE[word]}"
     elif set_ := set_by(word, taken, options(SCRIPT)):
         short = f", which {word} abbreviates" if set_ not in (word, word[:2]) else ""
         return f"{printable(text)}: simgen sets {set_}{short}; {taken[set_]}"
+    if long := abbreviated(word, options(OWN), options(SCRIPT)):
+        return f"{printable(text)}: abbreviates {long} of gem5 itself; write {long}{equals}{value}"
     known = options(OWN if goes_before_the_script(word) else SCRIPT).get(word)
     if known and known.takes_value and not equals:
         return f"{printable(text)}: it takes a value; write {word}=VALUE"

@@ -186,6 +186,9 @@ class Gem5Package(Package):
             gem5_version=self.simulated.gem5_version,
             image=self.simulated.version.image,
             build_cure=self.simulated.build_cure,
+            deadlock=history.deadlock(
+                self.simulated.gem5_version, self.simulated.arch, atomics=built.atomics
+            ),
             **built.variables,
         )
         return {"run.sh": File(run.encode(), executable=True), **built.files}

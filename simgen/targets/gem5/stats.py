@@ -7,7 +7,9 @@ m5_work_begin and m5_work_end pseudo-instructions, and when the program exits.
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import IO, TYPE_CHECKING
 
 from simgen.errors import DamagedError
@@ -18,6 +20,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 FILE = "stats.txt"
+# What a CPU has executed: to 22.1, and later.
+_OWN_INSTRUCTIONS = re.compile(r"\.(exec_context\.thread_\d+|commitStats\d+)\.numInsts\Z")
 
 # stats.txt -> metric: the sum over the GPU's components of the statistics whose last part is this.
 COMPUTE_UNIT = {  # SHADER.CUs*.NAME
@@ -146,7 +150,14 @@ def cpu_instructions(path: Path) -> list[int]:
     Raises:
         DamagedError: the file is missing or holds no dump.
     """
-    return [int(block.get("simInsts", 0.0)) for block in blocks(path)]
+    counts, own = [], []
+    for block in blocks(path):
+        counts.append(int(block.get("simInsts", 0.0)))
+        own.append(sum(value for name, value in block.items() if _OWN_INSTRUCTIONS.search(name)))
+    # To 24.0, simInsts is no statistic that a dump resets (feeb3b2d67); those of the CPUs are.
+    if any(0 < each < count for count, each in zip(counts[1:], own[1:], strict=True)):
+        return [count - before for before, count in pairwise([0, *counts])]
+    return counts
 
 
 def blocks(path: Path) -> Iterator[dict[str, float]]:
