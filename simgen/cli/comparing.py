@@ -188,6 +188,8 @@ def report(
         for line in (*made.passed_over, *made.doubts):
             print(line)
         print(f"page: {made.page}")
+        if looks.form == "tex":
+            print(f"LaTeX: {made.page.with_suffix('.tex')}, with figures beside it")
 
 
 def _score(bundles: Sequence[Path]) -> None:

@@ -546,3 +546,23 @@ def test_geometry_selections_and_conversions_of_opencl() -> None:
     bundle = simgen.plan("k.toml").build("made", "mgpusim")
     bundle.run(timeout=TIMEOUT)
     assert bundle.diff(strict=True)
+
+
+@pytest.mark.parametrize(("error", "right"), [(0, True), (1, False)])
+def test_a_tolerance_is_for_floats(error: int, right: bool) -> None:
+    """A count beside them is right or wrong, whatever share of it the difference is."""
+    Path("c.hip").write_text(
+        "__global__ void c(const float* x, float* y, unsigned long long* n) "
+        "{ y[threadIdx.x] = x[threadIdx.x] * 1.000001f; if (threadIdx.x == 0) n[0] = 1000000; }\n"
+    )
+    Path("c.py").write_text(
+        f"def expected(x):\n    return {{'y': x, 'n': 0 * x[:1].astype(int) + {10**6 + error}}}\n"
+    )
+    Path("c.toml").write_text(
+        'source = "c.hip"\ninputs = { x = "f32[64]" }\noutputs = { y = "f32[64]", n = "u64[1]" }\n'
+        'args = ["x", "y", "n"]\ngrid = 1\nblock = 64\ntolerance = 1e-5\n'
+        'reference = "c.py:expected"\n'
+    )
+    bundle = simgen.plan("c.toml").build("made", "host")
+    bundle.run(timeout=TIMEOUT)
+    assert bool(bundle.diff(strict=False)) is right
