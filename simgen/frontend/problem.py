@@ -169,7 +169,7 @@ def find(
     from simgen.frontend import deepbench
 
     known = [*listed(), *(f"{kind}_fwd" for kind in LAYERS), *deepbench.samples()]
-    known += [f"{dnnmark.ROOT}/{kind}" for kind in dnnmark.SIZES]
+    known += [*(f"{dnnmark.ROOT}/{kind}" for kind in dnnmark.SIZES), *dnnmark.programs()]
     cure = did_you_mean(word, known, "simgen list")
     raise UsageError(f"workload {printable(word)}: no such workload; {cure}")
 
