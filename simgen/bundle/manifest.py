@@ -91,26 +91,36 @@ def read_manifest(path: Path) -> dict[str, Any]:
     """
     found: Any = schema.parse(read_regular(path, schema.MAX_NBYTES))
     if not isinstance(found, dict) or found.get("format") != FORMAT:
-        raise UsageError(f"{path}: {_not_ours(found)}")
+        cure = "name another folder, or make one with: simgen build"
+        other = _of_other_format(found) or "not the manifest of a simgen bundle"
+        raise UsageError(f"{path}: {other}; {cure}")
     schema.from_json(Manifest, found, more=True)  # what stages need not ask for is not theirs
     if found[DIGEST] != sealed(found)[DIGEST]:
         raise ValueError("not what was written")
     return found
 
 
-def _not_ours(found: Any) -> str:
+def other_format(path: Path) -> str:
+    """What a bundle is that another version of simgen has made; empty: it is none."""
+    try:
+        found = schema.parse(read_regular(path, schema.MAX_NBYTES))
+    except (OSError, ValueError):
+        return ""
+    return _of_other_format(found)
+
+
+def _of_other_format(found: Any) -> str:
     family, _, number = FORMAT.rpartition(" ")
     told = found if isinstance(found, dict) else {}
     other = re.fullmatch(rf"{family} ([0-9]{{1,6}})", str(told.get("format")))
-    if not other:
-        fact = "not the manifest of a simgen bundle"
-        return f"{fact}; name another folder, or make one with: simgen build"
+    if not other or other[0] == FORMAT:
+        return ""
     version = str(told.get("simgen"))
-    known = re.fullmatch(r"[0-9A-Za-z.+-]{1,40}", version)
-    maker = f"simgen {version}" if known and version != "None" else "another version of simgen"
+    known = version != __version__ and re.fullmatch(r"[0-9][0-9A-Za-z.+-]{0,40}", version)
+    maker = f"simgen {version}" if known else "another version of simgen"
     return (
-        f"a bundle of format {other[1]}, made by {maker}; simgen {__version__} reads format "
-        f"{number}: read it with {maker}, or build it again in another folder"
+        f"a bundle of format {other[1]}, which {maker} reads; simgen {__version__} reads "
+        f"format {number}"
     )
 
 

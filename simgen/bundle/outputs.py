@@ -54,18 +54,18 @@ def check(path: Path, what: str, is_own: Callable[[Path], bool] = lambda path: F
         raise UsageError(f"-o {path}: {fact}, and not a {what}; choose another folder")
 
 
-def new_file(path: Path) -> None:
-    """See that nothing is there, and that it lies in no bundle.
+def new_file(path: Path, option: str = "-o ") -> None:
+    """See that nothing is there, and that it lies in no bundle; `option` is what names the path.
 
     Raises:
         UsageError: it is otherwise.
     """
-    outside(path)
+    outside(path, option=option)
     if os.path.lexists(path):
-        raise UsageError(f"-o {path}: it is there already; remove it, or choose another name")
+        raise UsageError(f"{option}{path}: it is there already; remove it, or choose another name")
 
 
-def outside(path: Path, *, itself: bool = False) -> None:
+def outside(path: Path, *, itself: bool = False, option: str = "-o ") -> None:
     """See that a path lies in no bundle and, unless it may be one `itself`, is none.
 
     Raises:
@@ -75,4 +75,4 @@ def outside(path: Path, *, itself: bool = False) -> None:
     for home in real.parents if itself else (real, *real.parents):
         if manifest.has_our_format(home / manifest.FILE):
             fact = "is a bundle" if home == real else f"lies in the bundle {home}"
-            raise UsageError(f"-o {path}: {fact}; choose another place")
+            raise UsageError(f"{option}{path}: {fact}; choose another place")

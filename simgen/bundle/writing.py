@@ -383,7 +383,8 @@ def _existing(path: Path, cure: str) -> _Former:
     if not path.exists() or (path.is_dir() and not any(path.iterdir())):
         return _Former(b"", {})
     if not manifest.has_our_format(path / MANIFEST):
-        raise UsageError(f"{path}: exists and is not a bundle; {cure}")
+        fact = manifest.other_format(path / MANIFEST) or "exists and is not a bundle"
+        raise UsageError(f"{path}: {fact}; {cure}")
     result_folders.recover(path)
     raw = standing(path)
     try:

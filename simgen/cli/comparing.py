@@ -156,14 +156,23 @@ def report(
     and speed-ups over the base point (DIR/points.csv).
 
     A score is the operations of all layers, as `simgen show` counts them, divided by the time of
-    all launches, copies included. A target with several bundles gets the geometric mean.
+    all launches, copies included. A target with several bundles gets the geometric mean. A result
+    that is different, or has no operations, gets none.
     """
+    from click.core import ParameterSource
+
     from simgen.cli import present
     from simgen.reports import collecting
     from simgen.reports.pages import reporting
     from simgen.reports.pages.page import correlations
 
     if score:
+        source = click.get_current_context().get_parameter_source
+        usual = (ParameterSource.DEFAULT, ParameterSource.DEFAULT_MAP)
+        for name in ("output", "baseline", *given):
+            if source(name) not in usual:
+                spelling = {"output": "-o", "form": "--as"}.get(name, f"--{name}")
+                raise UsageError(f"--score: writes nothing, so not with {spelling}; leave one out")
         _score(bundles)
         return
     stores = [path for path in bundles if path.is_file() or collecting.is_sweep(path)]
@@ -188,6 +197,8 @@ def report(
         for line in (*made.passed_over, *made.doubts):
             print(line)
         print(f"page: {made.page}")
+        if looks.form == "tex":
+            print(f"LaTeX: {made.page.with_suffix('.tex')}, with figures beside it")
 
 
 def _score(bundles: Sequence[Path]) -> None:
@@ -204,9 +215,9 @@ def _score(bundles: Sequence[Path]) -> None:
         (
             each.bundle,
             *named[each.target],
-            present.count(each.operations),
+            present.count(each.operations) if each.operations else "not known: no flops",
             present.seconds(each.seconds),
-            present.count(each.rate),
+            "" if each.rate is None else present.count(each.rate),
             each.doubt and f"verdict: {each.doubt}",
         )
         for each in found

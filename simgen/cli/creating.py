@@ -41,7 +41,7 @@ def kernel(name: str) -> None:
 
     paths = {suffix: Path(f"{name}{suffix}") for suffix in (".hip", ".toml")}
     for path in paths.values():
-        outputs.new_file(path)
+        outputs.new_file(path, "")
     for suffix, path in paths.items():
         write_atomic(path, render.text(f"own/kernel{suffix}.j2", name=name).encode())
     print(f"written: {paths['.hip']}, {paths['.toml']}")

@@ -430,13 +430,13 @@ def data(
         raise UsageError("new data: say either --bytes, for DNNMark, or --like, for samples")
     from simgen.bundle import outputs
 
-    outputs.new_file(file)
+    outputs.new_file(file, "")
     if like is not None:
         from simgen.tensors.samples import making
         from simgen.tensors.samples.images import labels_of
 
         if like == "mnist":
-            outputs.new_file(labels_of(file))
+            outputs.new_file(labels_of(file), "")
         for path in making.write(file, like, samples, seed):
             if not quiet:
                 print(f"{path}: {samples} samples like {like}, seed {seed}")

@@ -53,7 +53,7 @@ def write(name: str) -> list[Path]:
     made = {root / path.format(name): template for path, template in NEW.items()}
     section = _section(name)
     for path in made:
-        outputs.new_file(path)
+        outputs.new_file(path, "")
     texts = {path: render.text(file, name=name, section=section) for path, file in made.items()}
     old = {path: path.read_text() for path in (root / TESTS, root / TABLE)}
     texts[root / TESTS] = _with_row(name, old[root / TESTS])

@@ -200,8 +200,8 @@ def _agreement(made: Made, targets: Sequence[str]) -> None:
     simulated = [name for name in targets if name not in (*HARDWARE, HOST)]
     present.correlations(made.agreement)
     if simulated and not native:
-        print(f"no GPU took part, so nothing says how right {' and '.join(simulated)} are: add "
-              "--targets cuda or hip")  # fmt: skip
+        named = f"{' and '.join(simulated)} {'is' if len(simulated) == 1 else 'are'}"
+        print(f"no GPU took part, so nothing says how right {named}: add --targets cuda or hip")
     if HOST in targets:
         print("host: its times are this computer's, and no times are compared with them")
 

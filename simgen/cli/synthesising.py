@@ -32,8 +32,8 @@ MIN_OPERATIONS, MAX_OPERATIONS = 1e4, 1e15  # operations
 @number(
     "--operations",
     kind=Real("N", MIN_OPERATIONS, MAX_OPERATIONS),
-    default=2e7,
-    show_default="2e7",
+    default="2e7",
+    show_default=True,
     help="Approximate number of operations of the network.",
 )
 @click.option("--training", is_flag=True, help="Passes fwd,bwd,sgd; otherwise fwd.")

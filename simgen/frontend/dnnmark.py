@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 from simgen.errors import UsageError, did_you_mean, printable
 from simgen.ground.ir import Pass
+from simgen.layers import LAYERS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -39,6 +40,8 @@ SIZES: Mapping[str, tuple[tuple[str, str], ...]] = {
 # Programs of DNNMark: dnnmark_test_fwd_softmax is softmax_fwd.
 PROGRAM = re.compile(r"\A(?:dnnmark_)?test_(fwd|bwd)_(\w+)\Z")
 WHOLE = re.compile(r"\A(?:dnnmark_)?test_(?:alexnet|VGG|composed_model)\Z")
+CONFIG = re.compile(r"\A-config(=|\Z)")
+NAMED = re.compile(r"\A(?:dnnmark_test|test_fwd|test_bwd|test_alexnet|test_VGG|test_comp)\w*\Z")
 # What simgen does for a flag.
 FLAGS = {
     "debuginfo": "simgen status and simgen report print times of layers",
@@ -77,11 +80,19 @@ def size(word: str) -> str | None:
     )
 
 
+def programs() -> list[str]:
+    """The names of DNNMark's programs, in its own spelling and in short."""
+    kinds = [*LAYERS, "composed_model"]
+    names = [f"test_{direction}_{kind}" for kind in kinds for direction in ("fwd", "bwd")]
+    names += ["test_alexnet", "test_VGG", "test_composed_model"]
+    return [*(f"dnnmark_{name}" for name in names), *names]
+
+
 def line(word: str) -> Line | None:
     """What a command line of a program asks for; None where it is none.
 
     Raises:
-        UsageError: it has a flag that the program does not, or no config.
+        UsageError: it has a flag that the program does not, or no config; there is no such program.
     """
     try:
         program, *words = shlex.split(word)
@@ -89,8 +100,11 @@ def line(word: str) -> Line | None:
         return None
     name = PurePath(program).name
     one, whole = PROGRAM.match(name), WHOLE.match(name)
-    if not words or not (one or whole):
+    if not words or not (NAMED.match(name) or any(CONFIG.match(each) for each in words)):
         return None
+    if name not in (known := programs()):
+        cure = did_you_mean(name, known, "simgen list")
+        raise UsageError(f"{printable(name)}: no such program of DNNMark; {cure}")
     given: dict[str, str] = {}
     left = iter(words)
     for each in left:

@@ -272,7 +272,9 @@ def _tolerance(said: Mapping[str, Any], python: object) -> float | None:
             "largest value that a result may be off, as tolerance = 1e-5, or 0"
         )
     if given is not None and (type(given) not in (int, float) or not 0 <= given < 1):
-        raise ExpressionError("tolerance is no number of 0 to 1; write one, or leave it out")
+        raise ExpressionError(
+            "tolerance is no number from 0 to below 1; write one, or leave it out"
+        )
     return None if given is None else float(given)
 
 

@@ -158,18 +158,18 @@ def find(
             f"workload {printable(word)}: a command line of gem5; simgen show LINE says which "
             "commands of simgen do the same"
         )
+    made_here = Path(f"{word}{SUFFIXES[0]}")  # as `simgen new network -o mix.dnnmark` leaves it
+    if 0 < len(word) <= LONGEST_PATH and "\0" not in word and made_here.is_file():
+        return replace(_from_file(made_here, broken, passes or usual), dtype=dtype)
     if (path / "manifest.json").is_file():
-        cure = "name what it was built from, or use simgen show, run, diff or report"
+        cure = "name what it was built from, or use simgen run, diff or report"
         raise UsageError(f"workload {printable(word)}: a bundle, not a workload; {cure}")
     if word and path.is_dir():
         raise UsageError(f"workload {printable(word)}: a folder; name a workload or a config file")
-    made_here = Path(f"{word}{SUFFIXES[0]}")  # as `simgen synthesise -o mix.dnnmark` leaves it
-    if 0 < len(word) <= LONGEST_PATH and "\0" not in word and made_here.is_file():
-        return replace(_from_file(made_here, broken, passes or usual), dtype=dtype)
     from simgen.frontend import deepbench
 
     known = [*listed(), *(f"{kind}_fwd" for kind in LAYERS), *deepbench.samples()]
-    known += [f"{dnnmark.ROOT}/{kind}" for kind in dnnmark.SIZES]
+    known += [*(f"{dnnmark.ROOT}/{kind}" for kind in dnnmark.SIZES), *dnnmark.programs()]
     cure = did_you_mean(word, known, "simgen list")
     raise UsageError(f"workload {printable(word)}: no such workload; {cure}")
 

@@ -74,6 +74,7 @@ def bundles_in(paths: Iterable[Path]) -> list[Path]:
             here = sorted(each for each in path.iterdir() if _is_bundle(each))
         if not here:
             fact = "no bundle here" if path.exists() else "no such folder"
+            fact = manifest.other_format(path / bundles.MANIFEST) or fact
             raise UsageError(f"{path}: {fact}; make one with: simgen build")
         found |= dict.fromkeys(here)
     return list(found)

@@ -292,12 +292,45 @@ OVERLOADED int mul24(int a, int b) { return (a << 8 >> 8) * (b << 8 >> 8); }
 OVERLOADED uint mul24(uint a, uint b) { return (a & 0xffffff) * (b & 0xffffff); }
 OVERLOADED int mad24(int a, int b, int c) { return mul24(a, b) + c; }
 OVERLOADED uint mad24(uint a, uint b, uint c) { return mul24(a, b) + c; }
+/* With 128 bits of the sum: what does not fit becomes the largest or the least number. */
+OVERLOADED ulong mad_sat(ulong a, ulong b, ulong c) { return mul_hi(a, b) + (a * b + c < c) ? ~0ul : a * b + c; }
+OVERLOADED long mad_sat(long a, long b, long c)
+{
+    const ulong low = (ulong)a * (ulong)b, sum = low + (ulong)c;
+    const long high = mul_hi(a, b) + (c >> 63) + (sum < low);
+    return high == (long)sum >> 63 ? (long)sum : high < 0 ? (long)(1ul << 63) : (long)(~0ul >> 1);
+}
+#define SIMGEN_EACH3(T, n, name)                                                                        \
+    OVERLOADED T##n name(T##n a, T##n b, T##n c) { T##n r; for (int i = 0; i < n; i++) r[i] = name((T)a[i], (T)b[i], (T)c[i]); return r; }
+#define SIMGEN_MAD_SAT(T, n) SIMGEN_EACH3(T, n, mad_sat)
+#define SIMGEN_OF_24(T, n) SIMGEN_EACH2(T, T, n, mul24) SIMGEN_EACH3(T, n, mad24)
+SIMGEN_SIZES(SIMGEN_OF_24, int) SIMGEN_SIZES(SIMGEN_OF_24, uint)
+SIMGEN_SIZES(SIMGEN_MAD_SAT, char) SIMGEN_SIZES(SIMGEN_MAD_SAT, uchar) SIMGEN_SIZES(SIMGEN_MAD_SAT, short) SIMGEN_SIZES(SIMGEN_MAD_SAT, ushort)
+SIMGEN_SIZES(SIMGEN_MAD_SAT, int) SIMGEN_SIZES(SIMGEN_MAD_SAT, uint) SIMGEN_SIZES(SIMGEN_MAD_SAT, long) SIMGEN_SIZES(SIMGEN_MAD_SAT, ulong)
+/* Elements of one vector or two, by the low bits of a mask's elements. */
+#define SIMGEN_SHUFFLE(T, U, m, n)                                                                      \
+    OVERLOADED T##n shuffle(T##m x, U##n at) { T##n r; for (int i = 0; i < n; i++) r[i] = x[at[i] & (m - 1)]; return r; } \
+    OVERLOADED T##n shuffle2(T##m x, T##m y, U##n at)                                                   \
+    {                                                                                                   \
+        T##n r;                                                                                         \
+        for (int i = 0; i < n; i++)                                                                     \
+            r[i] = at[i] & m ? y[at[i] & (m - 1)] : x[at[i] & (m - 1)];                                 \
+        return r;                                                                                       \
+    }
+#define SIMGEN_SHUFFLED(T, U, m) SIMGEN_SHUFFLE(T, U, m, 2) SIMGEN_SHUFFLE(T, U, m, 4) SIMGEN_SHUFFLE(T, U, m, 8) SIMGEN_SHUFFLE(T, U, m, 16)
+#define SIMGEN_SHUFFLES(T, U) SIMGEN_SHUFFLED(T, U, 2) SIMGEN_SHUFFLED(T, U, 4) SIMGEN_SHUFFLED(T, U, 8) SIMGEN_SHUFFLED(T, U, 16)
+SIMGEN_SHUFFLES(char, uchar) SIMGEN_SHUFFLES(uchar, uchar) SIMGEN_SHUFFLES(short, ushort) SIMGEN_SHUFFLES(ushort, ushort) SIMGEN_SHUFFLES(int, uint)
+SIMGEN_SHUFFLES(uint, uint) SIMGEN_SHUFFLES(float, uint) SIMGEN_SHUFFLES(long, ulong) SIMGEN_SHUFFLES(ulong, ulong) SIMGEN_SHUFFLES(double, ulong)
 OVERLOADED short upsample(char high, uchar low) { return (short)((ushort)high << 8 | low); }
 OVERLOADED ushort upsample(uchar high, uchar low) { return (ushort)(high << 8 | low); }
 OVERLOADED int upsample(short high, ushort low) { return (int)((uint)high << 16 | low); }
 OVERLOADED uint upsample(ushort high, ushort low) { return (uint)high << 16 | low; }
 OVERLOADED long upsample(int high, uint low) { return (long)((ulong)high << 32 | low); }
 OVERLOADED ulong upsample(uint high, uint low) { return (ulong)high << 32 | low; }
+#define SIMGEN_UPSAMPLED(R, T, U, n)                                                                    \
+    OVERLOADED R##n upsample(T##n high, U##n low) { R##n r; for (int i = 0; i < n; i++) r[i] = upsample((T)high[i], (U)low[i]); return r; }
+SIMGEN_SIZES(SIMGEN_UPSAMPLED, short, char, uchar) SIMGEN_SIZES(SIMGEN_UPSAMPLED, ushort, uchar, uchar) SIMGEN_SIZES(SIMGEN_UPSAMPLED, int, short, ushort)
+SIMGEN_SIZES(SIMGEN_UPSAMPLED, uint, ushort, ushort) SIMGEN_SIZES(SIMGEN_UPSAMPLED, long, int, uint) SIMGEN_SIZES(SIMGEN_UPSAMPLED, ulong, uint, uint)
 
 /* Copies of a whole work-group: each work-item takes its part, and all wait for the end. */
 INLINED void wait_group_events(int n, event_t *events) { barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE); }

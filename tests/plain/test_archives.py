@@ -102,11 +102,14 @@ def test_another_format_is_told_with_both_versions(simgen, old, number):
     file = old / "manifest.json"
     told = json.loads(file.read_text())
     file.write_text(json.dumps({**told, "format": f"simgen bundle {number}", "simgen": "9.1.4"}))
-    for words in (["run", old], ["diff", old], ["report", old, "-o", old.parent / "page"]):
+    for words in (
+        ["run", old], ["diff", old], ["report", old, "-o", old.parent / "page"], ["status", old],
+        ["build", "softmax_fwd", "--target", "host", "-o", old],
+    ):  # fmt: skip
         done = simgen(*map(str, words))
         assert done.code == 2
-        assert f"a bundle of format {number}, made by simgen 9.1.4; simgen " in done.err
-        assert "reads format 1: read it with simgen 9.1.4, or build it again" in done.err
+        assert f"a bundle of format {number}, which simgen 9.1.4 reads; simgen " in done.err
+        assert "reads format 1; " in done.err
     assert not (old.parent / "page").exists()
 
 

@@ -84,6 +84,9 @@ USAGE = [
     ("run softmax_fwd --warmup 1.5", "--warmup '1.5': write a whole number, 0 or more"),
     ("list lyers", "list 'lyers': unknown; did you mean 'layers'?"),
     ("new data x.bin", "new data: say either --bytes, for DNNMark, or --like, for samples"),
+    ("new data /dev/null --bytes 4", "simgen: error: /dev/null: it is there already; remove it"),
+    ("report net --score -o r", "--score: writes nothing, so not with -o; leave one out"),
+    ("report net --score --as tex", "--score: writes nothing, so not with --as; leave one out"),
     ("new data x.bin --bytes 5", "give a positive multiple of 4"),
     ("new data x.bin --bytes 0", "give a positive multiple of 4"),
     (

@@ -460,6 +460,13 @@ def test_a_table_says_which_launches_stand_for_others_and_what_did_not_run(tmp_p
         assert int(row["work_items"]) == workload.kernel(launch.kernel).block
 
 
+def test_one_launch_is_counted_as_one(tmp_path):
+    workload = lowered("softmax_fwd")
+    made = build(tmp_path / "net", workload)
+    told = written("csv", made, tmp_path / "out.csv", result=result(workload))
+    assert told == [f"{tmp_path}/out.csv: 1 launch"]
+
+
 def test_operations_of_a_table_are_sums_and_functions(tmp_path):
     workload = lowered_text("[Activation]\nn=4\nc=8\nactivation_mode=tanh\n")
     source = base.Exported("net", build(tmp_path / "net", workload), (result(workload),))

@@ -629,7 +629,7 @@ def test_the_sign_of_an_infinite_half() -> None:
 
 
 # Values of both halves: edges of rounding, overflow, subnormals, infinities, NaN; and all kinds.
-HALVES = np.array(
+EDGES_OF_HALVES = np.array(
     [
         0x3555, 0xBB1C, 0x0001, 0x83FF, 0x7BFF, 0x7C00, 0xFC00, 0x7E00, 0x8000, 0x3C01, 0xC248,
         0x0400, 0x6A3D, 0xA01B, 0x2FFF, 0x1001,
@@ -652,7 +652,7 @@ def test_two_halves_are_computed_one_by_one(
     verb: str, modifiers: str, chosen: tuple, signs: tuple
 ) -> None:
     """By NumPy's float16, which rounds to nearest even (IEEE 754); NaNs lose of min and max."""
-    lower, upper = np.meshgrid(HALVES, HALVES)
+    lower, upper = np.meshgrid(EDGES_OF_HALVES, EDGES_OF_HALVES)
     pairs = np.stack([lower.ravel(), upper.ravel()])
     sources = [pairs, np.roll(pairs, 7, 1)]
     lanes = Lanes(np.zeros((3, 2, pairs.shape[1]), np.uint32))

@@ -44,7 +44,7 @@ def test_all_files_are_written_and_never_again(checkout, simgen):
     at = lines.index('    "leaky_square": ("LeakySquare", "leaky_square"),')
     assert lines[at - 1] < lines[at] < lines[at + 1]
     assert all(str(path) in done.out for path in (layer_files.TABLE, layer_files.TESTS))
-    fails(simgen("new layer leaky_square"), 2, "it is there already; remove it")
+    fails(simgen("new layer leaky_square"), 2, ": it is there already; remove it")
     assert tree(checkout) == after
 
 

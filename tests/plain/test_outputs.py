@@ -115,3 +115,15 @@ def test_a_sweep_named_as_a_bundle_is_refused(place, simgen):
     before = tree(place / "b")
     fails(simgen("sweep b.toml --workflow-only"), 2, "-o b: is a bundle")
     assert tree(place / "b") == before
+
+
+def test_a_report_leaves_nothing_of_the_one_before(place, simgen):
+    done = simgen("report b --as tex --figures svg -o page")
+    assert done.code == 0, done.err
+    assert "LaTeX: page/report.tex" in done.out
+    first = place / "page"
+    assert {each.suffix for each in (first / "figures").iterdir()} == {".pdf", ".svg"}
+    assert ".pdf}" in (first / "report.tex").read_text()
+    assert simgen("report b -o page").code == 0
+    assert not (first / "report.tex").exists()
+    assert not list((first / "figures").iterdir())

@@ -97,6 +97,9 @@ BAD = [
     ("reference = {", "flops = -1\nreference = {", "flops is"),
     ('"x * 2"', '"x if x > 0 else 2"', "np.where"),
     ('"x * 2"', '"int"', "is no number"),
+    ('"x * 2"', '"np.uint64(x)"', "no function 'uint64' here; cast with x.astype(int)"),
+    ('"x * 2"', '"x.astype(np.float32)"', "np.float32: cast with x.astype(int)"),
+    ("reference = {", "tolerance = 1\nreference = {", "no number from 0 to below 1"),
     ("n = 6", f"n = {'1' * 5000}", "not TOML"),
     ("uniform(-1, 1)", f"uniform(-1, {'1' * 400})", "too large"),
 ]

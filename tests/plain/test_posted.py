@@ -209,7 +209,15 @@ def test_a_line_of_a_program_of_dnnmark_is_its_config_and_pass(tmp_path):
     found = problem.find(line, (), None)
     assert [str(each) for each in found.passes] == ["bwd"]
     assert [note.partition(":")[0] for note in found.notes] == ["-debuginfo 1", "-warmup 1"]
-    for wrong, told in ((f"{line} -iter 3", "no such flag"), ("test_fwd_fc -warmup 1", "no -conf")):
+    meant = "did you mean 'dnnmark_test_fwd_softmax'"
+    for wrong, told in (
+        (f"{line} -iter 3", "no such flag"),
+        ("test_fwd_fc -warmup 1", "no -conf"),
+        (f"dnnmark_test_fwd_sofmax -config {tmp_path}/c.dnnmark", meant),
+        ("dnmark_test_fwd_softmax -config x.dnnmark", meant),
+        ("dnnmark_test_nosuch -config x.dnnmark", "^'dnnmark_test_nosuch': no such program"),
+        ("dnnmark_test_fwd_sofmax", meant),
+    ):
         with pytest.raises(UsageError, match=told):
             problem.find(wrong, (), None)
 

@@ -252,6 +252,8 @@ def test_the_kernel_of_most_time_stands_beside_all():
         ("conv", "", ">", 0.7, statements.HOLDS, 0.75),  # 6 of 8 seconds
         ("conv", "", "<", 0.7, statements.NOT, 0.75),
         ("conv", "", "~", 0.4, statements.HOLDS, 0.75),
+        ("conv", "", "about", 0.51, statements.HOLDS, 0.75),
+        ("conv", "", "about", 0.49, statements.NOT, 0.75),
         ("conv", "", "=", 0.75, statements.HOLDS, 0.75),
         ("fc", "", ">", 0.1, statements.UNSAID, None),
     ],
@@ -264,6 +266,8 @@ def test_a_sentence_is_read_from_a_figure(over, under, relation, bound, verdict,
     study = replace(ICPE, figures=(figure,), statements=(told,))
     (judged,) = statements.judge(study, [made], SCOPE)
     assert (judged.verdict, judged.value) == (verdict, value)
+    factor = {"about": "within a factor of 1.5 of", "~": "within a factor of 2 of"}.get(relation)
+    assert judged.cells[5] == f"{factor or relation} {bound:g}"
 
 
 def test_every_sentence_is_read_from_a_figure_of_its_study():
@@ -273,6 +277,13 @@ def test_every_sentence_is_read_from_a_figure_of_its_study():
             reads = [read for read in (each.over, each.under) if read]
             assert {read.figure for read in reads} <= names
             assert reads or each.unsaid
+
+
+def test_the_host_gives_rates_of_operations_alone_for_the_figure_of_counters():
+    figure = next(each for each in definition.find("workloads").figures if each.name == "counters")
+    given = {*figure.metrics} - {*drawing._lacking(figure, "host")}
+    assert given == {"operations_per_second"}
+    assert figure.title.endswith("operations per second")
 
 
 def test_fusion_is_of_the_whole_pass():
@@ -324,7 +335,7 @@ def test_efficiency_is_the_time_of_one_gpu_by_that_of_n_and_n():
         runs.append(Measured(StudyPoint(CASE, 4, SLOW, name), rows))
     made = drawing.draw(operating_points.GPUS.figure, runs, [], scope)
     found = {line[4]: line[-1] for line in made.lines if line[5] == "efficiency"}
-    assert found == {"1 GPUs": 1.0, "2 GPUs": 1.0, "4 GPUs": 0.5}
+    assert found == {"1 GPU": 1.0, "2 GPUs": 1.0, "4 GPUs": 0.5}
     assert [cells[-1] for cells in made.cells] == ["what keeps it low", "", "", "all-reduces"]
     with pytest.raises(UsageError, match="does not divide the batch of 4"):
         operating_points.parse_settings(operating_points.GPUS, ["1", "3"], ["mgpusim"], 4)
@@ -430,6 +441,11 @@ def test_a_refused_run_is_named_and_a_clash_ends_the_study(tmp_path, monkeypatch
         ("study icpe18 -o out --targets hip", 3, "/dev/kfd"),
         ("study icpe18 -o out --targets host --clocks 1GHz,2GHz", 3, "not simgen's to set"),
         ("study icpe18 -o out --targets host --gpus 1,2", 3, "one GPU here"),
+        (
+            "study icpe18 -o out --targets mgpusim --gpus 1,2 --batch 1",
+            2,
+            "give --batch a multiple of",
+        ),
         ("study icpe18 -o out --targets host --units 1,2", 3, "no mask of compute units"),
         ("study icpe18 -o out --targets mgpusim --machine B", 2, "--clocks, --units"),
         ("study icpe18 -o out --elsewhere cudo", 2, "cuda"),
@@ -466,6 +482,7 @@ def test_find_names_what_was_meant():
     ("targets", "said"),
     [
         (("mgpusim", "gem5-se"), "no GPU took part, so nothing says how right mgpusim and gem5-se"),
+        (("mgpusim",), "nothing says how right mgpusim is: add"),
         (("cuda", "mgpusim"), "compared with"),
         (("host",), "host: its times are this computer's"),
     ],

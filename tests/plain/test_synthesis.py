@@ -78,6 +78,7 @@ def test_the_config_is_written_once_or_not_at_all(simgen, tmp_path):
     fails(simgen("new network alexnet -o mix"), 2, "a config ends in .dnnmark")
     fails(simgen("new network bypass_fwd -o b.dnnmark"), 2, "only moves data")
     fails(simgen("new network softmax_fwd softmax_bwd -o b.dnnmark"), 2, "different passes")
+    assert "[default: 2e7]" in simgen("new network --help").out
     words = "new network deepbench/gemm/17 --operations 1e4 --within 0.1 -o b.dnnmark"
     fails(simgen(words), 4, "the largest distance is")
     assert not (tmp_path / "b.dnnmark").exists()
@@ -105,11 +106,14 @@ def test_a_score_is_operations_by_time_and_a_machines_their_geometric_mean():
 
     rows = [
         row("a", 100, 1.0), row("a", 0, 1.0), row("b", 800, 1.0, "not checked"),
-        row("c", 100, 1.0), row("c", 100, None), row("d", 100, 1.0),
+        row("c", 100, 1.0), row("c", 100, None), row("d", 100, 1.0), row("e", 0, 1.0),
+        row("f", 9, 1.0, "different"),
     ]  # fmt: skip
     found = scores(rows)
     assert [(each.bundle, each.rate, each.doubt) for each in found] == [
         ("a", 50, ""),
         ("b", 800, "not checked"),
+        ("e", None, ""),
+        ("f", None, "different"),
     ]
     assert of_machines(found) == {"t": pytest.approx(prod((50, 800)) ** 0.5)}

@@ -423,6 +423,58 @@ def test_whole_numbers_vectors_and_copies_of_opencl() -> None:
     assert bundle.diff(strict=True)
 
 
+VECTORS = """
+__kernel void k(__global const int4* v, __global long* w)
+{
+    const int i = get_global_id(0);
+    const int4 a = v[i], b = v[63 - i];
+    const long4 most = mad_sat(convert_long4(a) << 40, convert_long4(b) << 20, (long4)(7));
+    w[i] = mad24(a, b, (int4)(i)).y + (long)mul24(as_uint4(a), as_uint4(b)).z;
+    w[64 + i] = shuffle(a, as_uint4(b)).x + 3l * shuffle2(a, b, (uint8)(7, 2, 9, 0, 4, 4, 1, 6)).s0;
+    w[128 + i] = mad_sat(convert_char4_sat(a), (char4)(3), (char4)(1)).w + (long)mad_sat(a, b, a).x;
+    w[192 + i] = most.y;
+    w[256 + i] = upsample(convert_short4(a), as_ushort4(convert_short4(b))).z;
+    w[320 + i] = (long)mad_sat(as_ulong2(a).y, 3ul, 9ul);
+}
+"""
+OF_VECTORS = """
+import numpy as np
+def expected(v):
+    v = v.reshape(64, 4).tolist()
+    low = lambda x, n: x % 2**n
+    wrap = lambda x, n: (x + 2**(n - 1)) % 2**n - 2**(n - 1)
+    sat = lambda x, n: min(max(x, -2**(n - 1)), 2**(n - 1) - 1)
+    w = [[] for _ in range(6)]
+    for i, a in enumerate(v):
+        b = v[63 - i]
+        w[0].append(wrap(wrap(a[1], 24) * wrap(b[1], 24) + i, 32)
+                    + low(low(a[2], 24) * low(b[2], 24), 32))
+        w[1].append(a[b[0] % 4] + 3 * b[3])
+        w[2].append(sat(3 * sat(a[3], 8) + 1, 8) + sat(a[0] * b[0] + a[0], 32))
+        w[3].append(sat(wrap(a[1] << 40, 64) * (b[1] << 20) + 7, 64))
+        w[4].append(wrap(low(a[2], 16) * 2**16 + low(b[2], 16), 32))
+        w[5].append(wrap(min((low(a[2], 32) + low(a[3], 32) * 2**32) * 3 + 9, 2**64 - 1), 64))
+    return np.array(sum(w, []), np.int64)
+"""
+
+
+@pytest.mark.skipif(bool(MGPUSim().needs.missing()), reason="MGPUSim is not here")
+def test_vectors_of_opencl_s_whole_numbers() -> None:
+    """Products of 24 bits, saturated sums and shuffles, as its specification has them."""
+    Path("o.cl").write_text(VECTORS)
+    Path("o.py").write_text(OF_VECTORS)
+    Path("o.toml").write_text(
+        'source = "o.cl"\ninputs = { v = "i32[256]" }\noutputs = { w = "i64[384]" }\n'
+        'args = ["v", "w"]\ngrid = 1\nblock = 64\ntolerance = 0\nreference = "o.py:expected"\n'
+    )
+    v = np.random.default_rng(2).integers(-(2**31), 2**31, 256, np.int32)
+    v[:128] >>= 20
+    np.savez("o.npz", **{"o.v": v})
+    bundle = simgen.plan("o.toml", values=["o.npz"]).build("made", "mgpusim")
+    bundle.run(timeout=TIMEOUT)
+    assert bundle.diff(strict=True)
+
+
 STRUCTURES = """
 __constant__ float w[2];
 struct View { const float* data; int stride; float by; const float* other; };
@@ -546,3 +598,23 @@ def test_geometry_selections_and_conversions_of_opencl() -> None:
     bundle = simgen.plan("k.toml").build("made", "mgpusim")
     bundle.run(timeout=TIMEOUT)
     assert bundle.diff(strict=True)
+
+
+@pytest.mark.parametrize(("error", "right"), [(0, True), (1, False)])
+def test_a_tolerance_is_for_floats(error: int, right: bool) -> None:
+    """A count beside them is right or wrong, whatever share of it the difference is."""
+    Path("c.hip").write_text(
+        "__global__ void c(const float* x, float* y, unsigned long long* n) "
+        "{ y[threadIdx.x] = x[threadIdx.x] * 1.000001f; if (threadIdx.x == 0) n[0] = 1000000; }\n"
+    )
+    Path("c.py").write_text(
+        f"def expected(x):\n    return {{'y': x, 'n': 0 * x[:1].astype(int) + {10**6 + error}}}\n"
+    )
+    Path("c.toml").write_text(
+        'source = "c.hip"\ninputs = { x = "f32[64]" }\noutputs = { y = "f32[64]", n = "u64[1]" }\n'
+        'args = ["x", "y", "n"]\ngrid = 1\nblock = 64\ntolerance = 1e-5\n'
+        'reference = "c.py:expected"\n'
+    )
+    bundle = simgen.plan("c.toml").build("made", "host")
+    bundle.run(timeout=TIMEOUT)
+    assert bool(bundle.diff(strict=False)) is right

@@ -57,12 +57,15 @@ def _finished(site: Site, result: str, value: str) -> None:
 
 
 def widen(site: Site) -> None:
-    """v_cvt_f32_f16."""
+    """v_cvt_f32_f16, whose long form gem5 24.0 always clamps."""
     result, x = site.item.operands
     if is_vgpr(x) and not site.item.tail:
         _converted(site, result, x)
         return
     site.put("v_mov_b32_e32", result, _widened(site, x))
+    for word in site.item.tail:
+        if word in gem5_floats.FACTORS:
+            gem5_floats.scale(site, result, word)
     if "clamp" in site.item.tail:
         gem5_floats.clamp(site, result)
 
@@ -354,7 +357,7 @@ _NAMED: dict[Callable[[Site], None], tuple[str, ...]] = {
     **{rule: tuple(f"v_{name}_f16" for name in names.split()) for rule, names in _ALL.items()},
 }
 RULES: dict[str, Callable[[Site], None]] = {
-    f"{name}{encoding}": _plain(rule)
+    f"{name}{encoding}": rule if rule is widen else _plain(rule)
     for rule, names in _NAMED.items()
     for name in names
     for encoding in ("", "_e32", "_e64")

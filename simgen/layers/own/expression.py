@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import ast
 import operator
+import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -48,6 +49,9 @@ _COMPARED: dict[type, Callable[[Any, Any], Any]] = {
 
 # Names in it that are neither tensors nor parameters.
 PLAIN = frozenset((*FUNCTIONS, *CONSTANTS, "np", "numpy"))
+# Types of NumPy, which are no functions here, and what to write in their place.
+TYPES = re.compile(r"u?int(8|16|32|64|p|c)?|float(16|32|64)?|half|single|double|bool_?|dtype")
+CAST = "cast with x.astype(int), which has 64 bits, or x.astype(float)"
 
 
 class ExpressionError(ValueError):
@@ -299,7 +303,8 @@ class _Evaluator:
         if isinstance(node.value, ast.Name) and node.value.id in ("np", "numpy"):
             if node.attr in CONSTANTS:
                 return CONSTANTS[node.attr]
-            raise ExpressionError(f"np.{node.attr}: {did_you_mean(node.attr, CONSTANTS)}")
+            cure = CAST if TYPES.fullmatch(node.attr) else did_you_mean(node.attr, CONSTANTS)
+            raise ExpressionError(f"np.{node.attr}: {cure}")
         found = self.value(node.value)
         if node.attr == "T":
             return FUNCTIONS["transpose"](found)
@@ -323,9 +328,8 @@ class _Evaluator:
                 called.attr if isinstance(called, ast.Attribute) else ast.unparse(called),
             )
         if name not in FUNCTIONS:
-            raise ExpressionError(
-                f"no function {printable(name)} here; {did_you_mean(name, FUNCTIONS)}"
-            )
+            cure = CAST if TYPES.fullmatch(name) else did_you_mean(name, FUNCTIONS)
+            raise ExpressionError(f"no function {printable(name)} here; {cure}")
         args = [self.value(each) for each in node.args]
         if first and name in ("reshape", "transpose") and args and type(args[0]) is int:
             args = [tuple(args)]  # x.reshape(4, 5), as NumPy's methods allow

@@ -133,11 +133,14 @@ class OwnKernel(Layer, in_configs=False):
                 name: np.fmin(found.bound, peak_limit(found.value.size) * likely[name])
                 for name, found in self._evaluated(tensors)
             }
+        # Beside floats, an integer is a count or an index, which is right or wrong.
+        floats = {each.name for each in made.outputs if each.spec.dtype.is_float}
         found = {}
         for name, values in self.reference(tensors, direction).items():
             whole = values.astype(np.float64)
             largest = np.max(np.abs(whole), initial=0.0, where=np.isfinite(whole))
-            found[name] = np.full(values.shape, made.tolerance * largest)
+            share = made.tolerance if name in floats or not floats else 0.0
+            found[name] = np.full(values.shape, share * largest)
         return found
 
     def spread(self, tensors: Tensors, direction: Pass, tolerance: Tensors) -> Mapping[str, Spread]:

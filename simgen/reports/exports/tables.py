@@ -97,7 +97,7 @@ class CommaSeparated(base.Export):
                 table.heads, [[_cell(line.get(h)) for h in table.heads] for line in table.lines]
             ).encode(),
         )
-        return [f"{path}: {len(table.lines)} launches"]
+        return [_written(path, table)]
 
 
 class Parquet(base.Export):
@@ -114,7 +114,11 @@ class Parquet(base.Export):
         columns = {head: [line.get(head) for line in table.lines] for head in table.heads}
         units = {head: metrics.unit(head) for head in table.heads}
         arrow.write(path, columns, units, {"producer": f"simgen {__version__}"})
-        return [f"{path}: {len(table.lines)} launches"]
+        return [_written(path, table)]
+
+
+def _written(path: Path, table: LaunchTable) -> str:
+    return f"{path}: 1 launch" if len(table.lines) == 1 else f"{path}: {len(table.lines)} launches"
 
 
 def csv_text(heads: Sequence[str], lines: Sequence[Sequence[object]]) -> str:

@@ -61,10 +61,10 @@ def write(
     """Write the figures that are wanted, NN-TITLE.FORMAT each; title and path of each, of the
     first format."""
     made = []
+    for path in folder.glob("[0-9][0-9]-*"):  # files of an earlier report
+        path.unlink()
     if wanted.figures:
         folder.mkdir(exist_ok=True)
-        for path in folder.glob("[0-9][0-9]-*"):  # files of an earlier report
-            path.unlink()
     for nth, (title, plot) in enumerate(drawn if wanted.figures else (), 1):
         name = re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-")[:LONGEST].rstrip("-")
         paths = [folder / f"{nth:02}-{name}.{form}" for form in wanted.figures]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import csv
 import io
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from simgen.ask.report import ReportChoices
@@ -192,6 +193,8 @@ def write(
     Numbers are the same in all of them.
     """
     looks = looks or ReportChoices()
+    if looks.form == "tex":  # which includes PDF, and no SVG
+        looks = replace(looks, figures=tuple(sorted({"pdf", *looks.figures})))
     table = to_csv(found)
     write_atomic(folder / "metrics.csv", table.encode())
     compared = correlations(found)
@@ -213,6 +216,7 @@ def write(
     }
     drawn = figures_of(found) + ([(SPEED_UP, against.figure)] if against else [])
     saved = figures.write(folder / figures.FOLDER, drawn, looks)
+    (folder / latex.FILE).unlink(missing_ok=True)
     if looks.form == "tex":
         text = latex.text(found, saved, folder, head)
         write_atomic(folder / latex.FILE, text.encode())

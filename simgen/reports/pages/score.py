@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from math import exp, fsum, log
 from typing import TYPE_CHECKING
 
-from simgen.bundle.verdict_file import RIGHT
+from simgen.bundle.verdict_file import RIGHT, WRONG
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -37,9 +37,10 @@ class Score:
     doubt: str  # what a reader must know before believing it; empty: nothing
 
     @property
-    def rate(self) -> float:
-        """AI operations per second."""
-        return self.operations / self.seconds
+    def rate(self) -> float | None:
+        """AI operations per second; None where operations are not known, or the result is wrong."""
+        known = self.operations and WRONG not in self.doubt.split(", ")
+        return self.operations / self.seconds if known else None
 
 
 def scores(rows: Iterable[Row]) -> list[Score]:
@@ -65,8 +66,6 @@ def of_machines(found: Iterable[Score]) -> dict[str, float]:
     """Target -> the geometric mean of the scores of its results."""
     rates: dict[str, list[float]] = {}
     for each in found:
-        rates.setdefault(each.target, []).append(each.rate)
-    return {
-        target: exp(fsum(map(log, own)) / len(own)) if all(own) else 0.0
-        for target, own in rates.items()
-    }
+        if each.rate is not None:
+            rates.setdefault(each.target, []).append(each.rate)
+    return {target: exp(fsum(map(log, own)) / len(own)) for target, own in rates.items()}

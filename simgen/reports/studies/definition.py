@@ -109,7 +109,7 @@ class Sentence:
     place: str  # where it was read
     over: Read | None = None
     under: Read | None = None
-    relation: str = ">"  # or <, or ~: between half of the bound and twice it
+    relation: str = ">"  # or <, =, or about and ~: within a factor (statements.FACTORS)
     bound: float = 0.0
     minus: float = 0.0  # taken from the number: 1 for what a speed-up gains
     unsaid: str = ""  # why no target decides it

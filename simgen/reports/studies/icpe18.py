@@ -58,7 +58,8 @@ STATEMENTS = (
             f"shared memory moves about 4 times as much as L1 or texture caches ({machine})",
             SECTION,
             Read("figure-16a", "lds_bytes_per_second", r"(conv|fc)\d", "mean", machine),
-            Read("figure-16a", "l1_bytes_per_second", r"(conv|fc)\d", "mean", machine), "~", 4.0,
+            Read("figure-16a", "l1_bytes_per_second", r"(conv|fc)\d", "mean", machine),
+            "about", 4.0,
         )
         for machine in "AB"
     ),

@@ -110,7 +110,9 @@ def parse_settings(
         raise UsageError(f"{axis.spelling}: takes two or more to compare; write them with commas")
     found = tuple({value(word): word for word in sorted(words, key=value)}.values())
     if axis is GPUS and (bad := [word for word in found if batch % value(word)]):
-        raise UsageError(f"{axis.spelling} {bad[0]}: does not divide the batch of {batch}; --batch")
+        fact = f"does not divide the batch of {batch}"
+        cure = f"give --batch a multiple of {bad[0]}, or other --gpus"
+        raise UsageError(f"{axis.spelling} {bad[0]}: {fact}; {cure}")
     return found
 
 

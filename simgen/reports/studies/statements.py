@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 HOLDS, NOT, UNSAID = "holds", "does not", "cannot be said"
 HEAD = ("statement", "read in its", "target", "is", "value", "stated", "read from")
+FACTORS = {"about": 1.5, "~": 2.0}  # factors by which values of these relations may differ
 SAME = 0.01  # part of a value by which an equal one may differ
 PLAN = "plan"
 
@@ -36,7 +37,9 @@ class Judged:
         """By HEAD."""
         of = self.statement
         value = "" if self.value is None else f"{self.value:.4g}"
-        bound = "" if of.over is None else f"{of.relation} {of.bound:g}"
+        factor = FACTORS.get(of.relation)
+        how = f"within a factor of {factor:g} of" if factor else of.relation
+        bound = "" if of.over is None else f"{how} {of.bound:g}"
         return (of.text, of.place, self.target, self.verdict, value, bound, self.why)
 
 
@@ -81,7 +84,7 @@ def _holds(of: Sentence, value: float) -> bool:
             return value < of.bound
         case "=":
             return abs(value - of.bound) <= SAME * of.bound
-    return of.bound / 2 <= value <= 2 * of.bound
+    return of.bound / FACTORS[of.relation] <= value <= FACTORS[of.relation] * of.bound
 
 
 def _figure(drawn: Sequence[Drawn], name: str) -> Drawn:

@@ -77,7 +77,8 @@ def scaling(of: DrawnFrom, made: Drawn, target: str) -> None:
                 ("efficiency", "share", ratio),
                 ("all_reduce_seconds", "seconds", reduced),
             ):
-                add_line(made, run, case, f"{word} GPUs", quantity, unit, number)
+                place = "1 GPU" if value(word) == 1 else f"{word} GPUs"
+                add_line(made, run, case, place, quantity, unit, number)
             cells = (case, word, f"{time:.4g} s", f"{ratio:.0%}", f"{reduced:.4g} s", why)
             made.cells.append(cells)
             efficiency.setdefault(case, []).append(ratio)

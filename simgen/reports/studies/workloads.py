@@ -133,7 +133,7 @@ STUDY = Study(
             "then by those of one network", Draws.EXTENTS,
         ),
         Figure(
-            "counters", "Figure 5", "Hardware counters",
+            "counters", "Figure 5", "Hardware counters and operations per second",
             "of a whole training step: its rates are sums of counts by sums of time",
             Draws.CASES,
             (
