@@ -168,7 +168,7 @@ def _compare(told: Told, before: Mapping[str, str], quiet: bool) -> None:
         first = next(iter(worse))
         raise MismatchError(
             f"{told.title}: {len(worse)} forms of instructions are worse than before, the first "
-            f"is {first}; -o DIR tells of each"
+            f"is {first}" + ("; without -q each is listed" if quiet else "")
         )
 
 

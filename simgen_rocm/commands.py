@@ -90,7 +90,7 @@ def miopen(
     \b
     simgen cache miopen softmax_fwd alexnet.dnnmark -o cachefiles.csv
     simgen cache miopen lrn_fwd --set n=4 --gfx gfx900 --num-cus 8 --in cachefiles
-    simgen cache miopen --rows cachefiles.csv --in new --from old --sources MIOpen/src/kernels
+    simgen cache miopen --rows cache.csv --in new --from old --sources src/kernels
     """
     from simgen.bundle import outputs
     from simgen.ground.machine import architectures

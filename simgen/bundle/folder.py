@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -43,6 +44,18 @@ class Bundle:
     def targets(self) -> Mapping[str, Mapping[str, Any]]:
         """Target name -> its settings, in the order in which they were built."""
         return self.manifest["targets"]  # type: ignore[no-any-return]
+
+    @property
+    def settings(self) -> dict[str, str]:
+        """What --set gave; without any, values that all sections of the config agree on."""
+        config = self.manifest.get("config")
+        given = config.get("settings") if isinstance(config, dict) else None
+        if given:
+            return {key: value for key, _, value in (str(each).partition("=") for each in given)}
+        text, values = str(self.manifest.get("config_text", "")), dict[str, set[str]]()
+        for key, value in re.findall(r"^\s*(\w+)\s*=\s*([^\s$]+)\s*$", text, re.MULTILINE):
+            values.setdefault(key, set()).add(value)
+        return {key: min(found) for key, found in values.items() if len(found) == 1}
 
     def results(self, name: str) -> Path | None:
         """The folder of a finished run: a target's, or of a point of a sweep.

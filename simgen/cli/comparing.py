@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from simgen.ask.report import ReportChoices
+from simgen.bundle import manifest, result_names
 from simgen.cli import completing
 from simgen.cli.options import asked, asks, folder_of_page, verbosity
-from simgen.errors import UsageError
+from simgen.errors import UsageError, printable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -24,6 +25,7 @@ FEW = 2  # results that are shown by tensors, or by layers
 @click.argument("bundle", type=click.Path(path_type=Path), shell_complete=completing.bundle)
 @click.argument("a", required=False, shell_complete=completing.results)
 @click.argument("b", required=False, shell_complete=completing.results)
+@click.argument("more", nargs=-1, metavar="")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.option("--strict", is_flag=True, help="Also fail if a tensor proves nothing.")
 @verbosity
@@ -31,6 +33,7 @@ def diff(
     bundle: Path,
     a: str | None,
     b: str | None,
+    more: tuple[str, ...],
     as_json: bool,
     strict: bool,
     quiet: bool,
@@ -51,6 +54,13 @@ def diff(
     simgen diff softmax_fwd ../other_machine/results.h5 reference --json
     simgen diff softmax_fwd gem5-se@num_compute_units=8 cuda
     """
+    rest = [each for each in (a, b, *more) if each is not None]
+    if others := [each for each in rest if (Path(each) / manifest.FILE).is_file()]:
+        each_one = shlex.join([str(bundle), *others])
+        cure = f'judge each: for b in {each_one}; do simgen diff "$b"; done'
+        raise UsageError(f"{others[0]}: a bundle, and diff takes one; {cure}")
+    if more:
+        raise UsageError(f"diff {printable(more[0])}: takes at most two results; leave it out")
     judge(bundle, a, b, as_json=as_json, strict=strict, quiet=quiet, verbose=verbose)
 
 
@@ -74,13 +84,15 @@ def judge(
     if as_json:
         print(json.dumps(judged.as_json(), indent=1))
     elif not quiet:
-        many = len(judged.results) > FEW and not verbose
+        names = [each.name for each in judged.results]
+        points = a is None and len(names) > 1 and any(map(result_names.options_of, names))
+        many = (len(names) > FEW or points) and not verbose
         if many:
             present.differences(judged.reports)
         for report in () if many else judged.reports:
             present.difference(report, verbose)
         for name in judged.silent:
-            print(f"not compared: {name}, which {judging.NO_OUTPUTS}")
+            present.say(f"not compared: {name}, which {judging.NO_OUTPUTS}")
         present.losses(judged.losses)
         if verbose or len(judged.results) > 1:
             present.machine(made.workload)
@@ -193,9 +205,9 @@ def report(
             present.report(made.rows)
         present.correlations(correlations(made.rows))
         for name in made.idle:
-            print(f"not in the report: {name}, which has not run")
+            present.say(f"not in the report: {name}, which has not run")
         for line in (*made.passed_over, *made.doubts):
-            print(line)
+            present.say(line)
         print(f"page: {made.page}")
         if looks.form == "tex":
             print(f"LaTeX: {made.page.with_suffix('.tex')}, with figures beside it")
@@ -238,5 +250,5 @@ def _report_store(
         return
     present.table(None, *explored_page.short(made.points))
     for line in made.doubts:
-        print(line)
+        present.say(line)
     print(f"page: {made.page}")

@@ -72,7 +72,7 @@ def show(
     simgen show alexnet --pass fwd,bwd --layers conv1..pool1
     simgen show alexnet.dnnmark --json
     simgen show deepbench/conv/17 --as miopen
-    simgen show "build/VEGA_X86/gem5.opt configs/example/apu_se.py -u8 -c dnnmark_test_fwd_softmax"
+    simgen show "gem5.opt apu_se.py -u8 -c dnnmark_test_fwd_softmax"
     simgen show resnet50 --set n=1 --target mgpusim --cost --budget 2h
     """
     from simgen.cli import present
@@ -112,10 +112,10 @@ def show(
         print(json.dumps(shown, indent=1))
         return
     for note in plan.notes:
-        print(note)
+        present.say(note)
     present.network(plan.network, settings=verbose)
     if unsupported:
-        print(f"no kernels: {unsupported}")
+        present.say(f"no kernels: {unsupported}")
     elif workload:
         present.inputs(workload, parameters=verbose, constants=plan.constants)
         present.work(workload)
@@ -244,7 +244,7 @@ def list_(what: str, part: str | None, as_json: bool) -> None:
     from simgen.cli import present
 
     heads = [name for name, value in rows[0].items() if isinstance(value, str)]
-    present.table(None, heads, [[row[head] for head in heads] for row in rows])
+    present.table(None, heads, [[row[head] for head in heads] for row in rows], heads[:1:-1])
 
 
 def _list_layers() -> list[dict[str, str]]:

@@ -57,10 +57,13 @@ def lint(
     simgen lint kernel.co --table findings/lint.json
     simgen lint build/ --simulator gem5 --as sarif > lint.sarif
     """
+    from simgen.cli import present
     from simgen.errors import RefusedError, UsageError
     from simgen.isa.legalise import facts, history
     from simgen.isa.lint import linting
 
+    if form and as_json:
+        raise UsageError(f"lint --as {form} --json: two forms of one output; leave out one of them")
     if bool(simulator) is bool(own):
         raise UsageError(f"lint: take one of {SimulatorChoice.simulator} S[@V] and --table FILE")
     seen = facts.own(own) if own else None
@@ -86,18 +89,18 @@ def lint(
         print(json.dumps(_json(looked, unread, (named, version, source)), indent=1))
     elif not quiet and looked:
         for reason in sorted({each.skipped for each in looked if each.skipped}):
-            print(f"not looked at: code for another processor ({reason})")
+            present.say(f"not looked at: code for another processor ({reason})")
         _print(here, findings if verbose else refused, verbose)
         edges = len(findings) - len(refused)
         if edges and not verbose:
             print(f"{edges} more are wrong for a few special values only: -v shows them")
         for note in linting.notes_of(here):
-            print(f"note: {', '.join(note.mnemonics)} ({note.times} times): {note.reason}")
+            present.say(f"note: {', '.join(note.mnemonics)} ({note.times} times): {note.reason}")
         if named == facts.GEM5 and not seen:
-            print(f"{title}: {history.provenance(version)}")
+            present.say(f"{title}: {history.provenance(version)}")
             rows = {row for each in here for row in history.launches(version, each.arch)}
             for row in sorted(rows, key=lambda row: row.name):
-                print(f"launches: {title} {row.does}; {row.cure}")
+                present.say(f"launches: {title} {row.does}; {row.cure}")
     as_json = as_json or bool(form)
     # The last line is the error that the command ends with.
     if not as_json:

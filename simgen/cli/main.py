@@ -37,14 +37,14 @@ def cli() -> None:
     """Run deep-learning workloads on GPU simulators, and check the results.
 
     \b
-    simgen build softmax_fwd     make a bundle: programs, kernels, data, launch scripts
-    simgen run   softmax_fwd     run it on gem5, MGPUSim, GPGPU-Sim, this CPU or a GPU
-    simgen diff  softmax_fwd     check the result
+    simgen build softmax_fwd  make a bundle: programs, kernels, data, scripts
+    simgen run   softmax_fwd  run it on a GPU simulator, this CPU or a GPU
+    simgen diff  softmax_fwd  check the result
 
     \b
-    Exit codes: 0 done, 1 a bug in simgen, 2 wrong usage or config, 3 something is missing on
-    this machine, 4 refused before running, 5 the run failed, 6 results differ, 7 a damaged
-    file, 130 interrupted.
+    Exit codes: 0 done, 1 a bug in simgen, 2 wrong usage or config, 3 something is
+    missing here, 4 refused before running, 5 the run failed, 6 results differ,
+    7 a damaged file, 130 interrupted.
     """
 
 

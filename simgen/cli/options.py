@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 T = TypeVar("T", bound="Asked")
 
 
+HELP_ALL = "--help-all"
 SUMMARY = 400  # characters of a command's first sentence, which the help shows whole
 
 
@@ -95,7 +96,10 @@ class Commands(click.Group):
             args = [*now, *args[1:]]
         if self.get_command(ctx, args[0]) is None:
             raise UsageError(f"command {args[0]!r}: unknown; {did_you_mean(args[0], self.names())}")
-        return super().resolve_command(ctx, args)
+        name, command, rest = super().resolve_command(ctx, args)
+        if not isinstance(command, (TargetsCommand, Commands)):  # they have more to show
+            rest = ["--help" if each == HELP_ALL else each for each in rest]
+        return name, command, rest
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         shown = self.all()
@@ -108,7 +112,7 @@ class Commands(click.Group):
                     formatter.write_dl(rows, col_spacing=2)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        if self.groups and args in ([], ["help"]):
+        if (self.groups and args in ([], ["help"])) or args[:1] == [HELP_ALL]:
             args = ["--help"]
         return super().parse_args(ctx, args)
 
@@ -197,7 +201,7 @@ class TargetsCommand(click.Command):
     def get_params(self, ctx: click.Context) -> list[click.Parameter]:
         own = super().get_params(ctx)
         every = click.Option(
-            ["--help-all"],
+            [HELP_ALL],
             is_flag=True,
             is_eager=True,
             expose_value=False,
@@ -215,7 +219,7 @@ class TargetsCommand(click.Command):
         named = [value for flag, value in pairs if flag == self.names]
         named += [w.partition("=")[2] for w in self.words if w.startswith(f"{self.names}=")]
         wanted = {name for text in named for name in text.split(",")}
-        shown, left, whole = [], False, "--help-all" in self.words
+        shown, left, whole = [], False, HELP_ALL in self.words
         for param in self.get_params(ctx):
             if isinstance(param, TargetOption) and not whole and not wanted & {*param.targets}:
                 left = True

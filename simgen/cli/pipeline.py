@@ -52,7 +52,7 @@ def build(quiet: bool, verbose: bool, **given: Any) -> None:
     if not quiet:
         say_built(made, len(plan.network.layers), builder.cache, verbose)
         for note in plan.taken_for:
-            print(note)
+            present.say(note)
         if len(made.targets) > 1:
             label = made.workload.machine.label
             present.say(f"one plan for all targets, for {label}: {plan.planned_for.why}")

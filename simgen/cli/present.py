@@ -45,12 +45,21 @@ EXACT = "exact"  # in place of a share of a tolerance: there was none
 UNBROKEN = 24  # longest word that a narrow terminal does not break: names of kernels are longer
 
 
+SEGMENT = re.compile(r"[^/]*/|[^/]+")  # where a path is folded
 NUMBER = re.compile(r"[-+]?\.?\d")  # begins one
 
 
 def say(text: str) -> None:
     """A line for people, folded between words where it is longer than the terminal is wide."""
-    lines = textwrap.wrap(text, _room(), break_long_words=False, break_on_hyphens=False)
+    start = text[: len(text) - len(text.lstrip())]
+    more = {"initial_indent": start, "subsequent_indent": start}
+    wrapper = textwrap.TextWrapper(
+        _room(),
+        break_long_words=False,
+        break_on_hyphens=False,
+        **more,  # type: ignore[arg-type]
+    )
+    lines = wrapper.wrap(text.lstrip())
     print("\n".join(lines))
 
 
@@ -62,11 +71,15 @@ def table(
 ) -> None:
     """A table on stdout, at most as wide as the terminal or COLUMNS; numbers to the right.
 
-    Cells are folded between words. Where that is not enough, columns of `drop` are left out, the
-    first one first, and named below the table. Where that is not enough either, a row is a card.
+    Cells are folded between words. Where that is not enough, empty columns are left out, then those
+    of `drop`, the first one first, which are named below the table. Where that is not enough
+    either, a row is a card.
     """
     cells = [[str(cell) for cell in row] for row in rows]
     room, kept = _room(), list(range(len(columns)))
+    if _least(columns, cells, kept) > room:
+        kept = [at for at in kept if at == 0 or any(row[at] for row in cells)]
+    full = kept
     for name in drop:
         if _least(columns, cells, kept) <= room:
             break
@@ -79,10 +92,8 @@ def table(
         _cards(heads, shown, room)
     else:
         _grid(heads, shown, room)
-    if len(kept) < len(columns):
-        left = ", ".join(
-            " ".join(columns[at].split()) for at in range(len(columns)) if at not in kept
-        )
+    if len(kept) < len(full):
+        left = ", ".join(" ".join(columns[at].split()) for at in full if at not in kept)
         say(f"left out, as the terminal is narrow: {left}")
 
 
@@ -101,7 +112,8 @@ def _numbers(column: Sequence[str]) -> bool:
 
 def _width(head: str, column: Sequence[str]) -> int:
     """The least width of a column: numbers are not broken, nor words of up to UNBROKEN letters."""
-    words = [*head.split(), *(column if _numbers(column) else " ".join(column).split())]
+    parts = [each for word in " ".join(column).split() for each in SEGMENT.findall(word)]
+    words = [*head.split(), *(column if _numbers(column) else parts)]
     return min(max(map(len, words), default=0), UNBROKEN)
 
 
@@ -137,11 +149,15 @@ def _grid(heads: Sequence[str], cells: Sequence[Sequence[str]], room: int) -> No
 
     made = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     columns = [[row[at] for row in cells] for at in range(len(heads))]
-    for name, column, width in zip(heads, columns, _widths(heads, columns, room), strict=True):
+    widths = _widths(heads, columns, room)
+    for name, column, width in zip(heads, columns, widths, strict=True):
         right = any(column) and _numbers(column)
         made.add_column(name, justify="right" if right else "left", overflow="fold", width=width)
     for row in cells:
-        made.add_row(*(Text(cell, style=STYLES.get(cell, "")) for cell in row))
+        made.add_row(
+            *(Text(_folded(cell, width), style=STYLES.get(cell, ""))
+              for cell, width in zip(row, widths, strict=True))
+        )  # fmt: skip
     console = _console()
     console.width = room - 1  # rich ends lines with a column of padding
     if console.is_terminal:
@@ -152,16 +168,33 @@ def _grid(heads: Sequence[str], cells: Sequence[Sequence[str]], room: int) -> No
     print("\n".join(line.rstrip() for line in captured.get().splitlines()))  # no padding
 
 
+def _folded(text: str, width: int) -> str:
+    """The text; in it, a path that is longer is folded behind a slash."""
+
+    def folded(path: re.Match[str]) -> str:
+        lines = [""]
+        for part in SEGMENT.findall(path[0]):
+            if lines[-1] and len(lines[-1] + part) > width:
+                lines.append("")
+            lines[-1] += part
+        return "\n".join(lines)
+
+    return re.sub(rf"(?=\S*/)\S{{{width + 1},}}", folded, text)
+
+
 def _cards(heads: Sequence[str], cells: Sequence[Sequence[str]], room: int) -> None:
     """Each row below its first cell, a line or more for each other one."""
     names = [" ".join(head.split()) for head in heads]
     width = max(map(len, names), default=0)
     for row in cells:
         print()
-        print("\n".join(textwrap.wrap(row[0], room)) if row else "")
+        title = " ".join((names[0], row[0])) if row and NUMBER.match(row[0]) else "".join(row[:1])
+        print("\n".join(textwrap.wrap(title, room)))
         for name, cell in zip(names[1:], row[1:], strict=True):
             start = f"  {name:<{width}}  "
-            lines = textwrap.wrap(cell, max(room - len(start), 10)) or [""]
+            left = max(room - len(start), 10)
+            parts = _folded(cell, left).split("\n")
+            lines = [line for part in parts for line in textwrap.wrap(part, left)] or [""]
             print(start + f"\n{' ' * len(start)}".join(lines) if cell else start.rstrip())
     print()
 
@@ -415,15 +448,15 @@ def difference(report: Diff, details: bool) -> None:
     table(f"{report.a} against {report.b}", heads, rows, DROPPED)
     bitwise = sum(verdict.exact for verdict in report.verdicts)
     if bitwise:
-        print(f"{bitwise} of {many(len(rows), 'tensor')} compared bit for bit")
+        say(f"{bitwise} of {many(len(rows), 'tensor')} compared bit for bit")
     for verdict in report.verdicts:
         if verdict.reasons:
-            print(f"  {verdict.tensor}{SAID[verdict.outcome]}: {'; '.join(verdict.reasons)}")
+            say(f"  {verdict.tensor}{SAID[verdict.outcome]}: {'; '.join(verdict.reasons)}")
     for note in report.notes:
-        print(note)
+        say(note)
     first = report.first_diverging
     if first:
-        print(f"first diverging layer: {first.layer} ({first.direction})")
+        say(f"first diverging layer: {first.layer} ({first.direction})")
     for verdict in report.verdicts:
         # What is wrong only by the reference is shown where it is compared with that.
         if details or (verdict is first and not verdict.comparison.passed):
@@ -652,21 +685,40 @@ def report(found: Sequence[Row]) -> None:
     ]
     machines = list(dict.fromkeys(row.planned_for for row in found))
     typed = any(row.types != str(DType.F32) for row in found)
+    swept = _swept(found)
     rows = []
     for row, values in zip(found, held, strict=True):
         cells = (_metric(metric, values.get(metric.name)) for metric in shown)
         plan = [row.planned_for] if len(machines) > 1 else []
         types = [row.types] if typed else []
-        step = (row.bundle, *plan, row.layer, row.direction, *types, row.target, row.verdict)
+        step = (
+            row.bundle,
+            *(row.setting(name) for name in swept),
+            *plan,
+            row.layer,
+            row.direction,
+            *types,
+            row.target,
+            row.verdict,
+        )
         rows.append((*step, *cells))
     heads = ["bundle", "layer", "pass", "target", "verdict", *(metric.column for metric in shown)]
     if typed:
         heads.insert(3, "type")
     if len(machines) > 1:
         heads.insert(1, "planned for")
-    table(None, heads, rows)
+    heads[1:1] = swept
+    ranked = [metric.column for metric in reversed(shown)]
+    # What is asked for first stays longest: the time.
+    ranked.sort(key=lambda column: column == METRICS["seconds"].column)
+    table(None, heads, rows, (*ranked[:-1], "planned for", "type"))
     if len(machines) == 1:
         say(f"planned for {machines[0]}")
+
+
+def _swept(found: Sequence[Row]) -> list[str]:
+    """Settings of a build that the names of bundles tell."""
+    return list(dict.fromkeys(k for row in found for k in result_names.options_of(row.bundle)))
 
 
 def results(found: Sequence[Row]) -> None:
@@ -677,6 +729,7 @@ def results(found: Sequence[Row]) -> None:
     for row in found:
         runs.setdefault((row.bundle, row.target), []).append(row)
     heads, named = by_settings(list(dict.fromkeys(row.target for row in found)))
+    swept = [name for name in _swept(found) if name not in heads]
     bundles = len({bundle for bundle, _ in runs}) > 1
     rows = []
     for (bundle, target), of in runs.items():
@@ -684,6 +737,7 @@ def results(found: Sequence[Row]) -> None:
         slow = max(of, key=lambda row: row.metrics.get("seconds", 0.0))
         cells = (
             *([bundle] if bundles else []),
+            *(of[0].setting(name) for name in swept),
             *named[target],
             "right"
             if {row.verdict for row in of} == {verdict_file.RIGHT}
@@ -694,8 +748,13 @@ def results(found: Sequence[Row]) -> None:
             str(limit_of(slow) or ""),
         )
         rows.append(cells)
-    shown = [*heads, "verdict", "time", "operations/s", "slowest", "limited by"]
-    table(None, ["bundle", *shown] if bundles else shown, rows, ("operations/s", "limited by"))
+    shown = [*swept, *heads, "verdict", "time", "operations/s", "slowest", "limited by"]
+    table(
+        None,
+        ["bundle", *shown] if bundles else shown,
+        rows,
+        ("operations/s", "limited by", "slowest"),
+    )
 
 
 def _metric(metric: Metric, value: float | None) -> str:

@@ -171,7 +171,9 @@ def _table(told: Sequence[Standing], *, bundles: bool = True) -> None:
         (*first, *named[each.result], *row[2:])
         for first, each, row in zip(start, told, _rows(told), strict=True)
     ]
-    present.table(None, [*(["bundle"] if bundles else []), *heads, *HEADS], rows, ("since (UTC)",))
+    present.table(
+        None, [*(["bundle"] if bundles else []), *heads, *HEADS], rows, ("since (UTC)", "steps", "")
+    )
 
 
 def _rows(told: Sequence[Standing]) -> list[tuple[str, ...]]:

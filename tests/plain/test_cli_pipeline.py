@@ -338,6 +338,23 @@ def test_every_result_is_compared_with_the_reference_and_with_each_other(simgen,
     assert "ratio" not in simgen("diff net cuda here.h5").out
 
 
+def test_two_points_of_a_sweep_are_two_rows(simgen, ran):
+    for repeats in (2, 10):
+        run_by_hand(ran, target=f"cuda@repeats={repeats},warmup=3")
+    shutil.rmtree(ran.path / "results" / "cuda")
+    told = [line.split() for line in simgen("diff net").out.splitlines()]
+    assert told[1] == ["error", "/"]
+    assert told[2][:3] == ["result", "repeats", "verdict"]
+    assert [line[:3] for line in told[4:6]] == [["cuda", "2", "same"], ["cuda", "10", "same"]]
+    assert "cuda@repeats=2,warmup=3 against reference" in simgen("diff net -v").out
+
+
+def test_diff_of_several_bundles_says_how_to_judge_each(simgen, ran):
+    for words in ("net net", "net net net net"):
+        cure = f'judge each: for b in {words}; do simgen diff "$b"; done'
+        fails(simgen(f"diff {words}"), 2, f"net: a bundle, and diff takes one; {cure}")
+
+
 def made_pairs(ran, monkeypatch, found):
     """(names of results, pairs of names, what is not compared) of a diff of all results."""
     monkeypatch.setattr(judging, "find_result", lambda bundle, name: found[name])

@@ -76,6 +76,8 @@ USAGE = [
     ("build none.dnnmark", "none.dnnmark: no such file; check the path"),
     ("show .", "workload '.': a folder; name a workload or a config file"),
     ("show xyz", "workload 'xyz': no such workload; list them with: simgen list"),
+    ("lint . --simulator gem5 --as sarif --json", "two forms of one output; leave out one of them"),
+    ("diff none a b c", "diff 'c': takes at most two results"),
     ("run none", "none: no such folder; make one with: simgen build"),
     ("diff none", "none: no such folder"),
     ("run .", "not a bundle"),
@@ -246,6 +248,13 @@ def test_the_help_has_the_options_of_the_targets_that_are_named(simgen, words, t
     assert done.code == 0
     assert all(each in done.out for each in there)
     assert not any(each in done.out for each in not_there)
+
+
+@pytest.mark.parametrize("words", ["", "diff", "status", "cache", "cache list", "new data"])
+def test_every_command_takes_help_all_as_help(simgen, words):
+    told = [simgen(*words.split(), flag) for flag in ("--help-all", "--help")]
+    assert told[0].code == 0
+    assert told[0].out == told[1].out != ""
 
 
 @pytest.mark.parametrize("words", [(), ("help",), ("--help",)])

@@ -479,6 +479,15 @@ def test_operations_of_a_table_are_sums_and_functions(tmp_path):
     assert int(row["operations"]) == count.flops + count.transcendentals
 
 
+@pytest.mark.parametrize(("name", "file"), [("csv", ""), ("latency", "operators.csv")])
+def test_a_base_bundle_has_the_setting_that_a_sweep_of_it_changed(tmp_path, name, file):
+    made = build(tmp_path / "net", small())
+    given = replace(made, manifest={**made.manifest, "config": {"settings": ["beta=0.5"]}})
+    sources = [base.Exported(n, given, (result(small()),)) for n in ("net", "net@beta=0.75")]
+    EXPORTS[name].write(sources, tmp_path / "out")
+    assert [row["beta"] for row in table(tmp_path / "out" / file)] == ["0.5", "0.75"]
+
+
 def test_a_suite_has_each_program_once_and_a_folder_of_its_own(tmp_path):
     made = build(tmp_path / "net", small())
     twice = [base.Exported(name, made, ()) for name in ("a b", "a_b")]

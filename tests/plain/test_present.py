@@ -151,3 +151,21 @@ def test_a_difference_tells_each_tensor_and_why(capsys):
     assert "first diverging layer: c (fwd)" in lines
     assert lines.count("worst points of c.y") == 1
     assert "worst points of a.y" not in lines
+
+
+def test_a_narrow_table_leaves_out_empty_columns_and_folds_paths_behind_a_slash(
+    capsys, monkeypatch
+):
+    heads = ("file", "mode", "num_compute_units", "state")
+    rows = [("a_folder/another_folder/a_file_of_it", "", "", "finished")]
+    lines = printed(capsys, 40, monkeypatch, None, heads, rows).splitlines()
+    assert lines[1].split() == ["file", "state"]
+    assert [line.split()[0] for line in lines[3:] if line] == [
+        "a_folder/another_folder/", "a_file_of_it",
+    ]  # fmt: skip
+
+
+def test_a_card_of_a_number_says_what_it_counts(capsys, monkeypatch):
+    heads = ("launch", *(f"column{at}" for at in range(9)))
+    lines = printed(capsys, 40, monkeypatch, None, heads, [("0", *"abcdefghi")]).splitlines()
+    assert lines[1] == "launch 0"

@@ -7,6 +7,7 @@ import json
 import re
 import shutil
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -170,6 +171,29 @@ def test_two_bundles_of_a_workload_stay_apart(tmp_path):
         ("small", "s_fwd", "1"),
         ("large", "s_fwd", "2"),
     ]
+
+
+@pytest.mark.parametrize(
+    "manifest",
+    [
+        {"config": {"settings": ["n=2"]}, "config_text": "[Softmax]\nn=100\n"},
+        {"config": {"settings": []}, "config_text": "[Softmax]\nname=s\nn=2\nc=3\n"},
+    ],
+)
+def test_a_base_bundle_has_the_setting_that_a_sweep_of_it_changed(manifest, capsys):
+    found = [
+        row
+        for name, held in (("s_fwd@n=1", {}), ("s_fwd", manifest))
+        for row in report_page.rows(
+            replace(one("s"), manifest=held), [result("sim", {"seconds": 1.0})], name
+        )
+    ]
+    lines = csv.DictReader(io.StringIO(report_page.to_csv(found)))
+    assert [line["n"] for line in lines] == ["1", "2"]
+    for show in (present.report, present.results):
+        show(found)
+        told = [line.split()[:2] for line in capsys.readouterr().out.splitlines()]
+        assert ["s_fwd", "2"] in told
 
 
 def compared(count):

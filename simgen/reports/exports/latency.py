@@ -78,6 +78,7 @@ class TimedStep:
     work: OpCount
     operation: LibraryOperation | None
     seconds: float
+    built: Mapping[str, str]  # settings that the bundle was built with
 
     @property
     def product(self) -> MatrixProduct | None:
@@ -159,7 +160,7 @@ def _timed(export: base.Export, source: Exported) -> Iterator[TimedStep]:
             node = workload.node(step.layer)
             work = make_layer(node, workload.machine).count(node.inputs, step.direction)
             told = (source.name, result.name, workload, step, work, found)
-            yield TimedStep(*told, seconds[at])
+            yield TimedStep(*told, seconds[at], bundle.settings)
 
 
 def _operators(timed: Sequence[TimedStep]) -> tuple[tuple[str, ...], list[tuple[Any, ...]]]:
@@ -168,7 +169,7 @@ def _operators(timed: Sequence[TimedStep]) -> tuple[tuple[str, ...], list[tuple[
     names = dict.fromkeys(name for told in given for name in told)
     heads = [name for name in names if name not in OPERATORS]
     lines = [
-        (*_operator(each), *(told.get(name, "") for name in heads))
+        (*_operator(each), *(told.get(name, each.built.get(name, "")) for name in heads))
         for each, told in zip(timed, given, strict=True)
     ]
     return (*OPERATORS, *heads), lines

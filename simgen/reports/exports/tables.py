@@ -49,7 +49,7 @@ def launch_table(sources: Sequence[Exported]) -> LaunchTable:
     heads = dict.fromkeys(name for told in given.values() for name in told)
     swept = [name for name in heads if name not in counted and name not in LAUNCH]
     lines = [
-        {**line, **{name: given[id(found)].get(name) for name in swept}}
+        {**line, **{k: given[id(found)].get(k, each.bundle.settings.get(k)) for k in swept}}
         for each, found in runs
         for line in _lines(each, found)
     ]

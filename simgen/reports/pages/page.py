@@ -107,6 +107,7 @@ def rows(
                     shortfall,
                     result.options,
                     alone * len(launches),
+                    bundle.settings,
                 )
             )
     return made
@@ -162,7 +163,7 @@ def to_csv(found: Sequence[Row]) -> str:
         step = (
             row.bundle, row.workload, row.planned_for, row.layer, row.direction, row.types,
             row.target, row.verdict, row.inferred_from, limit.name if limit else "",
-            *(row.settings.get(name, "") for name in given),
+            *(row.setting(name) for name in given),
         )  # fmt: skip
         cells += [f"{row.errors[name]:.9g}" if name in row.errors else "" for name in errors]
         lines.append([*step, row.operations, row.nbytes, *cells])

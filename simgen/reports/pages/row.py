@@ -43,6 +43,9 @@ class Row:
     )  # options of the run that are not the usual ones
     launch_seconds: float = 0.0  # what its launches cost the machine that ran it in any case
 
+    # what the bundle was built with, whatever its name tells
+    built: Mapping[str, str] = field(default_factory=dict)
+
     @property
     def settings(self) -> dict[str, str]:
         """What its names say was swept or given: settings of the build, options of the run."""
@@ -51,6 +54,10 @@ class Row:
             **result_names.options_of(self.target),
             **self.options,
         }
+
+    def setting(self, name: str) -> str:
+        """A setting that the names of this row or of others tell; empty if unknown."""
+        return self.settings.get(name, self.built.get(name, ""))
 
     @property
     def step(self) -> str:
