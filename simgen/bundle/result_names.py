@@ -107,13 +107,16 @@ def options_of(result: str) -> dict[str, str]:
 
 def shortened(results: Sequence[str]) -> dict[str, str]:
     """Names without the options that all points of their target share."""
+    given = {name: options_of(name) for name in results}
+    shared: dict[str, set[tuple[str, str]]] = {}
+    for name, options in given.items():
+        shared[target_of(name)] = shared.get(target_of(name), {*options.items()}) & options.items()
     short = {}
-    for name in results:
-        own, points = options_of(name), [r for r in results if target_of(r) == target_of(name)]
-        given = [options_of(each) for each in points]
-        left = [f"{k}={v}" for k, v in own.items() if any(each.get(k) != v for each in given)]
+    for name, options in given.items():
+        target = target_of(name)
+        left = [f"{k}={v}" for k, v in options.items() if (k, v) not in shared[target]]
         words = ",".join((*left, *words_of(name)))
-        short[name] = f"{target_of(name)}{MARK}{words}" if words else target_of(name)
+        short[name] = f"{target}{MARK}{words}" if words else target
     return short if len(set(short.values())) == len(set(results)) else {r: r for r in results}
 
 

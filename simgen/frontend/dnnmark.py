@@ -15,6 +15,8 @@ from dataclasses import dataclass
 from pathlib import PurePath
 from typing import TYPE_CHECKING
 
+from simgen.ask.build import BuildChoices
+from simgen.ask.run import RunChoices
 from simgen.errors import UsageError, did_you_mean, printable
 from simgen.ground.ir import Pass
 from simgen.layers import LAYERS
@@ -45,9 +47,10 @@ NAMED = re.compile(r"\A(?:dnnmark_test|test_fwd|test_bwd|test_alexnet|test_VGG|t
 # What simgen does for a flag.
 FLAGS = {
     "debuginfo": "simgen status and simgen report print times of layers",
-    "warmup": "simgen run --on cuda --warmup 5 has such rounds; on simulators, --warm",
-    "iterations": "simgen run --on cuda --repeats N times so many rounds",
-    "mmap": "inputs are in data.h5; --values gives yours",
+    "warmup": f"simgen run {RunChoices.target} cuda has such rounds, and {RunChoices.warm} on "
+    "simulators",
+    "iterations": f"simgen run {RunChoices.target} cuda times several rounds",
+    "mmap": f"inputs are in data.h5; {BuildChoices.values} gives yours",
 }
 
 

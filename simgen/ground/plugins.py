@@ -8,7 +8,7 @@ from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 
-from simgen.errors import MissingError, one_line
+from simgen.errors import ENDING, MissingError, one_line
 
 
 @cache
@@ -26,6 +26,8 @@ def load(entry: EntryPoint) -> object:
     try:
         return entry.load()
     except (Exception, SystemExit) as error:
+        if isinstance(error, SystemExit) and error.code in [128 + each for each in ENDING]:
+            raise  # this process was asked to end meanwhile
         why = one_line(f"{type(error).__name__}: {error}")
         raise MissingError(fault(entry, f"cannot be loaded: {why}")) from error
 

@@ -606,7 +606,7 @@ n = [1, 2]
 mode = "timing"
 """
 STORED = ["report", store.FILE, "-o", "out"]
-COLLECT = ["collect", "swept"]
+COLLECT = ["report", "swept", "-o", "out"]
 SWEPT = ["sweep", "sweep.toml", "--workflow-only"]
 READING = (["diff", "net"], ["diff", "net", "cuda"], ["diff", "net", "cuda", "host", "--json"])
 REPORT = ["report", "net", "-o", "out"]

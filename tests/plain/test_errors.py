@@ -207,7 +207,7 @@ def test_numbers_have_a_bound(command, param):
 
 def test_sizes_have_a_bound(simgen, tmp_path):
     for text in ("9" * 40, "9" * 5000, "9" * 5000 + "G"):
-        fails(simgen("data", str(tmp_path / "x"), "--bytes", text), 2, "not a size")
+        fails(simgen("new", "data", str(tmp_path / "x"), "--bytes", text), 2, "not a size")
 
 
 def test_output_on_a_full_disk_is_told_as_that(tmp_path, monkeypatch):

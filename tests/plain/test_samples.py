@@ -339,14 +339,14 @@ def test_a_short_text_and_other_labels_are_one_line(tmp_path: Path) -> None:
 
 def test_the_command_writes_samples(simgen: Simgen, tmp_path: Path) -> None:
     path = tmp_path / "x-images-idx3-ubyte"
-    done = simgen(f"data {path} --like mnist --samples 7 --seed 1")
+    done = simgen(f"new data {path} --like mnist --samples 7 --seed 1")
     assert [line.partition(":")[0] for line in done.out.splitlines()] == [
         str(path), str(tmp_path / "x-labels-idx1-ubyte"),
     ]  # fmt: skip
     for words, fact in (("", "say either"), ("--like mnist --bytes 4", "say either"),
                         ("--like minst", "mnist")):  # fmt: skip
-        bad = simgen(f"data {path} {words}")
+        bad = simgen(f"new data {path} {words}")
         assert bad.code == 2
         assert fact in bad.err
         assert bad.err.count("\n") == 1
-    assert 'has no "images" in its name' in simgen(f"data {tmp_path / 'x'} --like mnist").err
+    assert 'has no "images" in its name' in simgen(f"new data {tmp_path / 'x'} --like mnist").err
