@@ -19,21 +19,18 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 FEW = 2  # results that are shown by tensors, or by layers
+MOST = 2  # results that are named
 
 
 @click.command()
 @click.argument("bundle", type=click.Path(path_type=Path), shell_complete=completing.bundle)
-@click.argument("a", required=False, shell_complete=completing.results)
-@click.argument("b", required=False, shell_complete=completing.results)
-@click.argument("more", nargs=-1, metavar="")
+@click.argument("pair", nargs=-1, metavar="[A] [B]", shell_complete=completing.results)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.option("--strict", is_flag=True, help="Also fail if a tensor proves nothing.")
 @verbosity
 def diff(
     bundle: Path,
-    a: str | None,
-    b: str | None,
-    more: tuple[str, ...],
+    pair: tuple[str, ...],
     as_json: bool,
     strict: bool,
     quiet: bool,
@@ -54,13 +51,13 @@ def diff(
     simgen diff softmax_fwd ../other_machine/results.h5 reference --json
     simgen diff softmax_fwd gem5-se@num_compute_units=8 cuda
     """
-    rest = [each for each in (a, b, *more) if each is not None]
-    if others := [each for each in rest if (Path(each) / manifest.FILE).is_file()]:
+    if others := [each for each in pair if (Path(each) / manifest.FILE).is_file()]:
         each_one = shlex.join([str(bundle), *others])
         cure = f'judge each: for b in {each_one}; do simgen diff "$b"; done'
         raise UsageError(f"{others[0]}: a bundle, and diff takes one; {cure}")
-    if more:
-        raise UsageError(f"diff {printable(more[0])}: takes at most two results; leave it out")
+    if len(pair) > MOST:
+        raise UsageError(f"diff {printable(pair[MOST])}: takes at most two results; leave it out")
+    a, b = (*pair, None, None)[:MOST]
     judge(bundle, a, b, as_json=as_json, strict=strict, quiet=quiet, verbose=verbose)
 
 
