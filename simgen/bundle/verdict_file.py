@@ -49,11 +49,11 @@ def counted(outcomes: Sequence[str]) -> str:
     count = Counter(map(str, outcomes))
     if len(count) == 1 and RIGHT in count:
         return f"all {len(outcomes)} right" if len(outcomes) > 1 else "right"
-    words = {RIGHT: "right", NOTHING: "prove nothing"}
+    verb = "proves nothing" if count[NOTHING] == 1 else "prove nothing"
+    words = {RIGHT: "right", NOTHING: verb}
     order = (WRONG, RIGHT, NOTHING, *count)
     found = [each for each in dict.fromkeys(order) if count[each]]
-    said = [f"{count[each]} {words.get(each, each)}" for each in found]
-    return ", ".join(said).replace("1 prove nothing", "1 proves nothing")
+    return ", ".join(f"{count[each]} {words.get(each, each)}" for each in found)
 
 
 def save(folder: Path, result: str, outcomes: Mapping[str, str]) -> None:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from handmade import BOTH, build, lowered, lowered_text, run_by_hand, small
 
-from simgen.bundle import results
+from simgen.bundle import results, verdict_file
 from simgen.bundle import writing as bundles
 from simgen.errors import UsageError
 from simgen.ground.ir import DType
@@ -419,6 +419,8 @@ def test_one_tensor_that_proves_something_is_enough_for_the_pair_but_is_counted(
     assert [v.outcome for v in report.verdicts] == ["same", "proved nothing"]
     assert report.outcome == "same"
     assert verdict.summary([report]) == "1 result, 2 tensors: 1 right, 1 proves nothing"
+    many = ["same", *["proved nothing"] * 21]
+    assert verdict_file.counted(many) == "1 right, 21 prove nothing"
     wrong = judged(made, ran(made, spoil_output("a.y"), name="bad"))
     assert verdict.summary([report, wrong]) == (
         "2 results, 4 tensors: 1 differs, first in layer a, a.y; 2 prove nothing"

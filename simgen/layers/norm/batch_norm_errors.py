@@ -126,4 +126,7 @@ def inverse_root(var: Array, var_error: Array, epsilon: float) -> tuple[Array, A
     total = var + epsilon
     r = 1 / np.sqrt(total)
     least = np.maximum(total - var_error, epsilon) * (1 - U)
-    return r, r * (np.sqrt(total / least) * (1 + SQRT) * (1 + RCP) - 1)
+    most = (total + var_error) * (1 + U)  # farther off where the variance is all but 0
+    above = np.sqrt(total / least) * (1 + SQRT) * (1 + RCP) - 1
+    below = 1 - np.sqrt(total / most) * (1 - SQRT) * (1 - RCP)
+    return r, r * np.maximum(above, below)
