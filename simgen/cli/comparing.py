@@ -208,6 +208,11 @@ def report(
         print(f"page: {made.page}")
         if looks.form == "tex":
             print(f"LaTeX: {made.page.with_suffix('.tex')}, with figures beside it")
+        again = {"report.tex": "--as tex", "figures": f"{ReportChoices.figures} pdf"}
+        kept = looks.form == "tex", looks.form == "tex" or bool(looks.figures)
+        for (name, option), is_new in zip(again.items(), kept, strict=True):
+            if not is_new and (old := made.page.with_name(name)).exists():
+                present.say(f"of an earlier report: {old}; remove it, or write it with {option}")
 
 
 def _score(bundles: Sequence[Path]) -> None:

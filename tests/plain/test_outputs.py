@@ -117,13 +117,20 @@ def test_a_sweep_named_as_a_bundle_is_refused(place, simgen):
     assert tree(place / "b") == before
 
 
-def test_a_report_leaves_nothing_of_the_one_before(place, simgen):
+def test_a_report_says_what_is_of_an_earlier_one(place, simgen):
+    """Somebody may have changed it, so it stays; figures are replaced by figures."""
     done = simgen("report b --as tex --figures svg -o page")
     assert done.code == 0, done.err
     assert "LaTeX: page/report.tex" in done.out
     first = place / "page"
     assert {each.suffix for each in (first / "figures").iterdir()} == {".pdf", ".svg"}
     assert ".pdf}" in (first / "report.tex").read_text()
-    assert simgen("report b -o page").code == 0
-    assert not (first / "report.tex").exists()
-    assert not list((first / "figures").iterdir())
+    assert "earlier" not in done.out
+    (first / "figures/10-mine.txt").write_text("mine")
+    again = simgen("report b -o page")
+    assert "of an earlier report: page/report.tex; remove it, or write it with" in again.out
+    assert "of an earlier report: page/figures; remove it" in again.out
+    assert (first / "report.tex").exists()
+    assert simgen("report b --figures png -o page").code == 0
+    names = {each.suffix for each in (first / "figures").iterdir()}
+    assert names == {".png", ".txt"}

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from simgen.ask.report import COLUMN
+from simgen.ask.report import COLUMN, FORMATS
 from simgen.ground.storage.files import write_atomic
 
 if TYPE_CHECKING:
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 FOLDER = "figures"
 LONGEST = 60  # letters of a file's name
+OWN = re.compile(rf"\d\d-[a-z0-9-]{{1,{LONGEST}}}\.({'|'.join(FORMATS)})")
 
 
 @dataclass(frozen=True)
@@ -61,10 +62,11 @@ def write(
     """Write the figures that are wanted, NN-TITLE.FORMAT each; title and path of each, of the
     first format."""
     made = []
-    for path in folder.glob("[0-9][0-9]-*"):  # files of an earlier report
-        path.unlink()
     if wanted.figures:
         folder.mkdir(exist_ok=True)
+        for path in folder.iterdir():  # figures of an earlier report, and nobody else's files
+            if OWN.fullmatch(path.name):
+                path.unlink()
     for nth, (title, plot) in enumerate(drawn if wanted.figures else (), 1):
         name = re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-")[:LONGEST].rstrip("-")
         paths = [folder / f"{nth:02}-{name}.{form}" for form in wanted.figures]

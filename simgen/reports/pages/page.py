@@ -217,7 +217,6 @@ def write(
     }
     drawn = figures_of(found) + ([(SPEED_UP, against.figure)] if against else [])
     saved = figures.write(folder / figures.FOLDER, drawn, looks)
-    (folder / latex.FILE).unlink(missing_ok=True)
     if looks.form == "tex":
         text = latex.text(found, saved, folder, head)
         write_atomic(folder / latex.FILE, text.encode())
