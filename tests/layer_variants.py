@@ -458,8 +458,8 @@ def each_pass(test: Callable[[Variant, Pass], None]) -> Callable[..., None]:
     """A test of each (variant, pass), as one for each layer."""
 
     def whole(kind: str) -> None:
-        own, passes = covering_variants(kind), LAYERS[kind].passes
-        check_all(test, ({"variant": v, "direction": d} for v in own for d in passes))
+        own = covering_variants(kind)
+        check_all(test, ({"variant": v, "direction": d} for v in own for d in v.layer.passes))
 
     return pytest.mark.parametrize("kind", lowered())(named(test, whole))
 

@@ -33,11 +33,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from math import ceil, sqrt
+from math import ceil, log, sqrt
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from simgen.ground.arrays import np
 from simgen.ground.ir import Distribution, DType, Fill, Kernel, Launch, Pass, TensorSpec
+from simgen.ground.machine import NoRoomError
 from simgen.ground.numerics import rounding
 from simgen.ground.numerics.rounding import (
     EXP2,
@@ -64,7 +65,7 @@ if TYPE_CHECKING:
     from simgen.layers.base import Tensors
     from simgen.layers.written import Values
 
-F = Pass.FORWARD
+F, B = Pass.FORWARD, Pass.BACKWARD
 LARGEST = 2**30  # elements of a tensor: offsets are bytes in 32 bits
 ROOM = 47 * 1024  # bytes of LDS: what every machine gives a work-group
 FULL = 4  # work-groups of a unit, so that some load while others compute
@@ -95,6 +96,13 @@ class _Inputs:
         return tuple(name for name in INPUTS if has.get(name, True))
 
 
+class _Passes:
+    """Those that a layer has; of the class all."""
+
+    def __get__(self, layer: Attention | None, owner: type[Attention]) -> tuple[Pass, ...]:
+        return (F, B) if layer is None or not layer.forward_only else (F,)
+
+
 @dataclass(frozen=True)
 class Tile:
     """How a work-group lies over rows and keys."""
@@ -108,9 +116,13 @@ class Tile:
     def block(self) -> int:
         return self.lanes * self.slices
 
-    def nbytes(self, wide: int, widest: int) -> int:
-        """LDS, for rows of queries and of keys and values of so many fours."""
-        tiles = self.rows * (4 * wide + 4) + self.keys * (4 * widest + 4)
+    def nbytes(self, s: Shape, direction: Pass) -> int:
+        """LDS: of queries, of keys or values, of weights, and for sums over rows; backward of all
+        four, weights and their gradients."""
+        wide, other = (4 * ceil(size / 4) + 4 for size in (s.dim, s.value_dim))
+        if direction is B:
+            return 8 * self.rows * (wide + other + self.keys + 4)
+        tiles = self.rows * wide + self.keys * max(wide, other)
         return 4 * (tiles + self.rows * (self.keys + 4 + self.slices))
 
 
@@ -145,7 +157,7 @@ class Attention(Layer):
     kind = "attention"
     section = "Attention"
     contract: ClassVar[Contract] = Contract(rounds=True, cancels=True)
-    passes: ClassVar[tuple[Pass, ...]] = (F,)
+    passes: ClassVar[tuple[Pass, ...]] = _Passes()  # type: ignore[assignment]
     input_names: ClassVar[tuple[str, ...]] = _Inputs()  # type: ignore[assignment]
     indices: ClassVar[tuple[str, ...]] = ("lengths", "table")
     lengths: ClassVar[tuple[str, ...]] = ("lengths",)
@@ -238,9 +250,7 @@ class Attention(Layer):
             if spec.shape not in extents[name]:
                 right = " x ".join(map(str, extents[name][0]))
                 raise ValueError(f"{name} is {told[name]}; give it {right}")
-        if k.dtype != v.dtype or (
-            self.mask is not MaskKind.NONE and given["mask"].dtype != q.dtype
-        ):
+        if k.dtype != v.dtype or (self._masks and given["mask"].dtype != q.dtype):
             fact = "k and v, or q and mask, have different element types"
             raise ValueError(f"{fact}; insert [Cast] before one")
         return Shape(n, heads, groups, queries, keys, dim, v.shape[3])
@@ -259,7 +269,7 @@ class Attention(Layer):
         if self.causal and not self.with_lengths and s.keys < s.queries:
             fact = f"of {s.queries} queries, the first see none of {s.keys} keys"
             raise ValueError(f"{fact}; give it as many keys, or causal=false")
-        if self.mask is not MaskKind.NONE and self.page:
+        if self._masks and self.page:
             raise ValueError("keys of pages have no mask; leave mask or page out")
         if (
             max(
@@ -277,7 +287,7 @@ class Attention(Layer):
 
     def by_sample(self, inputs: tuple[TensorSpec, ...]) -> bool:
         """Not where samples share pages, or a mask."""
-        shared = self.mask is not MaskKind.NONE and inputs[3].shape[0] != inputs[0].shape[0]
+        shared = self._masks and inputs[3].shape[0] != inputs[0].shape[0]
         return not self.page and not shared
 
     def fault(self, given: Mapping[str, NDArray[Any]], inputs: tuple[TensorSpec, ...]) -> str:
@@ -291,6 +301,17 @@ class Attention(Layer):
 
     def _scale(self, s: Shape) -> float:
         return float32(self.scale) or float32(1 / sqrt(s.dim))
+
+    @property
+    def forward_only(self) -> str:
+        """Pages belong to several samples, and masks and sinks to several heads."""
+        if self.page:
+            return "with pages"
+        return "with sinks" if self.sinks else "with a mask" if self._masks else ""
+
+    @property
+    def _masks(self) -> bool:
+        return self.mask is not MaskKind.NONE
 
     @property
     def _cap(self) -> float:
@@ -311,6 +332,10 @@ class Attention(Layer):
         s = self.shape(inputs)
         scores = self._seen_scores(s)
         rows = s.samples * s.heads * s.queries
+        if direction is B:
+            products = scores * 2 * (3 * s.dim + 2 * s.value_dim)
+            bends = 2 * scores if self._cap else 0
+            return products + 4 * scores + 2 * rows * s.value_dim, scores + bends
         flops = scores * (2 * (s.dim + s.value_dim) + 3) + rows * s.value_dim
         return flops, scores * (2 if self._cap else 1) + 2 * rows
 
@@ -319,26 +344,31 @@ class Attention(Layer):
         # Keys and queries give scores of about 1; values are such that sums do not cancel.
         normal, some = Fill(Distribution.NORMAL, 0.0, 1.0), Fill(Distribution.NORMAL, 1.0, 0.5)
         fills = {
-            **dict.fromkeys("qk", normal),
-            "v": some,
+            **dict.fromkeys(("q", "k", "dy"), normal),
+            **dict.fromkeys("vy", some),
             "mask": normal,
             "lengths": Fill(Distribution.UNIFORM, float(-(-s.keys // 2)), s.keys + 1.0),
             "table": Fill(Distribution.UNIFORM, 0.0, float(inputs[1].shape[0])),
             "sinks": normal,
+            "lse": Fill(Distribution.UNIFORM, log(s.keys), log(s.keys) + 1.0),
         }
         if self.mask is MaskKind.KEEP:
             fills["mask"] = Fill(Distribution.NORMAL, 0.5, 1.0, low=0.0)
         specs = dict(zip(self.input_names, inputs))
-        if self.sinks:
-            specs["sinks"] = TensorSpec((s.heads,))
-        read = (Port(name, spec, fills[name]) for name, spec in specs.items())
-        made = (Port("y", y), Port("lse", TensorSpec(y.shape[:3])))
-        chunks = self.chunks(s)
-        if chunks == 1:
-            return (*read, *made)
-        kept = {"peaks": y.shape[:3], "sums": y.shape[:3], "parts": y.shape}
-        scratch = (Port(n, TensorSpec((chunks, *e)), scratch=True) for n, e in kept.items())
-        return (*read, *made, *scratch)
+        lse = TensorSpec(y.shape[:3])
+        if direction is B:
+            specs |= {"dy": y, "y": y, "lse": lse}
+            made = [Port(f"d{name}", spec) for name, spec in zip("qkv", inputs)]
+            made.append(Port("totals", lse, scratch=True))
+        else:
+            specs |= {"sinks": TensorSpec((s.heads,))} if self.sinks else {}
+            made = [Port("y", y), Port("lse", lse)]
+            chunks = self.chunks(s)
+            if chunks > 1:
+                kept = {"peaks": lse.shape, "sums": lse.shape, "parts": y.shape}
+                shapes = {name: (chunks, *extents) for name, extents in kept.items()}
+                made += [Port(n, TensorSpec(each), scratch=True) for n, each in shapes.items()]
+        return (*(Port(name, spec, fills[name]) for name, spec in specs.items()), *made)
 
     def moves(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> tuple[str, ...]:
         """None where rows do not lie by fours."""
@@ -348,22 +378,22 @@ class Attention(Layer):
 
     # ---- Launches ----
 
-    def tile(self, s: Shape) -> Tile:
+    def tile(self, s: Shape, direction: Pass = F) -> Tile:
         """The largest that has room in LDS.
 
         Raises:
-            ValueError: none has.
+            NoRoomError: none has.
         """
         rows = s.rows
         of_two, of_four = 2 * ceil(rows / 2), 4 * ceil(rows / 4)
         few = (Tile(rows, 64, 1, 64), Tile(of_two, 32, 2, 32), Tile(of_four, 16, 4, 16))
         many = (Tile(64, 32, 16, 16), Tile(32, 32, 16, 16), Tile(16, 16, 16, 16))
-        wide, wider = ceil(s.dim / 4), ceil(max(s.dim, s.value_dim) / 4)
-        for each in (*(few if rows <= 8 else many), Tile(8, 8, 8, 8)):
-            if each.nbytes(wide, wider) <= ROOM and each.rows < 2 * max(rows, 16):
+        tiles: tuple[Tile, ...] = many[1:] if direction is B else few if rows <= 8 else many
+        for each in (*tiles, Tile(8, 8, 8, 8)):
+            if each.nbytes(s, direction) <= ROOM and each.rows < 2 * max(rows, 16):
                 return each
         fact = f"heads of {max(s.dim, s.value_dim)} elements have no room in LDS"
-        raise ValueError(f"{fact}; take 600 or fewer")
+        raise NoRoomError(f"{fact}; take fewer, or more heads")
 
     def chunks(self, s: Shape) -> int:
         """How many chunks of keys there are."""
@@ -387,7 +417,7 @@ class Attention(Layer):
     def lower(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> Lowering:
         s, moved = self.shape(inputs), self.moves(inputs, direction)
         of_q, of_k = (each.dtype if moved else DType.F32 for each in inputs[:2])
-        t, chunks = self.tile(s), self.chunks(s)
+        t, chunks = self.tile(s, direction), self.chunks(s) if direction is F else 1
         mask = dict(zip(self.input_names, inputs)).get("mask", TensorSpec((1, 1, 1, 1)))
         one, several = (mask.shape[at] == 1 for at in (0, 1))
         plane = mask.shape[2] * mask.shape[3]
@@ -410,7 +440,7 @@ class Attention(Layer):
             ("page", self.page),
             ("with_lengths", int(self.with_lengths)),
             ("with_table", int(self.page > 0)),
-            ("with_mask", int(self.mask is not MaskKind.NONE)),
+            ("with_mask", int(self._masks)),
             ("with_sinks", int(self.sinks)),
             ("with_parts", int(chunks > 1)),
             ("keeps", int(self.mask is MaskKind.KEEP)),
@@ -420,6 +450,8 @@ class Attention(Layer):
             *((("cached", of_k.c),) if of_k.is_narrow else ()),
         )
         name = f"attention_{direction}_{s}{self._suffix(s, of_q, of_k, mask)}"
+        if direction is B:
+            return self._backward(s, t, name, constants)
         kernel = Kernel(
             name if chunks == 1 else f"{name}_of{chunks}", "attention.hip", t.block, constants
         )
@@ -444,6 +476,19 @@ class Attention(Layer):
         last = Launch(joined, (ceil(rows * fours / join.block), 1, 1), (*kept, "lse", "y"))
         return Lowering((kernel, join), (first, last))
 
+    def _backward(
+        self, s: Shape, t: Tile, name: str, constants: tuple[tuple[str, Any], ...]
+    ) -> Lowering:
+        kernels = [Kernel(f"{name}_{d}", f"attention_{d}.hip", t.block, constants)
+                   for d in ("dq", "dkv")]  # fmt: skip
+        given = ("q", "k", "v", *(("lengths",) if self.with_lengths else ()), "dy")
+        args = ((*given, "y", "lse", "totals", "dq"), (*given, "lse", "totals", "dk", "dv"))
+        launches = [
+            Launch(kernel.name, (ceil(extent / t.rows), s.samples * s.groups, 1), each)
+            for kernel, extent, each in zip(kernels, (s.rows, s.keys), args, strict=True)
+        ]
+        return Lowering(tuple(kernels), tuple(launches))
+
     def _suffix(self, s: Shape, of_q: DType, of_k: DType, mask: TensorSpec) -> str:
         """What tells kernels of one shape apart by their names."""
         parts = [f"_s{identifier(self._scale(s))}"]
@@ -452,11 +497,7 @@ class Attention(Layer):
         parts += [f"_w{self.window}"] if self.window > 0 else []
         parts += ["_lengths"] if self.with_lengths else []
         parts += [f"_p{self.page}"] if self.page else []
-        parts += (
-            [f"_{self.mask}{mask.shape[0]}x{mask.shape[1]}"]
-            if self.mask is not MaskKind.NONE
-            else []
-        )
+        parts += [f"_{self.mask}{mask.shape[0]}x{mask.shape[1]}"] if self._masks else []
         parts += ["_sinks"] if self.sinks else []
         parts += [elementwise.suffix(of_q)]
         parts += [f"_of_{of_k}"] if of_k != of_q else []
@@ -521,8 +562,41 @@ class Attention(Layer):
         weights: Array = exponentials / some[..., np.newaxis]
         return weights, total > 0, np.where(total > 0, peak + np.log(some), 0.0)
 
+    def _shared(self, x: Array, s: Shape) -> Array:
+        """Sums over the heads that share one of keys: (N, H, ...) to (N, G, ...)."""
+        made: Array = x.reshape(s.samples, s.groups, -1, *x.shape[2:]).sum(axis=2)
+        return made
+
+    def _slopes(self, tensors: Tensors, s: Shape) -> tuple[Array, Array, Array]:
+        """(weights by the lse that is given, what is multiplied with them, its factor by a cap)."""
+        weights: Array = np.exp(self._scores(tensors, s) - tensors["lse"][..., np.newaxis])
+        total = (tensors["dy"] * tensors["y"]).sum(axis=3, keepdims=True)
+        inner: Array = tensors["dy"] @ np.swapaxes(self._values(tensors, s), 2, 3) - total
+        factor: Array = np.ones(weights.shape)
+        if self._cap:
+            k = np.repeat(tensors["k"], s.heads // s.groups, axis=1)
+            products = tensors["q"] @ np.swapaxes(k, 2, 3) * self._scale(s)
+            factor = 1 - np.tanh(products / self._cap) ** 2
+        return weights, inner, factor
+
+    def _gradients(
+        self, tensors: Tensors, s: Shape, weights: Array, slopes: Array, scale: float
+    ) -> dict[str, Array]:
+        """What weights and slopes of scores come to."""
+        q, dy = tensors["q"], tensors["dy"]
+        k = np.repeat(tensors["k"], s.heads // s.groups, axis=1)
+        return {
+            "dq": scale * (slopes @ k),
+            "dk": self._shared(scale * (np.swapaxes(slopes, 2, 3) @ q), s),
+            "dv": self._shared(np.swapaxes(weights, 2, 3) @ dy, s),
+        }
+
     def reference(self, tensors: Tensors, direction: Pass) -> Tensors:
         s = self._extents(tensors)
+        if direction is B:
+            weights, inner, factor = self._slopes(tensors, s)
+            slopes = weights * inner * factor
+            return self._gradients(tensors, s, weights, slopes, self._scale(s))
         weights, _, lse = self._weights(tensors, s, self._scores(tensors, s))
         return {"y": weights @ self._values(tensors, s), "lse": lse}
 
@@ -566,6 +640,8 @@ class Attention(Layer):
         never by more than the values differ. Then the roundings of both sums, each in as many parts
         as there are tiles, and of the quotient."""
         s = self._extents(tensors)
+        if direction is B:
+            return self._backward_bound(tensors, s)
         scores, values = self._scores(tensors, s), self._values(tensors, s)
         error = self._score_error(tensors, s, scores)
         weights, sees, lse = self._weights(tensors, s, scores)
@@ -594,6 +670,42 @@ class Attention(Layer):
         logs = np.minimum(off[..., 0], 1.0) + of_total + longest + 4 * U * np.abs(lse)
         return {"y": bound, "lse": np.where(sees, logs * SECOND_ORDER, 0.0)}
 
+    def _backward_bound(self, tensors: Tensors, s: Shape) -> Tensors:
+        """A weight is off by a factor as forward, with the lse that is given. Its slope is off by
+        that, by two sums of products of dy, and with a cap by 1 - t^2, of a t that the error of the
+        score moves. Then the sums over keys or rows: a tile by itself, and tile by tile."""
+        t = self.tile(s, B)
+        scores = self._scores(tensors, s)
+        error = self._score_error(tensors, s, scores)
+        weights, inner, factor = self._slopes(tensors, s)
+        lse = np.abs(tensors["lse"][..., np.newaxis])
+        finite = np.where(np.isinf(scores), 0.0, np.abs(scores))
+        each = np.expm1(
+            np.minimum(error + rounding.exp(finite + lse) + 2 * U * (finite + lse), 1.0)
+        )
+        dy, values = np.abs(tensors["dy"]), np.abs(self._values(tensors, s))
+        total = (dy * np.abs(tensors["y"])).sum(axis=3, keepdims=True)
+        off = accumulated(4 * ceil(s.value_dim / 4)) * (dy @ np.swapaxes(values, 2, 3) + total)
+        off = off + 2 * U * np.abs(inner)
+        bent = 0.0 * factor
+        if self._cap:
+            tanh = np.sqrt(np.maximum(1 - factor, 0.0))
+            moved = TANH * tanh + error / self._cap
+            bent = 2 * tanh * moved + moved**2 + 2 * U
+        slopes = weights * np.abs(inner) * factor
+        of_slopes = slopes * (each + 3 * U) + weights * (off * factor + np.abs(inner) * bent)
+        positive = {name: np.abs(value) for name, value in tensors.items()}
+        scale = abs(self._scale(s))
+        moved_by = self._gradients(positive, s, weights * each, of_slopes, scale)
+        magnitude = self._gradients(positive, s, weights, slopes, scale)
+        rows, keys = (2 * ceil(extent / t.rows) + t.rows + 3 for extent in (s.rows, s.keys))
+        depths = {"dq": keys, "dk": rows, "dv": rows}
+        return {
+            name: (moved_by[name] + accumulated(depth) * magnitude[name]) * (1 + 2.0**-8)
+            + TINY * depth * (1 + magnitude[name])
+            for name, depth in depths.items()
+        }
+
 
 def _near(heads: int, groups: int) -> str:
     """Divisors of a number around another."""
@@ -614,6 +726,25 @@ def _attention(c: Values, block: int) -> list[Writes]:
 
     made = [of_rows(-1, c["value_dim"]), of_rows(-2, 1)]
     return [*made, of_rows(-3, 1)] if c["with_parts"] else made
+
+
+@writes("attention_dq")
+def _of_queries(c: Values, block: int) -> list[Writes]:
+    rows, heads, size = c["rows"], Places(c["heads"], c["rows"] * c["dim"]), c["dim"]
+    by_row, of_heads = Places(rows, 1, c["tile_rows"]), Places(c["heads"], rows)
+    by_tile = cut_by(Places(rows, size, c["tile_rows"]))
+    dq = Writes(-1, by_tile, cut_by(heads), inside=(Places(size),))
+    return [dq, Writes(-2, cut_by(by_row), cut_by(of_heads))]
+
+
+@writes("attention_dkv")
+def _of_keys(c: Values, block: int) -> list[Writes]:
+    made = []
+    for argument, size in ((-1, c["value_dim"]), (-2, c["dim"])):
+        by_tile = cut_by(Places(c["keys"], size, c["tile_keys"]))
+        by_head = cut_by(Places(c["heads"], c["keys"] * size))
+        made.append(Writes(argument, by_tile, by_head, inside=(Places(size),)))
+    return made
 
 
 @writes("attention_join")

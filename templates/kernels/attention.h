@@ -54,23 +54,23 @@ static __device__ __forceinline__ void fill(float* tile, const T* tensor, unsign
     }
 }
 
-/* Stores `factor` times a work-item's part of a row of results. */
-template <class T>
-static __device__ __forceinline__ void finish(T* to, unsigned row, const float4 (&y)[EACH], unsigned slice, float factor)
+/* Stores `factor` times a work-item's part of a row of LENGTH results. */
+template <unsigned LENGTH, unsigned N, class T>
+static __device__ __forceinline__ void finish(T* to, unsigned row, const float4 (&y)[N], unsigned slice, float factor)
 {
 #pragma unroll
-    for (unsigned j = 0; j < EACH; j++) {
+    for (unsigned j = 0; j < N; j++) {
         const unsigned column = (slice + j * SLICES) * 4;
         const float4 made{y[j].x * factor, y[j].y * factor, y[j].z * factor, y[j].w * factor};
-        if constexpr (VALUE_DIM % 4 == 0) {
-            if (column < VALUE_DIM)
-                store4(to + row * VALUE_DIM + column, made);
+        if constexpr (LENGTH % 4 == 0) {
+            if (column < LENGTH)
+                store4(to + row * LENGTH + column, made);
         } else {
             const float values[4] = {made.x, made.y, made.z, made.w};
 #pragma unroll
             for (unsigned i = 0; i < 4; i++)
-                if (column + i < VALUE_DIM)
-                    store(to, row * VALUE_DIM + column + i, values[i]);
+                if (column + i < LENGTH)
+                    store(to, row * LENGTH + column + i, values[i]);
         }
     }
 }
@@ -142,6 +142,14 @@ static __device__ __forceinline__ float bent(float x)
     return square < 0.0625f ? x * series : far;
 }
 
+/* The score that a product of a query and a key makes, in units of log 2; or the same hidden. */
+static __device__ __forceinline__ float score_of(float product)
+{
+    if constexpr (CAP > 0.0f)
+        return bent(product * (SCALE / (CAP > 0.0f ? CAP : 1.0f))) * (CAP * LOG2_E);
+    return product * (SCALE * LOG2_E);
+}
+
 /* Keys that queries see: from `first` to `last` - 1. Of the last query, the last key is its own. */
 struct Seen {
     int first, last;
@@ -151,6 +159,13 @@ struct Seen {
         const int before = keys - static_cast<int>(QUERIES); /* keys that all queries see */
         first = WINDOW && low + before + 1 > static_cast<int>(WINDOW) ? low + before + 1 - static_cast<int>(WINDOW) : 0;
         last = CAUSAL && high + before + 1 < keys ? high + before + 1 : keys;
+    }
+    /* What a tile of `rows` rows sees: of one head its queries, of several all queries. */
+    static __device__ __forceinline__ Seen of_rows(unsigned row0, unsigned rows, int keys)
+    {
+        const unsigned end = row0 + rows - 1;
+        const bool one = row0 / QUERIES == end / QUERIES;
+        return Seen(one ? row0 % QUERIES : 0, one ? end % QUERIES : QUERIES - 1, keys);
     }
     __device__ __forceinline__ bool has(int key) const { return key >= first && key < last; }
 };

@@ -48,11 +48,8 @@ extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(const Element* __rest
     const unsigned lane = threadIdx.x / SLICES, slice = threadIdx.x % SLICES;
     const unsigned head = blockIdx.y, row0 = blockIdx.x * TILE_ROWS;
     const unsigned rows = ROWS - row0 < TILE_ROWS ? ROWS - row0 : TILE_ROWS;
-    const unsigned last_row = row0 + rows - 1;
     const int keys = LENGTH_OF(head / KV_HEADS);
-    /* Of one head: its queries; of several: all queries. */
-    const bool one = row0 / QUERIES == last_row / QUERIES;
-    const Seen seen(one ? row0 % QUERIES : 0, one ? last_row % QUERIES : QUERIES - 1, keys);
+    const Seen seen = Seen::of_rows(row0, rows, keys);
     const int begin = blockIdx.z * CHUNK;
     const int end = seen.last < begin + static_cast<int>(CHUNK) ? seen.last : begin + static_cast<int>(CHUNK);
     const int start = seen.first > begin ? seen.first / static_cast<int>(TILE_KEYS) * static_cast<int>(TILE_KEYS) : begin;
@@ -91,7 +88,7 @@ extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(const Element* __rest
 #pragma unroll
             for (unsigned j = 0; j < C; j++) {
                 const int key = key0 + slice + j * SLICES;
-                float s = CAP > 0.0f ? bent(score[i][j] * (SCALE / (CAP > 0.0f ? CAP : 1.0f))) * (CAP * LOG2_E) : score[i][j] * (SCALE * LOG2_E);
+                float s = score_of(score[i][j]);
 #if WITH_MASK
                 if (row < ROWS && own.has(key)) {
                     const unsigned group = head % KV_HEADS * (ROWS / QUERIES) + row / QUERIES;
@@ -159,11 +156,11 @@ extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(const Element* __rest
             peaks[place] = peak[i];
             sums[place] = total;
         }
-        finish(parts, place, y[i], slice, 1.0f);
+        finish<VALUE_DIM>(parts, place, y[i], slice, 1.0f);
 #else
         if (slice == 0)
             lse[at] = total > 0.0f ? (fast_log2(total) + peak[i]) * LN_2 : 0.0f;
-        finish(results, at, y[i], slice, total > 0.0f ? fast_rcp(total) : 0.0f);
+        finish<VALUE_DIM>(results, at, y[i], slice, total > 0.0f ? fast_rcp(total) : 0.0f);
 #endif
     }
 }
