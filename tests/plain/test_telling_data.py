@@ -119,7 +119,8 @@ def ports(layer: Layer, direction: Pass) -> dict[str, Any]:
 
 def results(layer: Layer, tensors: dict[str, Array], direction: Pass) -> dict[str, Array]:
     with np.errstate(all="ignore"):
-        return {k: np.nan_to_num(v) for k, v in layer.reference(tensors, direction).items()}
+        ends = {"posinf": 1e300, "neginf": -1e300}  # whose difference is a number
+        return {k: np.nan_to_num(v, **ends) for k, v in layer.reference(tensors, direction).items()}
 
 
 def all_magnitudes(tensors: dict[str, Array], layer: Layer, direction: Pass) -> dict[str, Array]:
