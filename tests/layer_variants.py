@@ -537,7 +537,7 @@ SMALL_OF: dict[str, dict[str, str]] = {
     "heads": {"shape": "2x5x6", "heads": "3"},
     "embedding": {"shape": "3x11", "vocabulary": "9", "features": "6"},
     "mask": {"shape": "2x5x7", "mask": "lengths"},
-    "attention": {"shape": "2x4x9x8", "kv_heads": "2", "causal": "true", "sinks": "true"},
+    "attention": {"shape": "2x4x9x8", "kv_heads": "2", "causal": "true", "softcap": "1.5"},
     "rope": {"shape": "2x3x5x12", "rotary": "8", "scaling": "yarn", "positions": "true"},
     "attention_sum": {"shape": "3x11", "vocabulary": "5", "log": "true"},
     "reduce_mean": {"shape": "2x5x6"},
