@@ -70,6 +70,7 @@ F, B = Pass.FORWARD, Pass.BACKWARD
 LARGEST = 2**30  # elements of a tensor: offsets are bytes in 32 bits
 ROOM = 47 * 1024  # bytes of LDS: what every machine gives a work-group
 FULL = 4  # work-groups of a unit, so that some load while others compute
+FAR = 80.0  # an exponent of float32: what is off by more may be anything
 TANH = 2.0**-20  # relative error of what bends scores
 INPUTS = ("q", "k", "v", "mask", "lengths", "table")
 
@@ -619,7 +620,8 @@ class Attention(Layer):
         error = accumulated(4 * ceil(s.dim / 4)) * terms
         finite = np.where(np.isinf(scores), 0.0, np.abs(scores))
         if self._cap:
-            error = error + (TANH + 4 * U) * np.minimum(terms, self._cap)
+            bent = (TANH + 4 * U) * np.minimum(terms, self._cap)
+            error = np.minimum(error + bent, 2 * self._cap)
         if self.mask is MaskKind.BIAS:
             hidden = np.isinf(tensors["mask"])
             error = error + 4 * U * (terms + np.where(hidden, 0.0, np.abs(tensors["mask"])))
@@ -645,9 +647,9 @@ class Attention(Layer):
     def tolerance(self, tensors: Tensors, direction: Pass) -> Tensors:
         """Weight w of key j is off by a factor 1 + e[j]: by the error of its score, by that of its
         exponential, and those of what it is multiplied with later. The same weights are in
-        both sums, so that y is off by the sum of p[j] e[j] (v[j] - y), p the weights that sum to 1;
-        never by more than the values differ. Then the roundings of both sums, each in as many parts
-        as there are tiles, and of the quotient."""
+        both sums, so that y is off by the sum of p[j] e[j] (v[j] - y), p the weights that sum to 1,
+        and never by more than the values differ. Then the roundings of both sums, each in as many
+        parts as there are tiles, and of the quotient."""
         s = self._extents(tensors)
         if direction is B:
             return self._backward_bound(tensors, s)
@@ -660,15 +662,17 @@ class Attention(Layer):
         seen = weights > 0
         below = np.where(seen, lse[..., np.newaxis] - np.where(seen, scores, 0.0), 0.0)
         shrunk = self._shrunk(scores, error, s)
-        each = error + rounding.exp(below) + 2 * U * np.abs(lse[..., np.newaxis])
-        each = np.where(seen, np.expm1(np.minimum(each + shrunk * (EXP2 + 2 * U), 1.0)), 0.0)
-        off = (weights * each).sum(axis=3, keepdims=True)
-        # sum of weights * each * |v - y|, without a tensor of all three extents
+        raw = error + rounding.exp(below) + 2 * U * np.abs(lse[..., np.newaxis])
+        raw = np.where(seen, raw + shrunk * (EXP2 + 2 * U), 0.0)
+        each = np.expm1(np.minimum(raw, FAR))
+        off = (weights * each).sum(axis=3)
+        near = off < 0.5
+        # sums over keys of weights * each * |v - y|, without a tensor of all three extents
         apart = np.zeros_like(y)
         for e in range(s.value_dim):
             distance = np.abs(values[..., np.newaxis, :, e] - y[..., e, np.newaxis])
-            apart[..., e] = (weights * each * distance).sum(axis=3)
-        apart = apart / np.maximum(1 - off, 0.5)
+            first_order = (weights * each * distance).sum(axis=3) / np.maximum(1 - off, 0.5)
+            apart[..., e] = np.where(near, first_order, np.where(seen, distance, 0.0).max(axis=3))
         magnitude: Array = weights @ np.abs(values)
         of_sum = accumulated(4 * ceil(t.keys / 4) + 2 * tiles + 2 * chunks)
         of_total = accumulated(t.keys // t.slices + 2 * tiles + t.slices + 2 * chunks)
@@ -676,7 +680,12 @@ class Attention(Layer):
         small = TINY * (1 + s.keys * (1 + np.abs(values).max(axis=2, keepdims=True)))
         bound = np.where(sees[..., np.newaxis], (made + small) * SECOND_ORDER, 0.0)
         longest = np.log(2) * rounding.log2(np.array(s.keys + 2.0))
-        logs = np.minimum(off[..., 0], 1.0) + of_total + longest + 4 * U * np.abs(lse)
+        logs = (
+            np.where(near, off / np.maximum(1 - off, 0.5), raw.max(axis=3))
+            + of_total
+            + longest
+            + 4 * U * np.abs(lse)
+        )
         return {"y": bound, "lse": np.where(sees, logs * SECOND_ORDER, 0.0)}
 
     def _backward_bound(self, tensors: Tensors, s: Extents) -> Tensors:
@@ -690,7 +699,7 @@ class Attention(Layer):
         lse = np.abs(tensors["lse"][..., np.newaxis])
         finite = np.where(np.isinf(scores), 0.0, np.abs(scores))
         each = np.expm1(
-            np.minimum(error + rounding.exp(finite + lse) + 2 * U * (finite + lse), 1.0)
+            np.minimum(error + rounding.exp(finite + lse) + 2 * U * (finite + lse), FAR)
         )
         dy, values = np.abs(tensors["dy"]), np.abs(self._values(tensors, s))
         total = (dy * np.abs(tensors["y"])).sum(axis=3, keepdims=True)
