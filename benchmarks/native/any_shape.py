@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 ROUNDS = 11
 L2 = 2**27  # bytes that are written between rounds
 WORTH = 2.5
-MOST = 14  # candidates of a shape
+MOST = 12  # candidates of a shape
 ROOT = Path(simgen.__file__).parent.parent
 TYPES = {"bf16": "bf16", "f16": "f16", "f8": "f8e4m3fn", "i8": "i8", "f32": "f32", "odd": "bf16"}
 NAMES = {
