@@ -186,7 +186,7 @@ def _replace(site: Site, table: Table, mended: set[str]) -> None:
 
 def _in_a_form(item: Instruction) -> bool:
     """Whether an instruction has what no rule reads: half of a register."""
-    packs = item.mnemonic.startswith(("v_pack_b32_f16", "v_pk_"))
+    packs = item.mnemonic.startswith(("v_pack_b32_f16", "v_pk_", "v_dot2"))
     return not packs and any(word.startswith("op_sel") for word in item.tail)
 
 
