@@ -15,13 +15,12 @@ import numpy as np
 
 from simgen_examine.conform.arithmetic import KEPT, Computed, Wanted, bits_of
 from simgen_examine.conform.expected import TYPES, BrainFloats, Expected, is_subnormal
-from simgen_examine.conform.forms import form, span
+from simgen_examine.conform.forms import Form, form, span
 from simgen_examine.conform.stores import ALL, SOME_LANES, WINDOW, adding
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from simgen_examine.conform.forms import Form
     from simgen_examine.conform.values import Words
 
     # What was there, and two sources -> what is there then.

@@ -6,14 +6,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from simgen_examine.conform import arithmetic, controls, description, values
-from simgen_examine.conform.arithmetic import Computed, Modifiers
+from simgen_examine.conform.arithmetic import Computed, Modifiers, Wanted
 from simgen_examine.conform.description import Described
 from simgen_examine.conform.float_mode import FLUSHING, USUAL, FloatMode
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from simgen_examine.conform.arithmetic import Wanted
     from simgen_examine.conform.values import Words
 
 SOURCE = 4  # the first vector register of the sources; each has a pair of them

@@ -19,14 +19,13 @@ import numpy as np
 from simgen_examine.conform import values
 from simgen_examine.conform.arithmetic import ALL_LANES, KEPT, Computed, Wanted
 from simgen_examine.conform.expected import Expected
-from simgen_examine.conform.forms import form, span
+from simgen_examine.conform.forms import Form, form, span
 from simgen_examine.conform.stores import adding
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from simgen_examine.conform.expected import Values, Where
-    from simgen_examine.conform.forms import Form
     from simgen_examine.conform.values import Words
 
     # Words of the sources -> words of the result, and which of these are known.

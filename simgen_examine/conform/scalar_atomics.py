@@ -20,13 +20,12 @@ from simgen_examine.conform import atomics, scalar_memory
 from simgen_examine.conform.arithmetic import KEPT, Computed, Wanted
 from simgen_examine.conform.description import SCALAR_MEMORY
 from simgen_examine.conform.expected import Expected
-from simgen_examine.conform.forms import form
+from simgen_examine.conform.forms import Form, form
 from simgen_examine.conform.scalar_memory import INTO, SIGNATURE, WINDOW
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from simgen_examine.conform.forms import Form
     from simgen_examine.conform.values import Words
 
 _AFTER = ("s_waitcnt lgkmcnt(0)",)

@@ -25,12 +25,11 @@ from simgen_examine.conform import values
 from simgen_examine.conform.arithmetic import KEPT, Computed, Wanted
 from simgen_examine.conform.description import SCALAR_MEMORY
 from simgen_examine.conform.expected import Expected
-from simgen_examine.conform.forms import form, span
+from simgen_examine.conform.forms import Form, form, span
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from simgen_examine.conform.forms import Form
     from simgen_examine.conform.values import Words
 
 SIGNATURE = ("b64", "b64")

@@ -6,14 +6,13 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from simgen.ask.report import COLUMN, FORMATS
+from simgen.ask.report import COLUMN, FORMATS, FigureChoices
 from simgen.ground.storage.files import write_atomic
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
-    from simgen.ask.report import FigureChoices
     from simgen.reports.pages.series import Picture
 
 FOLDER = "figures"

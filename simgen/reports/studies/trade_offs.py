@@ -2,17 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from simgen.reports.pages import figures
 from simgen.reports.pages.series import Curves, Grouped
 from simgen.reports.studies import operating_points
-from simgen.reports.studies.drawn import add_line, halves, table_of, whole_of
-from simgen.reports.studies.operating_points import AXES, CLOCKS, GPUS, SLACK, value
-
-if TYPE_CHECKING:
-    from simgen.reports.studies.drawn import Drawn, DrawnFrom
-    from simgen.reports.studies.operating_points import Axis
+from simgen.reports.studies.drawn import Drawn, DrawnFrom, add_line, halves, table_of, whole_of
+from simgen.reports.studies.operating_points import AXES, CLOCKS, GPUS, SLACK, Axis, value
 
 
 def draw(of: DrawnFrom, made: Drawn, target: str) -> None:

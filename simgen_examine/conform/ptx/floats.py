@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from simgen_examine.conform.ptx import exact
-from simgen_examine.conform.ptx.exact import FORMATS, Number, decoded, encoded
+from simgen_examine.conform.ptx.exact import FORMATS, FloatFormat, Number, decoded, encoded
 from simgen_examine.conform.ptx.integers import joined, told_as
 from simgen_examine.conform.ptx.operation import (
     FUNCTIONS,
@@ -24,8 +24,6 @@ from simgen_examine.conform.ptx.operation import (
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-    from simgen_examine.conform.ptx.exact import FloatFormat
 
     Result = int | Either
 

@@ -10,14 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 from simgen_examine.conform import values
 from simgen_examine.conform.ptx.description import number
-from simgen_examine.conform.ptx.forms import column, constant, form, register, wanted
+from simgen_examine.conform.ptx.forms import PtxForm, column, constant, form, register, wanted
 from simgen_examine.conform.ptx.kernels import INDEX
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from simgen_examine.conform.arithmetic import Wanted
-    from simgen_examine.conform.ptx.forms import PtxForm
     from simgen_examine.conform.values import Words
 
 LANES = 32
