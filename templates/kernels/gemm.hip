@@ -127,7 +127,9 @@ extern "C" __global__ IN_CLUSTERS __launch_bounds__(BLOCK + MOVERS, LAUNCH_GROUP
 {
 #if STAGES
     ASKED_LDS(lds, Tiled::NBYTES);
-    constexpr unsigned ACROSS = (N + TILE_N - 1) / TILE_N, DOWN = (M + TILE_M - 1) / TILE_M;
+    constexpr unsigned PAIR = PAIRED ? 2 : 1; /* tiles below each other that are computed by work-groups side by side */
+    constexpr unsigned ACROSS = (N + TILE_N - 1) / TILE_N, DOWN = (M + PAIR * TILE_M - 1) / (PAIR * TILE_M);
+    const unsigned place = blockIdx.x / PAIR, lower = blockIdx.x % PAIR;
 #else
     alignas(16) __shared__ Tiled::A::Element a_tiles[Tiled::A_SIZE];
     alignas(16) __shared__ Tiled::B::Element b_tiles[Tiled::B_SIZE];
@@ -135,14 +137,17 @@ extern "C" __global__ IN_CLUSTERS __launch_bounds__(BLOCK + MOVERS, LAUNCH_GROUP
 #if GROUPS
     /* Of the tiles that this work-group computes, steps of the next one are on their way while one is stored. */
     constexpr unsigned TILES = ACROSS * DOWN;
-    const unsigned sharing = SHARING(GROUPS), count = (TILES * BATCH - blockIdx.x + sharing - 1) / sharing;
+    const unsigned sharing = SHARING(GROUPS) / PAIR, count = (TILES * BATCH - place + sharing - 1) / sharing;
 #ifdef BY_WARPGROUPS
     constexpr unsigned TILE_STEPS = (K + TILE_K - 1) / TILE_K;
     const auto bring = [&](unsigned step, unsigned to_a, unsigned to_b, unsigned barrier) {
-        const unsigned tile = blockIdx.x + step / TILE_STEPS * sharing, across = tile % ACROSS, down = tile / ACROSS % DOWN;
-        Tiled::bring_both(
-            maps, tile / TILES, banded<ACROSS, DOWN>(across, down, true) * TILE_M, banded<ACROSS, DOWN>(across, down, false) * TILE_N,
-            step % TILE_STEPS * TILE_K, to_a, to_b, barrier);
+        const unsigned tile = place + step / TILE_STEPS * sharing, across = tile % ACROSS, down = tile / ACROSS % DOWN;
+        const unsigned row = (banded<ACROSS, DOWN>(across, down, true) * PAIR + lower) * TILE_M;
+        const unsigned column = banded<ACROSS, DOWN>(across, down, false) * TILE_N, k = step % TILE_STEPS * TILE_K;
+        if (PAIRED && step >= STAGES)
+            Tiled::bring_shared(maps, tile / TILES, row, column, k, to_a, to_b, barrier);
+        else
+            Tiled::bring_both(maps, tile / TILES, row, column, k, to_a, to_b, barrier);
     };
     Tiled::Steps steps(lds);
     steps.begin(bring, count * TILE_STEPS);
@@ -151,8 +156,8 @@ extern "C" __global__ IN_CLUSTERS __launch_bounds__(BLOCK + MOVERS, LAUNCH_GROUP
 #endif
 #ifndef BY_WARPGROUPS
     const auto begin = [&](unsigned turn) {
-        const unsigned tile = blockIdx.x + turn * sharing, item = tile / TILES, across = tile % ACROSS, down = tile / ACROSS % DOWN;
-        const Tiled::A left(Left{a + item * (M * K)}, banded<ACROSS, DOWN>(across, down, true) * TILE_M);
+        const unsigned tile = place + turn * sharing, item = tile / TILES, across = tile % ACROSS, down = tile / ACROSS % DOWN;
+        const Tiled::A left(Left{a + item * (M * K)}, (banded<ACROSS, DOWN>(across, down, true) * PAIR + lower) * TILE_M);
         const Tiled::B right(Right{b + item * (K * N)}, banded<ACROSS, DOWN>(across, down, false) * TILE_N);
         Tiled::begin(left, right, 0, K, lds);
     };
@@ -163,14 +168,14 @@ extern "C" __global__ IN_CLUSTERS __launch_bounds__(BLOCK + MOVERS, LAUNCH_GROUP
 #endif
     {
 #if GROUPS
-        const unsigned tile = blockIdx.x + turn * sharing, item = tile / TILES;
-        const unsigned row = banded<ACROSS, DOWN>(tile % ACROSS, tile / ACROSS % DOWN, true) * TILE_M;
+        const unsigned tile = place + turn * sharing, item = tile / TILES;
+        const unsigned row = (banded<ACROSS, DOWN>(tile % ACROSS, tile / ACROSS % DOWN, true) * PAIR + lower) * TILE_M;
         const unsigned column = banded<ACROSS, DOWN>(tile % ACROSS, tile / ACROSS % DOWN, false) * TILE_N;
         constexpr unsigned first = 0, last = K;
 #else
 #if STAGES
-        const unsigned row = (PAIRED ? blockIdx.y : banded<ACROSS, DOWN>(blockIdx.x, blockIdx.y, true)) * TILE_M;
-        const unsigned column = (PAIRED ? blockIdx.x : banded<ACROSS, DOWN>(blockIdx.x, blockIdx.y, false)) * TILE_N;
+        const unsigned row = (banded<ACROSS, DOWN>(place, blockIdx.y, true) * PAIR + lower) * TILE_M;
+        const unsigned column = banded<ACROSS, DOWN>(place, blockIdx.y, false) * TILE_N;
 #else
         const unsigned row = blockIdx.y * TILE_M;
         const unsigned column = blockIdx.x * TILE_N;

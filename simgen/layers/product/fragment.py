@@ -136,6 +136,10 @@ WARPGROUP_TILES = (
     (128, 256, 1, 11.6), (256, 128, 1, 9.8), (128, 128, 1, 9.4), (128, 128, 2, 9.1),
     (64, 128, 1, 6.6), (64, 128, 2, 6.2), (128, 64, 1, 5.9), (128, 64, 2, 5.0), (64, 64, 3, 3.1),
 )  # fmt: skip
+# The same of pairs of work-groups.
+PAIRED_TILES = (
+    (128, 256, 1, 11.7), (128, 128, 1, 9.5), (128, 128, 2, 9.2), (64, 128, 1, 6.7), (64, 128, 2, 6.3),
+)  # fmt: skip
 WARPGROUP = 128  # work-items
 # The tiles that are faster where a warpgroup of its own moves their factors, and how much their
 # rates change then, which no longer depend on how many work-items a unit has (tile.py).
@@ -305,7 +309,9 @@ def _warpgroup_tiles(factors: str, machine: Machine) -> tuple[Tile, ...]:
     made = []
     nbytes = _nbytes(factors)
     found = {(each.n, each.k): each for each in machine.matrix if _of_warpgroups(each, factors)}
-    for rows, columns, groups, rate in WARPGROUP_TILES:
+    shapes = [(*shape, False) for shape in WARPGROUP_TILES]
+    shapes += [(*shape, True) for shape in PAIRED_TILES]
+    for rows, columns, groups, rate, paired in shapes:
         each = found.get((multiplied_at_once(columns, factors), 32 // nbytes))
         if factors in F8 and _f8_registers(columns) > _registers(machine, groups * 2 * rows):
             continue
@@ -315,7 +321,10 @@ def _warpgroup_tiles(factors: str, machine: Machine) -> tuple[Tile, ...]:
             depth = STAGED_NBYTES // nbytes
             rate *= RATED_NBYTES / nbytes
             tile = Tile(rows, columns, depth, 2, columns // 4, False, rate, each, nbytes)
-            made.append(with_movers(replace(tile, stages=stages, at_once=groups), machine))
+            tile = replace(tile, stages=stages, at_once=groups, paired=paired)
+            tile = with_movers(tile, machine)
+            if tile.movers or not paired:
+                made.append(tile)
     return tuple(made)
 
 
@@ -329,7 +338,7 @@ def with_movers(found: Tile, machine: Machine) -> Tile:
     so many are launched with as of the smallest share, and movers leave theirs to the others."""
     assert found.matrix
     gains = F8_MOVERS_GAIN if found.matrix.factors in F8 else MOVERS_GAIN
-    gain = gains.get((found.rows, found.columns), 0.0)
+    gain = gains.get((found.rows, found.columns), 1.0 if found.paired else 0.0)
     launched = machine.registers * machine.wavefront * machine.simds // found.at_once
     launched //= found.block + WARPGROUP
     held = found.item_rows * found.item_columns

@@ -53,7 +53,6 @@ GROUPS_OF_UNIT = 2  # work-groups for each compute unit, that fill a GPU
 STRIDE = 64  # products between the sums that a bound is made of
 PANEL = 2**20  # results that a bound is computed for at a time: they stay in the CPU's cache
 UNALIGNED = tuple(each for each in tile.TILES if each.rows * each.columns < 128 * 128)
-PAIRED_STEPS = 48  # steps from which on work-groups in pairs are faster: to meet takes time
 LARGEST = 2**30  # elements of a matrix: offsets in a tile are bytes in 32 bits
 # maximum products in a batch: they times their chunks are the z of a launch
 MOST_PRODUCTS = 0xFFFF // tile.SPLITS
@@ -468,12 +467,14 @@ class Product:
             ("stages", found.tile.stages),
             ("tensor_maps", int(found.tile.by_warpgroups)),
             ("groups", self._groups),
-            ("paired", int(self._in_pairs)),
+            ("paired", int(found.tile.paired)),
             *found.tile.constants,
             *(self.epilogue if alone else NOTHING).constants,
             *self._leaves.constants,
         )
-        grid = (*found.tile.grid(self.m, self.n), found.splits * self.batch)
+        across, down = found.tile.grid(self.m, self.n)
+        pair = 1 + found.tile.paired
+        grid = (across * pair, down // pair, found.splits * self.batch)
         if self._groups:
             grid = (self._groups, 1, 1)
         name = self._name(prefix, f"t{found.tile}")
@@ -494,16 +495,6 @@ class Product:
         several = across * down * self.batch > held and found.splits == 1
         return held if several and found.tile.stages else 0
 
-    @property
-    def _in_pairs(self) -> bool:
-        """Whether two work-groups side by side bring rows of A for each other (warpgroups.h): of
-        long sums of 8-bit floats, which wait for the L2 cache."""
-        found, groups = self._cut, self._groups
-        across, _ = found.tile.grid(self.m, self.n)
-        narrow = found.tile.by_warpgroups and self._factors in fragment.F8 and found.tile.movers
-        alone = not groups and found.splits == 1 and across % 2 == 0
-        return bool(narrow and alone and ceil(self.k / found.tile.depth) >= PAIRED_STEPS)
-
     def _maps(self, tiles: tile.Tile) -> tuple[TensorMap, ...]:
         """Tensor maps of both factors. A step is one box if the factor is contiguous along k, and
         otherwise one box for each run of elements that a step has of k.
@@ -512,6 +503,8 @@ class Product:
         sides = (self._lying[0], self.m, tiles.rows), (self._lying[1], self.n, tiles.columns)
         for argument, ((extent, along_k), other, rows) in enumerate(sides):
             shape = self.batch, (other if along_k else self.k), extent
+            if argument and tiles.paired:  # each of the two brings half
+                rows //= 2
             box = (rows if along_k else tiles.depth), tiles.depth
             made.append(TensorMap(argument, tiles.nbytes, shape, box))
         return tuple(made)

@@ -49,6 +49,7 @@ class Tile:
     stages: int = 0  # steps that wait in LDS, which a launch asks for (staged.h); 0: two, as below
     at_once: int = 0  # work-groups that a unit shall hold, if not as many as `groups` says
     movers: int = 0  # work-items beside `block`, which move what those multiply (warpgroups.h)
+    paired: bool = False  # whether two work-groups, one tile below the other, share columns of B
 
     @cached_property
     def block(self) -> int:
@@ -164,12 +165,13 @@ class Tile:
         if self.multiply == "mma":  # parts of warps come in several sizes
             how += f"w{self.block // 32}"
         if self.stages:
-            how += f"s{self.stages}"
+            how += f"s{self.stages}" + "p" * self.paired
         return f"{self.rows}x{self.columns}x{self.depth}{how}"
 
     def grid(self, m: int, n: int) -> tuple[int, int]:
-        """Tiles along n and along m: the x and y of a launch."""
-        return ceil(n / self.columns), ceil(m / self.rows)
+        """Tiles along n and along m; of pairs, those below the last one count."""
+        pair = 1 + self.paired
+        return ceil(n / self.columns), ceil(m / (pair * self.rows)) * pair
 
 
 # Rates are fitted to the times of 3,000 tiles with chunks, of 60 products and convolutions, on an
