@@ -64,6 +64,10 @@ struct Matrix {
     }
 };
 using Cut = Tile<TILE_M, TILE_N, TILE_K, ITEM_M, ITEM_N, AHEAD, Total>;
+constexpr unsigned PAIR = PAIRED ? 2 : 1; /* tiles below each other that work-groups side by side compute */
+constexpr bool ROWS_FILL = M % (PAIR * TILE_M) == 0; /* no tile goes beyond M */
+/* Rows that a tile of a pair loads, which may lie beyond the end: nothing of those is stored. */
+static __device__ __forceinline__ unsigned loaded(unsigned row) { return PAIRED && row >= M ? 0 : row; }
 #if STAGES
 /* Whether lanes store 16 bytes of a row at once (Run). */
 constexpr bool BY_RUNS = !WITH_C && sizeof(Element) < 4 && N % (16 / sizeof(Element)) == 0 && ITEM_N % (16 / sizeof(Element)) == 0;
@@ -127,7 +131,6 @@ extern "C" __global__ IN_CLUSTERS __launch_bounds__(BLOCK + MOVERS, LAUNCH_GROUP
 {
 #if STAGES
     ASKED_LDS(lds, Tiled::NBYTES);
-    constexpr unsigned PAIR = PAIRED ? 2 : 1; /* tiles below each other that are computed by work-groups side by side */
     constexpr unsigned ACROSS = (N + TILE_N - 1) / TILE_N, DOWN = (M + PAIR * TILE_M - 1) / (PAIR * TILE_M);
     const unsigned place = blockIdx.x / PAIR, lower = blockIdx.x % PAIR;
 #else
@@ -157,7 +160,8 @@ extern "C" __global__ IN_CLUSTERS __launch_bounds__(BLOCK + MOVERS, LAUNCH_GROUP
 #ifndef BY_WARPGROUPS
     const auto begin = [&](unsigned turn) {
         const unsigned tile = place + turn * sharing, item = tile / TILES, across = tile % ACROSS, down = tile / ACROSS % DOWN;
-        const Tiled::A left(Left{a + item * (M * K)}, (banded<ACROSS, DOWN>(across, down, true) * PAIR + lower) * TILE_M);
+        const unsigned row = (banded<ACROSS, DOWN>(across, down, true) * PAIR + lower) * TILE_M;
+        const Tiled::A left(Left{a + item * (M * K)}, loaded(row));
         const Tiled::B right(Right{b + item * (K * N)}, banded<ACROSS, DOWN>(across, down, false) * TILE_N);
         Tiled::begin(left, right, 0, K, lds);
     };
@@ -193,11 +197,11 @@ extern "C" __global__ IN_CLUSTERS __launch_bounds__(BLOCK + MOVERS, LAUNCH_GROUP
             return;
 #elif GROUPS
         Tiled::multiply_begun(
-            Tiled::A(Left{a + item * (M * K)}, row), Tiled::B(Right{b + item * (K * N)}, column), first, last, lds, sum);
+            Tiled::A(Left{a + item * (M * K)}, loaded(row)), Tiled::B(Right{b + item * (K * N)}, column), first, last, lds, sum);
         if (turn + 1 < count)
             begin(turn + 1);
 #elif STAGES
-        Tiled::multiply(Left{a + item * (M * K)}, Right{b + item * (K * N)}, row, column, first, last, lds, sum);
+        Tiled::multiply(Left{a + item * (M * K)}, Right{b + item * (K * N)}, loaded(row), column, first, last, lds, sum);
 #else
         Tiled::multiply(
             Left{a + item * (M * K)}, operand_of<Right, WITH_GROUPS, K * N, GROUP>(b, group_scales, item), row, column, first, last,
@@ -252,7 +256,7 @@ extern "C" __global__ IN_CLUSTERS __launch_bounds__(BLOCK + MOVERS, LAUNCH_GROUP
                 for (unsigned j = 0; j < ITEM_N; j += RUN) {
                     const unsigned n = origin + Run<Element>::column(j);
                     runs[i][j / RUN].share();
-                    if ((M % TILE_M == 0 || m < M) && (N % TILE_N == 0 || n < N))
+                    if ((ROWS_FILL || m < M) && (N % TILE_N == 0 || n < N))
                         runs[i][j / RUN].store(to + (m * N + n));
                 }
             }
@@ -262,7 +266,7 @@ extern "C" __global__ IN_CLUSTERS __launch_bounds__(BLOCK + MOVERS, LAUNCH_GROUP
 #pragma unroll
         for (unsigned i = 0; i < ROWS; i++) {
             const unsigned m = row + Tiled::row(i);
-            if (M % TILE_M != 0 && m >= M)
+            if (!ROWS_FILL && m >= M)
                 continue;
 #pragma unroll
             for (unsigned j = 0; j < ITEM_N; j += STORE_WIDTH) {
