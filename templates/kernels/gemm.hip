@@ -125,12 +125,15 @@ extern "C" __global__ IN_CLUSTERS __launch_bounds__(BLOCK + MOVERS, LAUNCH_GROUP
 #endif
     Element* __restrict__ y
 #ifdef BY_WARPGROUPS
-    , const char* __restrict__ maps
+    , const __grid_constant__ TensorMaps tensor_maps
 #endif
 )
 {
 #if STAGES
     ASKED_LDS(lds, Tiled::NBYTES);
+#ifdef BY_WARPGROUPS
+    const char* const maps = tensor_maps.bytes;
+#endif
     constexpr unsigned ACROSS = (N + TILE_N - 1) / TILE_N, DOWN = (M + PAIR * TILE_M - 1) / (PAIR * TILE_M);
     const unsigned place = blockIdx.x / PAIR, lower = blockIdx.x % PAIR;
 #else

@@ -10,6 +10,11 @@
 #include "staged.h"
 
 #if defined(__CUDACC__) || defined(__CUDACC_RTC__)
+/* Of up to three tensors, given by value: in memory they would be cold, and nothing is moved before they are read. */
+struct alignas(64) TensorMaps {
+    char bytes[3 * 128];
+};
+
 /* The registers of D in an instruction, of 4 for 8 columns. */
 #define WGMMA_32 \
     "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, " \

@@ -325,7 +325,7 @@ def calls_of(
     kernels = {kernel["name"]: kernel for kernel in workload["kernels"]}
     buffers = {buffer["name"]: buffer for buffer in workload["buffers"]}
     addresses = [[arena + place for place in places(launch, buffers)] for launch in launches]
-    calls, kept, at = [], [], 0  # tensor maps, and what chains need
+    calls, kept, at = [], [], 0  # what chains need
     while at < len(launches):
         launch, args = launches[at], addresses[at]
         kernel = kernels[launch["kernel"]]
@@ -337,8 +337,7 @@ def calls_of(
         if chains and (kernel["name"], CHAIN) in functions and joined(launch["grid"]):
             count, strides = chain(launches, addresses, at)
         if kernel["maps"]:
-            kept.append(tensor_maps(kernel["maps"], addresses[at]))
-            args.append(np.uint64(kept[-1].data.ptr))
+            args.append(tensor_maps(kernel["maps"], addresses[at]))
         if count > 1:
             function = functions[kernel["name"], CHAIN]
             kept += [cupy.asarray(strides), cupy.zeros(launch["grid"][1], np.uint32)]
@@ -599,8 +598,8 @@ def compiled(source: str, name: str, code: str) -> bytes:
         nvrtc.destroyProgram(program)
 
 
-def tensor_maps(maps: list, args: list[int]) -> cupy.ndarray:
-    """In memory of the GPU, one after the other: what its tensor memory accelerator reads."""
+def tensor_maps(maps: list, args: list[int]) -> np.void:
+    """What the tensor memory accelerator reads, one after the other: an argument of a kernel."""
     driver, whole = ctypes.CDLL("libcuda.so.1"), b""
     for each in maps:
         made = ctypes.create_string_buffer(128 + 64)
@@ -611,9 +610,10 @@ def tensor_maps(maps: list, args: list[int]) -> cupy.ndarray:
             fact = f"a tensor of {' x '.join(map(str, each['shape']))}: error {status}"
             stop(5, "tensor map", f"{fact} of the driver; tell simgen's developers")
         whole += ctypes.string_at(place, 128)
-    return cupy.asarray(np.frombuffer(whole, np.uint8))
+    return np.frombuffer(whole.ljust(MAPS_NBYTES, b"\0"), f"V{MAPS_NBYTES}")[0]
 
 
+MAPS_NBYTES = 3 * 128  # TensorMaps of warpgroups.h
 DATA_TYPES = {1: 0, 2: 1, 4: 2}  # by bytes: CU_TENSOR_MAP_DATA_TYPE_UINT8, 16, 32
 # Not interleaved, rows of 128 bytes swizzled, 256 bytes at a time into L2 (up to 2 % faster than
 # 128), zeros beyond extents. Where rows begin between lines, 256 bytes at a time are up to a third

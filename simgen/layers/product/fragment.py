@@ -138,7 +138,8 @@ WARPGROUP_TILES = (
 )  # fmt: skip
 # The same of pairs of work-groups.
 PAIRED_TILES = (
-    (128, 256, 1, 11.7), (128, 128, 1, 9.5), (128, 128, 2, 9.2), (64, 128, 1, 6.7), (64, 128, 2, 6.3),
+    (128, 256, 1, 11.7), (128, 128, 1, 9.5), (128, 128, 2, 9.2), (64, 128, 1, 6.7),
+    (64, 128, 2, 6.3),
 )  # fmt: skip
 WARPGROUP = 128  # work-items
 # The tiles that are faster where a warpgroup of its own moves their factors, and how much their
