@@ -169,7 +169,7 @@ def lister(seen: list[tuple[float, tile.Cut]]) -> Callable[..., tile.Cut]:
     original = tile.best_cut
 
     def listing(
-        m: int, n: int, k: int, batch: int = 1, *, machine: Any, tiles: Any, nbytes: Any, **_: Any
+        m: int, n: int, k: int, batch: int = 1, *, machine: Any, tiles: Any, nbytes: Any, rows: Any
     ) -> tile.Cut:
         if not seen:
             most = tile.partial(machine)
@@ -177,9 +177,9 @@ def lister(seen: list[tuple[float, tile.Cut]]) -> Callable[..., tile.Cut]:
                 if each.resident(machine):
                     for cut in tile._chunks(each, k, tile.SPLITS):
                         if cut.splits == 1 or cut.splits * m * n * batch <= most:
-                            took = tile.cycles(cut, m, n, k, batch, machine, nbytes)
+                            took = tile.cycles(cut, m, n, k, batch, machine, nbytes, rows)
                             seen.append((took, cut))
-        return original(m, n, k, batch, machine=machine, tiles=tiles, nbytes=nbytes)
+        return original(m, n, k, batch, machine=machine, tiles=tiles, nbytes=nbytes, rows=rows)
 
     return listing
 

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from math import ceil, prod, sqrt
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypedDict
 
 from simgen.ground.arrays import np
 from simgen.ground.dtypes import TOGETHER, DType
@@ -58,6 +58,13 @@ LARGEST = 2**30  # elements of a matrix: offsets in a tile are bytes in 32 bits
 MOST_PRODUCTS = 0xFFFF // tile.SPLITS
 
 Call = tuple[tuple[Kernel, ...], tuple[Launch, ...]]
+
+
+class _Costs(TypedDict):
+    machine: Machine
+    tiles: tuple[tile.Tile, ...]
+    nbytes: tuple[int, int, int]
+    rows: tuple[float, float]
 
 
 @dataclass(frozen=True)
@@ -158,9 +165,7 @@ class Product:
         """What is planned."""
         if not self.short:
             sides = self.m, self.n, self.k, self.batch
-            told = tile.explain_cut(
-                *sides, machine=self.machine, tiles=self._tiles, nbytes=self.elements.nbytes
-            )
+            told = tile.explain_cut(*sides, **self._costs)
             return (*fragment.explain_matrix(self.machine, self._factors, self._cut.tile), *told)
         side = "row" if self._few_rows else "column"
         kernel = Choice(
@@ -401,9 +406,20 @@ class Product:
     def _cut(self) -> tile.Cut:
         """Loads of one element need more registers for their places than the largest tile has."""
         sides = self.m, self.n, self.k, self.batch
-        return tile.best_cut(
-            *sides, machine=self.machine, tiles=self._tiles, nbytes=self.elements.nbytes
-        )
+        return tile.best_cut(*sides, **self._costs)
+
+    @property
+    def _costs(self) -> _Costs:
+        """What its time depends on beside its extents."""
+        of = self.elements
+        extents = [extent for extent, _ in self._lying]
+        left, right = (tile.between_lines(e * b) for e, b in zip(extents, of.nbytes, strict=False))
+        return {
+            "machine": self.machine,
+            "tiles": self._tiles,
+            "nbytes": of.nbytes,
+            "rows": (left, right),
+        }
 
     @property
     def _factors(self) -> str:
