@@ -36,10 +36,6 @@ SHAPES = (
     (1, 1, 1, 1), (5, 13, 1, 1), (1, 1000, 1, 1), (2, 4099, 1, 1), (2, 3, 5, 7), (1, 18, 8, 8),
     (2, 300, 1, 3), (3, 37, 11, 11), (301, 6, 1, 1), (2, 2, 48, 48),
 )  # fmt: skip
-# Their kernels declare what they never call, and link only where a compiler leaves that out.
-ELEMENTWISE = (
-    "activation", "add", "broadcast", "divide", "mask", "multiply", "piecewise", "subtract",
-)  # fmt: skip
 EVERY = bool(os.environ.get("EVERY_VARIANT"))
 TYPES = (F16, BF16)
 PASSES = [
@@ -97,7 +93,7 @@ def test_narrow_tensors_of_each_layer(
     """With every access checked: nothing is read or written behind the last word of a tensor."""
     found = once(problems, kind)[direction, dtype]
     work = plan(found, direction, dtype=dtype)
-    verdicts = make(tmp_path, work, builder, sanitize=True, optimise=kind in ELEMENTWISE).good()
+    verdicts = make(tmp_path, work, builder, sanitize=True).good()
     assert set(verdicts) == set(found)
     wrong = failures(verdicts)
     assert not wrong, "\n".join(f"{line}\n  {found[line.split(':')[0]].variant}" for line in wrong)
