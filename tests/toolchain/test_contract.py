@@ -12,7 +12,15 @@ import numpy as np
 import pytest
 from covering import covering, properties
 from layer_bundles import Problem, distinct_kernels, failures, make, plan
-from layer_variants import Variant, accepts, inputs_of, lowered, shapes_of, variants
+from layer_variants import (
+    Variant,
+    accepts,
+    inputs_of,
+    lowered,
+    seconds,
+    shapes_of,
+    variants,
+)
 
 from simgen.ground.ir import Pass
 from simgen.layers import LAYERS
@@ -155,7 +163,12 @@ def covered(kind: str, pairs: bool) -> dict[Pass, dict[str, Problem]]:
         ]
         for (way, name), problem in found.items()
     }  # fmt: skip
-    chosen = covering(kernels, pairs=pairs, sizes=pairs, labels=labels if pairs else None)
+    costs = {
+        (way, name): seconds(each.variant.layer, each.shape, way)
+        for (way, name), each in found.items()
+    }
+    wanted = labels if pairs else None
+    chosen = covering(kernels, pairs=pairs, sizes=pairs, labels=wanted, costs=costs)
     kept: dict[Pass, dict[str, Problem]] = {}
     for way, name in chosen:
         kept.setdefault(way, {})[name] = found[way, name]

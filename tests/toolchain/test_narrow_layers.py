@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from covering import covering
 from layer_bundles import Problem, failures, make, plan
-from layer_variants import accepts, inputs_of, lowered, shapes_of, variants
+from layer_variants import accepts, inputs_of, lowered, seconds, shapes_of, variants
 
 from simgen.ground.dtypes import BF16, F16
 from simgen.layers import LAYERS, conversion
@@ -79,7 +79,12 @@ def problems(kind: str) -> dict[tuple[Pass, DType], dict[str, Problem]]:
         (case, name): [(f"template of {case}", kernel.template) for kernel in own]
         for (case, name), own in kernels.items()
     }
-    kept = covering(kernels, pairs=False, sizes=EVERY, labels=labels)
+    costs = {
+        (case, name): seconds(problem.variant.layer, problem.shape, case[0])
+        for case, own in found.items()
+        for name, problem in own.items()
+    }
+    kept = covering(kernels, pairs=False, sizes=EVERY, labels=labels, costs=costs)
     return {
         case: {name: own[name] for its, name in kept if its == case} for case, own in found.items()
     }
