@@ -32,7 +32,7 @@ simulator's sources:
 
 from __future__ import annotations
 
-from collections.abc import Mapping  # noqa: TC003 - a schema's types are read when it is used
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING

@@ -37,6 +37,7 @@ from simgen.isa.legalise import (
     replacements,
 )
 from simgen.isa.legalise.assembly import (
+    AssemblyKernel,
     Instruction,
     is_vgpr,
     parse,
@@ -53,7 +54,6 @@ from simgen.isa.legalise.site import Registers, Site
 if TYPE_CHECKING:
     from collections.abc import Callable, Container
 
-    from simgen.isa.legalise.assembly import AssemblyKernel
     from simgen.isa.legalise.facts import Table
 
 # Results in floats of 32 and 64 bits in vector registers.

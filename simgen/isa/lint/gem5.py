@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from simgen.isa.legalise import gem5_operands, gem5_rules, roles
 from simgen.isa.legalise.empty_exec import SCALAR, VECTOR, MaskStep, unguarded
 from simgen.isa.legalise.gem5 import HALF, LATE
-from simgen.isa.legalise.machine_code import LITERAL
+from simgen.isa.legalise.machine_code import LITERAL, Decoded
 from simgen.isa.lint.naming import modifiers, name
 from simgen.isa.lint.verdicts import (
     EDGES,
@@ -20,15 +20,14 @@ from simgen.isa.lint.verdicts import (
     NOTE,
     OTHERWISE,
     WRONG,
+    Judged,
 )
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from simgen.isa.legalise.facts import Table
-    from simgen.isa.legalise.machine_code import Decoded
     from simgen.isa.legalise.simulators import Model
-    from simgen.isa.lint.verdicts import Judged
 
 _CLAMP_CURE = "write limits as minimum and maximum"
 _LANES_CURE = "bring the elements into their lanes before it"
