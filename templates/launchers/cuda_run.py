@@ -357,9 +357,9 @@ def extents(kernel: dict) -> tuple[int, int, int]:
 
 def sharing(tiles: int, planned: int, units: int) -> int:
     """Work-groups that share so many tiles: for each unit of this GPU as many as were planned for
-    each of so many units. It is even, since there may be pairs."""
+    each of so many units; an even number, since there may be pairs, unless it is planned to be 1."""
     here = count("SIMGEN_UNITS", cupy.cuda.Device().attributes["MultiProcessorCount"])
-    return max(1, min(tiles, planned * here // units) // 2 * 2)
+    return max(min(2, planned), min(tiles, planned * here // units) // 2 * 2)
 
 
 def own_arguments(kernel: dict, launch: dict, addresses: list) -> list:

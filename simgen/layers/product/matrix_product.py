@@ -508,6 +508,8 @@ class Product:
         found = self._cut
         across, down = found.tile.grid(self.m, self.n)
         held = found.tile.at_once * self.machine.units
+        if found.tile.paired:
+            held = max(2, held // 2 * 2)
         several = across * down * self.batch > held and found.splits == 1
         return held if several and found.tile.stages else 0
 

@@ -206,7 +206,7 @@ TOGETHER = 0.845  # power of the share of `at_once` work-groups in the cycles of
 BETWEEN_LINES = {"lines": 1.0, "sectors": 1.57, "none": 3.35}  # by what rows begin at multiples of
 STAGED_L2 = 5.8  # times a machine's l2_rate: bytes of rows in a cycle
 STAGED_DRAM = 0.72  # share of the time that memory takes which nothing hides
-STAGED_SUM = 1.1, 0.56  # of a second kernel: times launch_cycles; times l2_rate
+STAGED_SUM = 1.1, 0.56  # second kernel: times launch_cycles; times l2_rate
 STAGED_STORE = 3.0  # times a unit's share of l2_rate: bytes of results in a cycle
 SECTOR, LINE = 32, 128  # bytes
 
@@ -375,7 +375,7 @@ def _staged_cycles(
         full, rest = of_unit / held, 0
     total: float = steps * tile.step_cycles * (full + (rest / held) ** TOGETHER)
     total += ceil(of_unit / held) * tile.end_cycles
-    # Of a pair, each brings half of the columns of both.
+    # Each of a pair brings half of the columns of both.
     of_step = tile.rows * rows[0] + tile.columns * rows[1] / (1 + tile.paired)
     total += groups * steps * of_step * tile.depth * tile.nbytes / (STAGED_L2 * machine.l2_rate)
     moved = batch * (left * m * k + right * k * n) * machine.clock / machine.dram_rate
