@@ -7,8 +7,9 @@
     /launches/COLUMN      one value per launch: step, layer, pass, kernel, order, and the metrics
                           of the target, by the names of simgen.ground.metrics and with the
                           attribute unit; a metric that a launch does not have is NaN
-    /provenance           JSON: simgen version, compiler, config, target and settings, `asked` (the
-                          value of simgen.ask.run), its options, machine, number of GPUs; `part` and
+    /provenance           JSON: versions of simgen that built (`simgen`) and ran it (`ran_by`),
+                          compiler, config, target and settings, `asked` (the value of
+                          simgen.ask.run), its options, machine, number of GPUs; `part` and
                           `resumed` of such runs, `pieces` and `inferred` of a run by pieces
                           (launches whose metrics are those of another one), `kernels` where a
                           library's ran in place of the workload's: then it has no tensors
@@ -410,9 +411,9 @@ def settle(bundle: Bundle, folder: Path, result: Result) -> Result:
 
 
 def _history(run: Run | None) -> dict[str, Any]:
-    """`part`, where only some layers ran; `resumed`, the launches that were finished each time that
-    the run was continued."""
-    found: dict[str, Any] = {}
+    """`ran_by`, the version of simgen that ran it; `part`, where only some layers ran; `resumed`,
+    the launches that were finished each time that the run was continued."""
+    found: dict[str, Any] = {"ran_by": run.simgen} if run and run.simgen else {}
     if run and run.layers:
         found["part"] = {"layers": run.layers, "inputs": run.inputs, "steps": list(run.steps)}
     if run and run.pieces:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from simgen import __version__, errors
+from simgen import errors
 from simgen.cli.options import Commands
 from simgen.errors import SYNONYMS, SimgenError, did_you_mean
 
@@ -31,8 +31,19 @@ PACKAGE = Path(__file__).resolve().parents[1]
 MOST_LINES = 100  # compiler lines in the message of a bug
 
 
+def _version(context: click.Context, _: click.Parameter, wanted: bool) -> None:
+    if wanted and not context.resilient_parsing:
+        from simgen.ground.version import version
+
+        click.echo(f"simgen {version()}")
+        context.exit()
+
+
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(__version__, message="simgen %(version)s")
+@click.option(
+    "--version", is_flag=True, expose_value=False, is_eager=True, callback=_version,
+    help="Show the version and exit.",
+)  # fmt: skip
 def cli() -> None:
     """Run deep-learning workloads on GPU simulators, and check the results.
 
@@ -144,8 +155,11 @@ def _one_line_errors() -> Iterator[None]:
     except Exception as error:
         if "-v" in sys.argv or "--verbose" in sys.argv:
             raise
+        from simgen.ground.version import version
+
         fact = f"{type(error).__name__}: {error}"
-        _fail(f"{_raised(error)}: bug: {fact}; run again with -v and report it", 1)
+        cure = f"run again with -v and report it, of simgen {version()}"
+        _fail(f"{_raised(error)}: bug: {fact}; {cure}", 1)
 
 
 def _raised(error: Exception) -> str:

@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from math import isnan, prod
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from simgen import __version__
 from simgen.bundle import result_names
 from simgen.ground import metrics
 from simgen.ground.storage.files import write_atomic
+from simgen.ground.version import version
 from simgen.reports.exports import arrow, base
 
 if TYPE_CHECKING:
@@ -113,7 +113,7 @@ class Parquet(base.Export):
         table = launch_table(sources)
         columns = {head: [line.get(head) for line in table.lines] for head in table.heads}
         units = {head: metrics.unit(head) for head in table.heads}
-        arrow.write(path, columns, units, {"producer": f"simgen {__version__}"})
+        arrow.write(path, columns, units, {"producer": f"simgen {version()}"})
         return [_written(path, table)]
 
 

@@ -114,13 +114,15 @@ def run_facts(
     of = result.provenance
     machine: Mapping[str, Any] = of.get("machine", {})
     shown = {k: v for k, v in machine.items() if k not in OF_COMPUTER and v not in ("", None)}
+    built = of.get("simgen", "")
     facts = [
         ("machine", _words(shown)),
         ("planned for", str(of.get("planned_for", ""))),
         ("built with", _words(of.get("settings", {}))),
         ("multiply-adds", CONTRACTS.get(contract, "")),
         ("options", _words(of.get("options", {}))),
-        ("simgen", f"{of.get('simgen', '')}, {of.get('compiler', '')}"),
+        ("simgen", f"{built}, {of.get('compiler', '')}"),
+        ("run by", f"simgen {ran}" if (ran := of.get("ran_by", built)) != built else ""),
         ("ran on", ", ".join(str(machine[k]) for k in OF_COMPUTER if k in machine)),
         ("ended", ended),
     ]
