@@ -15,21 +15,42 @@ from typing import TYPE_CHECKING
 __all__ = [
     "BuiltBundle",
     "Judgement",
+    "MeasuredLaunch",
+    "MeasuredStep",
+    "Output",
     "PlannedBuild",
     "Report",
     "Result",
+    "Row",
+    "Rows",
     "__version__",
     "errors",
     "load",
     "plan",
     "report",
+    "rows",
 ]
 
 if TYPE_CHECKING:
     __version__: str
 
     from simgen import errors
-    from simgen.api import BuiltBundle, Judgement, PlannedBuild, Report, Result, load, plan, report
+    from simgen.api import (
+        BuiltBundle,
+        Judgement,
+        MeasuredLaunch,
+        MeasuredStep,
+        Output,
+        PlannedBuild,
+        Report,
+        Result,
+        Row,
+        Rows,
+        load,
+        plan,
+        report,
+        rows,
+    )
 
 if not TYPE_CHECKING:  # so that a type checker knows names that are none
 

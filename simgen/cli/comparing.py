@@ -195,7 +195,7 @@ def report(
     looks = asked(ReportChoices, given)
     made = reporting.write(bundles, output, baseline, looks=looks)
     if not quiet:
-        if len({(row.bundle, row.target) for row in made.rows}) > FEW and not verbose:
+        if len({(row.bundle, row.result) for row in made.rows}) > FEW and not verbose:
             present.results(made.rows)
             print("-v shows every layer and pass")
         else:

@@ -56,6 +56,19 @@ class Verdict:
         )
 
     @property
+    def line(self) -> dict[str, Any]:
+        """What a table has of it."""
+        compared = self.comparison
+        return {
+            "layer": self.layer, "pass": self.direction, "tensor": self.tensor,
+            "type": str(compared.dtype), "verdict": str(self.outcome),
+            "elements": compared.elements, "outside_tolerance": compared.outside,
+            "max_error": float(compared.max_error),
+            "max_reference": float(compared.max_reference),
+            "max_error_over_tolerance": float(compared.max_ratio),
+        }  # fmt: skip
+
+    @property
     def passed(self) -> bool:
         """Whether nothing is wrong with it; it may prove nothing."""
         return self.outcome is not Outcome.DIFFERENT
