@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from simgen.cli import completing
+from simgen.cli.answers import answer, json_option
 from simgen.cli.options import verbosity
 
 
@@ -48,6 +49,7 @@ from simgen.cli.options import verbosity
     help="latency: facts about the model that its layers do not show, for Vidur: "
     "n_head=32,n_kv_head=32,vocab_size=32768.",
 )
+@json_option
 @verbosity
 def export(
     bundles: tuple[Path, ...],
@@ -55,6 +57,7 @@ def export(
     output: Path,
     result: str | None,
     model: str | None,
+    as_json: bool,
     quiet: bool,
     verbose: bool,
 ) -> None:
@@ -74,5 +77,7 @@ def export(
     with contextlib.ExitStack() as held:
         made = [held.enter_context(writing.opened(path)) for path in bundles]
         lines = base.write(chosen, made, output, result)
-    if not quiet:
+    if as_json:
+        answer("export", {"format": form, "output": str(output), "notes": lines})
+    elif not quiet:
         print("\n".join(lines))

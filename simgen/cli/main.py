@@ -108,6 +108,9 @@ def main() -> None:
         sys.stdout.reconfigure(errors="backslashreplace")  # a path may be no text
     errors.end_by_signals()
     sys.unraisablehook = _again
+    from simgen.cli import answers
+
+    answers.begin()
     logging.basicConfig(format="simgen: %(message)s")
     with _one_line_errors():
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})  # see simgen/__main__.py
@@ -121,7 +124,7 @@ def _one_line_errors() -> Iterator[None]:
     try:
         yield
     except SimgenError as error:
-        _fail(str(error), error.exit_code)
+        _fail(str(error), error.exit_code, type(error).__name__)
     except click.exceptions.Exit as exit_:
         sys.exit(exit_.exit_code)
     except click.ClickException as error:
@@ -238,7 +241,12 @@ def _stop_printing() -> None:
     sys.exit(0)
 
 
-def _fail(message: str, code: int) -> None:
+KINDS = {1: "SimgenError", 2: "UsageError", 3: "MissingError", INTERRUPTED: "Interrupted"}
+
+
+def _fail(message: str, code: int, kind: str = "") -> None:
+    from simgen.cli import answers
+
     if code == 1:  # a bug may show the compiler's lines
         lines = message.splitlines()
         kept = lines if len(lines) <= MOST_LINES else [*lines[:MOST_LINES], "..."]
@@ -246,6 +254,7 @@ def _fail(message: str, code: int) -> None:
     else:
         message = errors.message(message)
     with contextlib.suppress(BrokenPipeError):
+        answers.fail(message, kind or KINDS.get(code, KINDS[1]), code)
         sys.stdout.flush()
     print(f"simgen: error: {message}", file=sys.stderr)
     sys.exit(code)

@@ -559,7 +559,9 @@ def test_a_suite_is_as_accel_sims_launcher_reads_it(tmp_path):
 
 
 def test_exports_are_listed(simgen):
-    assert [each["format"] for each in simgen("list exports --json").json()] == sorted(EXPORTS)
+    assert [each["format"] for each in simgen("list exports --json").json()["rows"]] == sorted(
+        EXPORTS
+    )
 
 
 def test_what_cannot_be_exported_is_one_line(simgen, tmp_path):
