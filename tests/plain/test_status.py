@@ -45,6 +45,7 @@ def test_each_state_of_a_run_is_told(simgen, ran, tmp_path):
         "when": "",
         "verdict": "not checked",
         "fact": "",
+        "verdicts": {},
     }
     assert simgen("diff net -q").code == 0
     assert rows(simgen)["cuda"]["verdict"] == "right"
