@@ -13,7 +13,7 @@ from simgen.ground import tidy
 from simgen.ground.metrics import seconds
 from simgen.ground.storage.files import write_atomic
 from simgen.kernels import render
-from simgen.reports.pages import exploring, figures, interactive, store, sweep_figures
+from simgen.reports.pages import exploring, figures, interactive, still, store, sweep_figures
 from simgen.reports.pages.reporting import REPORT
 from simgen.reports.pages.series import Front
 
@@ -58,6 +58,8 @@ def write(
             folder is something else.
         DamagedError: it is not what was written.
     """
+    if looks and looks.figures:
+        still.need()
     found = store.read_points(path)
     store.check(path, found)
     points = exploring.compared(found.points, baseline)

@@ -25,6 +25,7 @@ from simgen.reports.pages import (
     latex,
     limits,
     peaks,
+    still,
     summary,
 )
 from simgen.reports.pages.row import Row
@@ -203,6 +204,8 @@ def write(
     Numbers are the same in all of them.
     """
     looks = looks or ReportChoices()
+    if looks.figures or looks.form == "tex":
+        still.need()
     if looks.form == "tex":  # which includes PDF, and no SVG
         looks = replace(looks, figures=tuple(sorted({"pdf", *looks.figures})))
     table = to_csv(found)
