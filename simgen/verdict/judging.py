@@ -103,7 +103,7 @@ class Judgement(tidy.Tidy):
             raise MismatchError(f"{self.bundle}: {bad}; see more with: {shlex.join(self.words)} -v")
 
     def as_json(self) -> dict[str, Any]:
-        """What `simgen diff --json` prints."""
+        """What `simgen diff --json` prints, but for the name of its schema."""
         told = {"bundle": str(self.bundle), "planned_for": self.planned_for}
         of_steps = {"losses": [each.as_json() for each in self.losses]} if self.losses else {}
         return {**told, **verdict.to_json(self.reports), **of_steps}

@@ -139,7 +139,8 @@ def test_the_whole_way_there(made, simgen):
     assert all(0 <= done <= total for _, done, total in told)
     (values,) = [each.values for each in made.result("cuda").outputs.values()]
     assert np.allclose(values.sum(axis=1), 1)
-    assert verdict.as_json() == simgen("diff made --json").json()
+    told = {"schema": "simgen.diff/1", **verdict.as_json()}
+    assert told == simgen("diff made --json").json()
     report = package.report([package.load("made")], "out")
     assert report.page.is_file()
     assert [(row.layer, row.result, row.verdict) for row in report.rows] == [

@@ -40,7 +40,7 @@ def library() -> str:
 
 
 @dataclass
-class Figure:
+class PlotlyFigure:
     """A figure in the words of Plotly's JSON."""
 
     data: list[dict[str, Any]] = field(default_factory=list)
@@ -207,14 +207,14 @@ def _plain(text: str) -> str:
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
-def _name(figure: Figure, across: str = "", up: str = "") -> None:
+def _name(figure: PlotlyFigure, across: str = "", up: str = "") -> None:
     """The titles of the axes, clear of their ticks."""
     figure.update_xaxes(title={"text": _plain(across), "standoff": 8})
     figure.update_yaxes(title={"text": _plain(up), "standoff": 12})
 
 
-def _figure(height: int = HEIGHT) -> Figure:
-    figure = Figure()
+def _figure(height: int = HEIGHT) -> PlotlyFigure:
+    figure = PlotlyFigure()
     figure.update_layout(
         height=height,
         colorway=COLOURS,
@@ -231,7 +231,7 @@ def _figure(height: int = HEIGHT) -> Figure:
     return figure
 
 
-def _bars(places: Sequence[str], series: Series, unit: str) -> Figure:
+def _bars(places: Sequence[str], series: Series, unit: str) -> PlotlyFigure:
     shown = [_plain(place) for place in places]
     longest = max(map(len, shown), default=0) if len(shown) >= UPRIGHT else 0
     figure = _figure(HEIGHT + LETTER * longest)
@@ -260,7 +260,7 @@ def _finite(told: Any) -> Any:
     return None if isinstance(told, float) and not math.isfinite(told) else told
 
 
-def _element(figure: Figure) -> str:
+def _element(figure: PlotlyFigure) -> str:
     """What the page's script draws when it is scrolled to."""
     kept = _finite({"data": figure.data, "layout": figure.layout})
     text = json.dumps(kept, separators=(",", ":"), sort_keys=True)
