@@ -10,7 +10,7 @@ import click
 
 from simgen.ask.report import ReportChoices
 from simgen.bundle import manifest, result_names
-from simgen.cli import completing
+from simgen.cli import completing, streams
 from simgen.cli.answers import answer, json_option
 from simgen.cli.options import asked, asks, folder_of_page, verbosity
 from simgen.errors import UsageError, printable
@@ -57,7 +57,7 @@ def diff(
         raise UsageError(f"{others[0]}: a bundle, and diff takes one; {cure}")
     if len(pair) > MOST:
         raise UsageError(f"diff {printable(pair[MOST])}: takes at most two results; leave it out")
-    a, b = (*pair, None, None)[:MOST]
+    a, b = (*(streams.read(each, ".h5") for each in pair), None, None)[:MOST]
     judge(bundle, a, b, as_json=as_json, strict=strict, quiet=quiet, verbose=verbose)
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from simgen.ask.checks import SimulatorChoice
+from simgen.cli import streams
 from simgen.cli.answers import answer, json_option
 from simgen.cli.options import asks, verbosity
 
@@ -20,7 +21,8 @@ MOST_ROWS = 100  # rows of the table, without --verbose
 
 
 @click.command()
-@click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path, exists=True))
+@click.argument("files", nargs=-1, required=True,
+                type=click.Path(path_type=Path, exists=True, allow_dash=True))  # fmt: skip
 @asks(SimulatorChoice)
 @click.option("--table", "own", type=click.Path(path_type=Path, exists=True, dir_okay=False),
               metavar="FILE", help=
@@ -62,6 +64,7 @@ def lint(
     from simgen.isa.legalise import facts, history
     from simgen.isa.lint import linting
 
+    files = tuple(Path(streams.read(str(each), ".co")) for each in files)
     if form and as_json:
         raise UsageError(f"lint --as {form} --json: two forms of one output; leave out one of them")
     if bool(simulator) is bool(own):

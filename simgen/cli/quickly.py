@@ -10,7 +10,7 @@ import click
 from simgen.ask.build import BuildChoices
 from simgen.ask.choice import choices
 from simgen.ask.run import RunChoices
-from simgen.cli import completing, options
+from simgen.cli import completing, options, streams
 from simgen.cli.answers import json_option
 from simgen.cli.options import asked, asks, given_options, verbosity
 
@@ -59,6 +59,7 @@ def quick(
     run = given_options({name: each for name, each in given.items() if name not in known})
     wanted = RunChoices(target, options=run)
     targets = chosen_targets((target,), {})
+    workload = streams.read(workload, ".dnnmark")
     plan = Plan(workload, asked(BuildChoices, given), targets)
     path = Path(output or plan.problem.name)
     with present.stages(quiet) as tell:
