@@ -357,7 +357,7 @@ def extents(kernel: dict) -> tuple[int, int, int]:
 
 def sharing(tiles: int, planned: int, units: int) -> int:
     """Work-groups that share so many tiles: for each unit of this GPU as many as were planned for
-    each of so many units; an even number, since there may be pairs, unless it is planned to be 1."""
+    each of so many units; an even number, since there may be pairs, unless 1 is planned."""
     here = count("SIMGEN_UNITS", cupy.cuda.Device().attributes["MultiProcessorCount"])
     return max(min(2, planned), min(tiles, planned * here // units) // 2 * 2)
 

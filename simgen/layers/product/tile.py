@@ -200,8 +200,8 @@ TILES = (
 
 
 # What tiles whose steps wait in LDS take beside their own cycles: fitted, together with these, to
-# the times of 2,700 tiles with chunks of 245 random products (benchmarks/native/any_shape.py), on an
-# H200. Of products that were not fitted to, the chosen one takes 2.3 % longer than the best.
+# the times of 2,700 tiles with chunks of 245 random products (benchmarks/native/any_shape.py), on
+# an H200. Of products that were not fitted to, the chosen one takes 2.3 % longer than the best.
 TOGETHER = 0.845  # power of the share of `at_once` work-groups in the cycles of a step
 BETWEEN_LINES = {"lines": 1.0, "sectors": 1.57, "none": 3.35}  # by what rows begin at multiples of
 STAGED_L2 = 5.8  # times a machine's l2_rate: bytes of rows in a cycle
