@@ -279,9 +279,23 @@ def activation(variant: Variant, x: Array) -> Array:
         "soft_relu": lambda x: -special.log_expit(-x),
         "gelu": lambda x: kept * special.ndtr(kept),
         "gelu_tanh": lambda x: kept * special.expit(8**0.5 / np.pi**0.5 * (kept + cubes)),
+        "silu": lambda x: x * special.expit(x),
         "elu": lambda x: np.maximum(x, 0) + alpha * special.expm1(np.minimum(x, 0)),
     }
     return functions[given["activation_mode"]](x)
+
+
+def gate(variant: Variant, x0: Array, x1: Array | None = None) -> Array:
+    given = dict(variant.parameters)
+    if x1 is None:
+        x0, x1 = x0[..., : x0.shape[-1] // 2], x0[..., x0.shape[-1] // 2 :]
+    units: dict[str, Callable[[Array], Array]] = {
+        "swiglu": lambda x: x * special.expit(x),
+        "geglu": lambda x: x * special.ndtr(x),
+        "geglu_tanh": lambda x: x * special.expit(8**0.5 / np.pi**0.5 * (x + 0.044715 * x**3)),
+        "glu": special.expit,
+    }
+    return units[given["gate_mode"]](x0) * x1
 
 
 def gemm(variant: Variant, a: Array, b: Array, c: Array | None = None) -> Array:
@@ -352,6 +366,22 @@ def rms_norm(variant: Variant, x: Array, gamma: Array) -> Array:
     for place in np.ndindex(x.shape[:axis]):
         row = x[place]
         y[place] = gamma * row / math.sqrt(math.fsum(row.ravel() ** 2) / row.size + epsilon)
+    return y
+
+
+def add_rms_norm(variant: Variant, x0: Array, x1: Array, gamma: Array) -> Array:
+    return rms_norm(variant, x0 + x1, gamma)
+
+
+def gated_rms_norm(variant: Variant, x: Array, z: Array, gamma: Array) -> Array:
+    return rms_norm(variant, x, gamma) * z * special.expit(z)
+
+
+def l2_norm(variant: Variant, x: Array) -> Array:
+    given = dict(variant.parameters)
+    epsilon = float(np.float32(float(given["epsilon"])))
+    axes = tuple(range(int(given["axis"]) % x.ndim, x.ndim))
+    y: Array = x / np.hypot(np.linalg.norm(x, axis=axes, keepdims=True), math.sqrt(epsilon))
     return y
 
 
@@ -752,6 +782,7 @@ INDEPENDENT = {
     "sampled_softmax": sampled_softmax,
     "squared_error": squared_error,
     "activation": activation,
+    "gate": gate,
     "gemm": gemm,
     "sparse_gemm": sparse_gemm,
     "structured_gemm": structured_gemm,
@@ -759,6 +790,9 @@ INDEPENDENT = {
     "bcm_fc": block_circulant,
     "layer_norm": layer_norm,
     "rms_norm": rms_norm,
+    "add_rms_norm": add_rms_norm,
+    "gated_rms_norm": gated_rms_norm,
+    "l2_norm": l2_norm,
     "slice": slice_,
 }
 
