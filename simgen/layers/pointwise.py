@@ -17,10 +17,11 @@ from simgen.ground.arrays import np
 from simgen.ground.ir import Distribution, Fill, Kernel, Launch, Pass, TensorSpec
 from simgen.ground.numerics import exactness, rounding
 from simgen.ground.numerics.rounding import RCP, SECOND_ORDER, TINY, U, float32, identifier
-from simgen.layers import elementwise, gelu
+from simgen.layers import elementwise
 from simgen.layers.base import Layer, Lowering, Port, Sums, key
 from simgen.layers.contract import Contract
 from simgen.layers.elementwise import BLOCK, VECTOR
+from simgen.layers.gate_unit import GateMode, unit, unit_slope
 from simgen.layers.with_error import WithError
 from simgen.layers.written import Places, Writes, cut_by, dense, writes, writes_all
 
@@ -236,37 +237,6 @@ class Divide(Pointwise):
     }
 
 
-class GateMode(StrEnum):
-    SWIGLU = "swiglu"
-    GEGLU = "geglu"
-    GEGLU_TANH = "geglu_tanh"
-    GLU = "glu"
-
-
-UNITS = {GateMode.SWIGLU: "silu", GateMode.GEGLU: "gelu", GateMode.GEGLU_TANH: "gelu_tanh"}
-
-
-def _unit(x: Array, mode: GateMode) -> WithError:
-    """f(x). The sigmoid of glu: as in [Activation]."""
-    if mode is not GateMode.GLU:
-        y = gelu.forward(x, UNITS[mode])
-        return WithError(y, gelu.forward_bound(x, y, UNITS[mode]) * SECOND_ORDER)
-    e = np.exp(-np.abs(x))
-    y = np.where(x >= 0, 1.0, e) / (1 + e)
-    share = np.where(x > 0, e, 1.0) / (1 + e)
-    return WithError(y, (y * (share * rounding.exp(x) + U + RCP) + TINY) * SECOND_ORDER)
-
-
-def _unit_slope(x: Array, mode: GateMode) -> WithError:
-    """f'(x); of glu e r^2 with e = exp(-|x|), r = 1 / (1 + e), which has no difference."""
-    if mode is not GateMode.GLU:
-        bound = gelu.slope_bound(x, UNITS[mode]) * SECOND_ORDER
-        return WithError(gelu.slope(x, UNITS[mode]), bound)
-    e = np.exp(-np.abs(x))
-    relative = 3 * rounding.exp(x) + 2 * (U + RCP) + 2 * U
-    return WithError(e / (1 + e) ** 2, (e * relative + 2 * TINY) * SECOND_ORDER)
-
-
 @dataclass(frozen=True)
 class Gate(Pointwise):
     """Gated linear units: a tensor times a function of another one, in one launch.
@@ -299,10 +269,10 @@ class Gate(Pointwise):
     @property
     def rows(self) -> Mapping[Pass, Mapping[str, Formula]]:  # type: ignore[override]
         mode, (of, slopes) = self.mode, ((4, 2), (6, 2))
-        gated = Formula(PAIR, lambda x0, x1: _unit(x0, mode) * WithError(x1), *of, None)
+        gated = Formula(PAIR, lambda x0, x1: unit(x0, mode) * WithError(x1), *of, None)
         dx0 = Formula(
             (*PAIR, "dy"),
-            lambda x0, x1, dy: WithError(dy) * WithError(x1) * _unit_slope(x0, mode),
+            lambda x0, x1, dy: WithError(dy) * WithError(x1) * unit_slope(x0, mode),
             *slopes,
             None,
         )

@@ -289,13 +289,60 @@ def gate(variant: Variant, x0: Array, x1: Array | None = None) -> Array:
     given = dict(variant.parameters)
     if x1 is None:
         x0, x1 = x0[..., : x0.shape[-1] // 2], x0[..., x0.shape[-1] // 2 :]
+    return gate_of(given["gate_mode"], x0) * x1
+
+
+def gate_of(mode: str, x: Array) -> Array:
     units: dict[str, Callable[[Array], Array]] = {
         "swiglu": lambda x: x * special.expit(x),
         "geglu": lambda x: x * special.ndtr(x),
         "geglu_tanh": lambda x: x * special.expit(8**0.5 / np.pi**0.5 * (x + 0.044715 * x**3)),
         "glu": special.expit,
     }
-    return units[given["gate_mode"]](x0) * x1
+    return units[mode](x)
+
+
+def router(variant: Variant, x: Array, bias: Array | None = None) -> Array:
+    given = dict(variant.parameters)
+    k, groups, kept = (int(given[name]) for name in ("top_k", "groups", "top_groups"))
+    softmax = given["scores_mode"] == "softmax"
+    y = np.empty((*x.shape[:-1], k))
+    for place in np.ndindex(x.shape[:-1]):
+        row = x[place]
+        s = special.softmax(row) if softmax else special.expit(row)
+        scores = row if bias is None else s + bias
+        parts = np.split(scores, groups)
+        best = [max(p) if bias is None else sum(sorted(p)[-2:]) for p in parts]
+        open_groups = sorted(range(groups), key=lambda g: -best[g])[:kept]
+        allowed = [e for e in range(len(row)) if e * groups // len(row) in open_groups]
+        chosen = s[sorted(allowed, key=lambda e: -scores[e])[:k]]
+        y[place] = chosen / math.fsum(chosen) if given["normalised"] == "true" else chosen
+    return y * np.float64(np.float32(float(given["weight_scale"])))
+
+
+def expert_blocks(variant: Variant, ids: Array) -> Array:
+    given = dict(variant.parameters)
+    rows, experts, order = int(given["block_rows"]), int(given["experts"]), list[float]()
+    for e in range(experts):
+        order += np.flatnonzero(ids.reshape(-1) == e).tolist()
+        order += [ids.size] * (-len(order) % rows)
+    most = ids.size if ids.size <= experts else experts + (ids.size - experts) // rows
+    return np.array(order + [ids.size] * (most * rows - len(order)), float)
+
+
+def experts(
+    variant: Variant, x: Array, weights: Array, ids: Array, w_gate_up: Array, w_down: Array
+) -> Array:
+    given = dict(variant.parameters)
+    used = sorted(set(ids.reshape(-1).tolist()))
+    y = np.zeros_like(x)
+    for place in np.ndindex(x.shape[:-1]):
+        for weight, e in zip(weights[place], ids[place].tolist(), strict=True):
+            at = used.index(e) % int(given["stored"]) if int(given["stored"]) else int(e)
+            gate, up = np.split(np.einsum("d,fd->f", x[place], w_gate_up[at]), 2)
+            gated = gate_of(given["gate_mode"], gate) * up
+            y[place] += weight * np.einsum("f,df->d", gated, w_down[at])
+    return y
 
 
 def gemm(variant: Variant, a: Array, b: Array, c: Array | None = None) -> Array:
@@ -783,6 +830,9 @@ INDEPENDENT = {
     "squared_error": squared_error,
     "activation": activation,
     "gate": gate,
+    "router": router,
+    "expert_blocks": expert_blocks,
+    "experts": experts,
     "gemm": gemm,
     "sparse_gemm": sparse_gemm,
     "structured_gemm": structured_gemm,
