@@ -151,6 +151,14 @@ EXTRA: dict[str, list[dict[str, str]]] = {
         {"mode": "pad", "before": "0x0x1x1", "behind": "0x0x0x2", "value": "-3.4e38"},
         {"mode": "expand", "to": "0x0x0x12"},
     ],
+    "attention": [
+        {"causal": "true", "keys": "37", "kv_heads": "2", "algo": "split"},
+        {"causal": "true", "window": "3", "sinks": "true"},
+        {"mask": "keep", "kv_heads": "1", "value_size": "12", "softcap": "0.75"},
+        {"lengths": "true", "page": "4", "causal": "true", "kv_heads": "2", "keys": "43"},
+        {"lengths": "true", "page": "3", "keys": "140", "algo": "split", "sinks": "true"},
+        {"mask": "bias", "value_size": "5", "keys": "70", "lengths": "true", "scale": "0.5"},
+    ],
     "attention_sum": [{"candidates": "9", "log": "true"}],
     "embedding": [{"features": "8"}, {"features": "5", "zipf": "0.0"}],
     "slice": [{"axis": "2"}, {"axis": "-1", "outputs": "3"}],
@@ -334,6 +342,9 @@ SHAPES_OF: dict[str, tuple[tuple[int, ...], ...]] = {
         (1, 1, 1), (2, 6, 5, 3), (3, 2, 9, 1), (2, 4, 8, 8), (30, 100),
     ),
     "reduce_mean": ((1, 1, 1), (2, 5, 3), (3, 7, 8), (2, 4, 37), (2, 3, 5, 12)),
+    "attention": (  # samples, heads, queries, elements
+        (1, 1, 1, 1), (2, 4, 9, 8), (1, 4, 1, 64), (1, 6, 70, 36), (2, 2, 5, 130), (1, 8, 33, 4),
+    ),
     "attention_sum": ((1, 1), (2, 5), (3, 17, 1), (30, 100), (2, 601)),
     "router": ((1, 8), (2, 3, 16), (5, 128), (9, 200)),
     "expert_blocks": ((1, 1), (3, 4), (7, 5), (700, 3)),
@@ -460,8 +471,8 @@ def each_pass(test: Callable[[Variant, Pass], None]) -> Callable[..., None]:
     """A test of each (variant, pass), as one for each layer."""
 
     def whole(kind: str) -> None:
-        own, passes = covering_variants(kind), LAYERS[kind].passes
-        check_all(test, ({"variant": v, "direction": d} for v in own for d in passes))
+        own = covering_variants(kind)
+        check_all(test, ({"variant": v, "direction": d} for v in own for d in v.layer.passes))
 
     return pytest.mark.parametrize("kind", lowered())(named(test, whole))
 
@@ -534,6 +545,7 @@ SMALL_OF: dict[str, dict[str, str]] = {
     "experts": {"shape": "3x20", "experts": "5", "intermediate": "12", "stored": "4"},
     "embedding": {"shape": "3x11", "vocabulary": "9", "features": "6"},
     "mask": {"shape": "2x5x7", "mask": "lengths"},
+    "attention": {"shape": "2x4x9x8", "kv_heads": "2", "causal": "true", "sinks": "true"},
     "attention_sum": {"shape": "3x11", "vocabulary": "5", "log": "true"},
     "reduce_mean": {"shape": "2x5x6"},
     "recurrent": {"shape": "3x2x6", "cell": "gru"},

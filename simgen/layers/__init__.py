@@ -19,6 +19,7 @@ FILES = {
     "adam": ("Adam", "adam"),
     "add": ("Add", "add"),
     "all_reduce": ("AllReduce", "all_reduce"),
+    "attention": ("Attention", "attention"),
     "attention_sum": ("AttentionSum", "attention_sum"),
     "broadcast": ("Broadcast", "broadcast"),
     "bypass": ("Bypass", "bypass"),

@@ -43,6 +43,7 @@ SHAPE = (5, 6, 9, 7)
 SHAPE_OF = {
     "bcm_fc": (3, 64, 1, 1),
     "fused_fc": (64, 6, 4, 3),  # samples for a feature that takes another value
+    "attention": (5, 6, 9, 8),
     "attention_sum": (5, 60),
     "embedding": (5, 6),
     "heads": (5, 4, 12),

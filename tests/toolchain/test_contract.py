@@ -71,7 +71,7 @@ def problems(kind: str, direction: Pass) -> dict[str, Problem]:
     def each() -> Iterator[tuple[str, Problem]]:
         for number, variant in enumerate(variants(kind)):
             for shape in shapes_of(kind, SHAPES):
-                if accepts(variant.layer, shape):
+                if direction in variant.layer.passes and accepts(variant.layer, shape):
                     text = "x".join(map(str, shape))
                     name = f"v{number}_{text}"
                     yield name, Problem(variant, shape)
@@ -105,6 +105,9 @@ REACHED: dict[tuple[str, str], dict[str, set[Any]]] = {
     ("pool", "pooling_backward_max"): {"before_p": {0, 1}, "before_q": {0, 1, 6},
                                        "results": {1, 2, 4}, "load": {1, 4}, "vector": {1, 3, 4}},
     ("dropout", "dropout"): {"threshold": {0, 2**31}, "all": {0, 1}, "key": {0, 777}},
+    ("attention", "attention"): {"with_parts": {0, 1}, "with_mask": {0, 1}, "keeps": {0, 1},
+                                 "with_sinks": {0, 1}, "page": {0, 3, 4}, "slices": {16, 64},
+                                 "tile_rows": {16, 32, 64}, "causal": {0, 1}, "window": {0, 3}},
     ("softmax", "softmax_forward"): {"in_registers": {0, 1}, "slices": {256, 1024}},
     ("softmax", "softmax_backward"): {"in_registers": {0, 1}, "slices": {256, 1024}},
     ("bn", "batch_norm_moments_end"): {"slices": {2, 32}},
