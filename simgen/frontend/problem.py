@@ -7,6 +7,7 @@ A problem is
     path/to/model.dnnmark     a config, or a template
     path/to/kernel.toml       kernels of the user's own (simgen.frontend.own_kernel)
     path/to/model.onnx        a model, or a .pt2 program (simgen.frontend.importing)
+    path/to/config.json       a language model's config (simgen.frontend.decoder)
     deepbench/gemm/17         a problem of a list (simgen.frontend.deepbench)
     dnnmark/conv              a primitive of DNNMark's paper (simgen.frontend.dnnmark)
     gemm:m=35,n=700,k=2048    an operation of a library (simgen.frontend.operation)
@@ -26,8 +27,9 @@ from typing import TYPE_CHECKING
 
 from simgen.ask.build import BuildChoices
 from simgen.errors import ConfigError, SimgenError, UsageError, did_you_mean, one_line, printable
-from simgen.frontend import config, dnnmark, foreign
+from simgen.frontend import config, decoder, dnnmark, foreign
 from simgen.frontend.config import Config, Place
+from simgen.frontend.decoder import Serving
 from simgen.frontend.network import sample_section
 from simgen.frontend.settings import GENERAL, kind_of
 from simgen.ground import resources
@@ -109,6 +111,7 @@ def find(
     passes: Sequence[Pass] | None,
     usual: Sequence[Pass] = (Pass.FORWARD,),
     dtype: str | None = None,
+    serving: Serving = decoder.USUAL,
 ) -> Problem:
     """The problem that `word` names. A setting whose key is a `$VARIABLE` of the file fills it.
 
@@ -121,6 +124,13 @@ def find(
         UnsupportedError: simgen has no layer that does it.
     """
     path = Path(word)
+    if decoder.is_one(path):
+        content, element, notes = decoder.read(path, serving, dtype)
+        made = _of_config(_stem(path), content, settings, passes or usual)
+        return replace(made, dtype=element, notes=notes)
+    if serving.given:
+        fact = f"workload {printable(word)}: no config.json of a language model"
+        raise UsageError(f"{serving.given}: {fact}; leave {serving.given} out")
     broken, settings = settings, _on_their_lines(settings)
     if asked := dnnmark.line(word):
         made = _from_file(Path(asked.config), settings, passes or asked.passes)

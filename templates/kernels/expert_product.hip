@@ -21,13 +21,11 @@ extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
     const unsigned first = blockIdx.x * ROWS, n = blockIdx.y * COLUMNS + column;
     const unsigned slot = static_cast<unsigned>(experts[blockIdx.x]);
     const Element* rows[ROWS];
-    bool there[ROWS];
+    unsigned pairs[ROWS];
 #pragma unroll
     for (unsigned r = 0; r < ROWS; r++) {
-        const unsigned pair = static_cast<unsigned>(order[first + r]);
-        there[r] = pair < PAIRS;
-        const unsigned row = GATHERED ? (there[r] ? pair / TOP_K : 0) : first + r;
-        rows[r] = a + row * DEPTH;
+        pairs[r] = static_cast<unsigned>(order[first + r]);
+        rows[r] = a + (GATHERED ? pairs[r] / TOP_K : first + r) * DEPTH; /* without a pair, it is not read */
     }
     float sum[PARTS][ROWS] = {};
     if (slot < STORED && (WIDTH % COLUMNS == 0 || n < WIDTH)) {
@@ -38,7 +36,7 @@ extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
                 const float4 weights = load4(of_expert + (part * WIDTH + n) * DEPTH + k);
 #pragma unroll
                 for (unsigned r = 0; r < ROWS; r++)
-                    if (there[r])
+                    if (pairs[r] < PAIRS)
                         sum[part][r] = dot(load4(rows[r] + k), weights, sum[part][r]);
             }
         }

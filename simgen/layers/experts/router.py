@@ -101,6 +101,9 @@ class Router(Layer):
         y = self.output(inputs)
         return {"y": y, "ids": TensorSpec(y.shape, DType.I32)}
 
+    def index_ends(self, inputs: tuple[TensorSpec, ...]) -> Mapping[str, int]:
+        return {"ids": inputs[0].shape[-1]}
+
     def work(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> tuple[int, int]:
         """Per score a difference or a sum, an exponential, a sum; per weight a sum, a product."""
         size, chosen = inputs[0].size, self.output(inputs).size
