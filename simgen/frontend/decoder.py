@@ -418,7 +418,9 @@ def _sections(
     if rotated and serving.phase != "prefill":
         yield _section("Input", "places", shape=shape, type="i32")
     if not rotated:
-        yield _section("Broadcast", "positions", "embedding", operation="add", operand="1x0x0")
+        rows = f"1x{tokens}x{model.hidden}"  # of a table, those of the tokens' places
+        yield _section("Input", "places", shape=rows)
+        yield _section("Broadcast", "positions", "embedding,places", operation="add")
         stream = "positions"
     for layer in range(model.layers):
         yield from _norm(step, f"layer{layer}_norm1", stream, added, step.like("norm1", layer))
@@ -486,11 +488,20 @@ def _attention(step: _Step, layer: int, before: str) -> Iterator[str]:
         if model.family.get("position", "rope") == "rope":
             yield _rotated(step, f"{name}_{part}_rope", ends[part])
             ends[part] = f"{name}_{part}_rope"
-    window = model.window if 0 < model.window < step.context else None
-    decode = step.serving.phase != "prefill"
-    sources = ends["q"] if decode else ",".join(ends.values())
-    cached = {"kv_heads": model.kv_heads, "keys": step.context} if decode else {}
-    yield _section("Attention", f"{name}_attention", sources, causal=True, window=window, **cached)
+    sources = list(ends.values())
+    if step.serving.phase != "prefill":
+        extents = f"{step.batch}x{model.kv_heads}x{step.context}x{model.head_size}"
+        sources = [ends["q"], f"{name}_keys", f"{name}_values"]
+        for cached in sources[1:]:
+            yield _section("Input", cached, shape=extents)
+    yield _section(
+        "Attention",
+        f"{name}_attention",
+        ",".join(sources),
+        causal=True,
+        kv_heads=model.kv_heads if model.kv_heads != model.heads else None,
+        window=model.window if 0 < model.window < step.context else None,
+    )
     yield step.together(f"{name}_joined", f"{name}_attention", model.heads)
     yield step.product(layer, "out", f"{name}_joined", model.hidden, "out")
 

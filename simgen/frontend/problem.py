@@ -29,7 +29,6 @@ from simgen.ask.build import BuildChoices
 from simgen.errors import ConfigError, SimgenError, UsageError, did_you_mean, one_line, printable
 from simgen.frontend import config, decoder, dnnmark, foreign
 from simgen.frontend.config import Config, Place
-from simgen.frontend.decoder import Serving
 from simgen.frontend.network import sample_section
 from simgen.frontend.settings import GENERAL, kind_of
 from simgen.ground import resources
@@ -39,6 +38,7 @@ from simgen.layers import KIND_OF, LAYERS
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from simgen.frontend.decoder import Serving
     from simgen.frontend.deepbench import Listed
     from simgen.frontend.importing.draft import ModelTensor
     from simgen.frontend.operation import LibraryOperation
