@@ -44,6 +44,7 @@ FILES = {
     "rearrange": ("Rearrange", "rearrange"),
     "reduce_mean": ("ReduceMean", "reduce_mean"),
     "reshape": ("Reshape", "reshape"),
+    "rope": ("RoPE", "rope"),
     "sgd": ("SGD", "sgd"),
     "slice": ("Slice", "slice"),
     "softmax": ("Softmax", "softmax"),

@@ -61,6 +61,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from simgen.ground.ir import Constants
     from simgen.ground.numerics.rounding import Array
     from simgen.layers.base import Tensors
     from simgen.layers.written import Values
@@ -421,7 +422,7 @@ class Attention(Layer):
         mask = dict(zip(self.input_names, inputs)).get("mask", TensorSpec((1, 1, 1, 1)))
         one, several = (mask.shape[at] == 1 for at in (0, 1))
         plane = mask.shape[2] * mask.shape[3]
-        constants: tuple[tuple[str, Any], ...] = (
+        constants: Constants = (
             ("heads", s.samples * s.groups),
             ("kv_heads", s.groups),
             ("rows", s.rows),
@@ -476,9 +477,7 @@ class Attention(Layer):
         last = Launch(joined, (ceil(rows * fours / join.block), 1, 1), (*kept, "lse", "y"))
         return Lowering((kernel, join), (first, last))
 
-    def _backward(
-        self, s: Shape, t: Tile, name: str, constants: tuple[tuple[str, Any], ...]
-    ) -> Lowering:
+    def _backward(self, s: Shape, t: Tile, name: str, constants: Constants) -> Lowering:
         kernels = [Kernel(f"{name}_{d}", f"attention_{d}.hip", t.block, constants)
                    for d in ("dq", "dkv")]  # fmt: skip
         given = ("q", "k", "v", *(("lengths",) if self.with_lengths else ()), "dy")

@@ -813,6 +813,43 @@ def attention(
     return y
 
 
+def rope(variant: Variant, x: Array, positions: Array | None = None) -> Array:
+    """Pairs as complex numbers, by the formulas of the papers in radians for a token."""
+    given = dict(variant.parameters)
+    numbers = ("base", "factor", "low", "high", "fast", "slow")
+    base, factor, low, high, fast, slow = (float(np.float32(float(given[n]))) for n in numbers)
+    size = int(given["rotary"]) or x.shape[3]
+    half, length, c = size // 2, int(given["original"]), 1.0
+    f = [math.pow(base, -2 * i / size) for i in range(half)]
+    match given["scaling"]:
+        case "linear":
+            f = [each / factor for each in f]
+        case "llama3":
+            for i, each in enumerate(f):
+                turns = length / (2 * math.pi / each)
+                smooth = min(max((turns - low) / (high - low), 0), 1)
+                f[i] = (1 - smooth) * each / factor + smooth * each
+        case "yarn":
+            ends = [
+                size * math.log(length / (turns * 2 * math.pi)) / (2 * math.log(base))
+                for turns in (fast, slow)
+            ]
+            first, last = max(math.floor(ends[0]), 0), min(math.ceil(ends[1]), size - 1)
+            c = 0.1 * math.log(factor) + 1
+            for i, each in enumerate(f):
+                ramp = min(max((i - first) / max(last - first, 0.001), 0), 1)
+                f[i] = each / factor * ramp + each * (1 - ramp)
+    y = x.copy()
+    ends_of = [(2 * i, 2 * i + 1) if given["interleaved"] == "true" else (i, i + half)
+               for i in range(half)]  # fmt: skip
+    for n, h, t in np.ndindex(x.shape[:3]):
+        at = t if positions is None else int(positions[n, t])
+        for (a, b), each in zip(ends_of, f):
+            turned = complex(x[n, h, t, a], x[n, h, t, b]) * c * np.exp(1j * at * each)
+            y[n, h, t, [a, b]] = turned.real, turned.imag
+    return y
+
+
 def attention_sum(variant: Variant, x: Array, ids: Array, candidates: Array) -> Array:
     given = dict(variant.parameters)
     with_log = given["log"] == "true"
@@ -842,6 +879,7 @@ INDEPENDENT = {
     "subtract": subtract,
     "divide": divide,
     "attention": attention,
+    "rope": rope,
     "attention_sum": attention_sum,
     "embedding": embedding,
     "mask": mask,

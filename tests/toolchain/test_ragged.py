@@ -53,6 +53,11 @@ SIZES_OF: dict[str, tuple[str | None, ...]] = {
     "heads": (None, "shape=2x5x6 heads=3", "shape=3x7x33 heads=11"),
     "embedding": (None, *(f"shape=3x11 vocabulary=99 features={n}" for n in (6, 37))),
     "mask": (None, "shape=2x5x7 mask=lengths", "shape=2x5x7"),
+    "attention": (
+        None, "shape=1x8x1x128 kv_heads=2 keys=4096 page=16 lengths=true sinks=true",
+        "shape=2x4x9x20 value_size=12 mask=bias softcap=5 algo=split",
+        "shape=1x16x4x576 value_size=512 kv_heads=1 keys=100 mask=keep",
+    ),
     "attention_sum": (None, "shape=3x11 vocabulary=5"),
     "reduce_mean": (None, "shape=2x5x6", "shape=3x7x999"),
     "rearrange": (None, "shape=2x4x3x5x7"),
