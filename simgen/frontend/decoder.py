@@ -358,8 +358,8 @@ def _section(kind: str, name: str, before: str = "", **keys: object) -> str:
 
 
 @dataclass(frozen=True)
-class _Step:
-    """The extents of a step, and whose weights layers have."""
+class _Extents:
+    """What a step has, and whose weights its layers have."""
 
     model: Decoder
     batch: int
@@ -407,7 +407,7 @@ def _of_mlp(name: str) -> bool:
 def _sections(
     model: Decoder, batch: int, tokens: int, context: int, serving: Serving
 ) -> Iterator[str]:
-    step = _Step(model, batch, tokens, context, serving)
+    step = _Extents(model, batch, tokens, context, serving)
     yield "[DNNMark]\nrun_mode=composed"
     shape = f"{batch}x{tokens}"
     rotated = model.family.get("position", "rope") == "rope"
@@ -418,7 +418,7 @@ def _sections(
     if rotated and serving.phase != "prefill":
         yield _section("Input", "places", shape=shape, type="i32")
     if not rotated:
-        rows = f"1x{tokens}x{model.hidden}"  # of a table, those of the tokens' places
+        rows = f"1x{tokens}x{model.hidden}"  # the table's rows at the tokens' places
         yield _section("Input", "places", shape=rows)
         yield _section("Broadcast", "positions", "embedding,places", operation="add")
         stream = "positions"
@@ -454,7 +454,7 @@ def _sum_of(model: Decoder) -> str:
     return ".s" if model.family.get("norm", "RMSNorm") == "RMSNorm" else "_sum"
 
 
-def _norm(step: _Step, name: str, stream: str, added: str, weights: str | None) -> Iterator[str]:
+def _norm(step: _Extents, name: str, stream: str, added: str, weights: str | None) -> Iterator[str]:
     kind, epsilon = step.model.family.get("norm", "RMSNorm"), step.model.epsilon
     if added and kind == "RMSNorm":
         yield _section("AddRMSNorm", name, f"{stream},{added}", epsilon=epsilon, weights=weights)
@@ -462,11 +462,10 @@ def _norm(step: _Step, name: str, stream: str, added: str, weights: str | None) 
     if added:
         yield _section("Add", f"{name}_sum", f"{stream},{added}")
         stream = f"{name}_sum"
-    # Of the first layer and the others, one is a sum.
     yield _section(kind, name, stream, epsilon=epsilon, weights=weights)
 
 
-def _attention(step: _Step, layer: int, before: str) -> Iterator[str]:
+def _attention(step: _Extents, layer: int, before: str) -> Iterator[str]:
     model, name = step.model, f"layer{layer}"
     counts = {"q": model.heads, "k": model.kv_heads, "v": model.kv_heads}
     ends = {}
@@ -506,7 +505,7 @@ def _attention(step: _Step, layer: int, before: str) -> Iterator[str]:
     yield step.product(layer, "out", f"{name}_joined", model.hidden, "out")
 
 
-def _rotated(step: _Step, name: str, before: str) -> str:
+def _rotated(step: _Extents, name: str, before: str) -> str:
     """Heads, turned; in a decode step by the positions of their tokens."""
     model, rope = step.model, step.model.rope
     keys = {own: rope[key] for key, own in ROPE_KEYS.items() if rope.get(key) is not None}
@@ -525,7 +524,7 @@ def _rotated(step: _Step, name: str, before: str) -> str:
     )
 
 
-def _mlp(step: _Step, layer: int, before: str) -> Iterator[str]:
+def _mlp(step: _Extents, layer: int, before: str) -> Iterator[str]:
     model, name = step.model, f"layer{layer}"
     if model.is_sparse(layer):
         yield step.product(layer, "router", before, model.experts, "router")

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from simgen.ground.ir import Fill
 
-TOKENS = 64  # whose choices are drawn together
+TOKENS = 64  # their choices are drawn together
 
 
 def draw(block: NDArray[np.int32], stream: np.random.Philox, fill: Fill) -> None:

@@ -53,7 +53,7 @@ if TYPE_CHECKING:
 F = Pass.FORWARD
 LANES = 16  # work-items of an element
 COLUMNS = BLOCK // LANES
-MOST_ROWS = 16  # of a block
+MOST_ROWS = 16  # in a block, at most
 OF_SUM = 64  # work-items of a work-group that adds up rows
 INDEX = ("order", "experts", "begins")
 

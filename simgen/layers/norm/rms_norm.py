@@ -62,7 +62,7 @@ class RMSNorm(LayerNorm):
         BW: ("x", "dy"),
     }
     writes: ClassVar[Mapping[Pass, tuple[str, ...]]] = {F: ("y",), BX: ("dx",), BW: ("dgamma",)}
-    template: ClassVar[str] = "rms_norm.hip"  # of the forward pass
+    template: ClassVar[str] = "rms_norm.hip"  # for the forward pass
     flops: ClassVar[Mapping[Pass, int]] = {F: 4, BX: 9, BW: 5}  # operations of an element
 
     epsilon: float = key("epsilon", 1e-5, "constant added to mean squares", 1e-12, 1e6)
