@@ -13,7 +13,7 @@ extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
     if (VECTOR == 4 && (SIZE % GROUP == 0 || together<Element>(at, SIZE))) {
         const float4 gate = load4(x0 + from), up = load4(x1 + from + OTHER);
         store4(y + at, float4{unit<FUNCTION>(gate.x) * up.x, unit<FUNCTION>(gate.y) * up.y, unit<FUNCTION>(gate.z) * up.z, unit<FUNCTION>(gate.w) * up.w});
-    } else if (SIZE % VECTOR != 0 || VECTOR == 1) {
+    } else if constexpr (sizeof(Element) == 4 && (SIZE % VECTOR != 0 || VECTOR == 1)) {
         for (unsigned k = at; k < SIZE && k < at + VECTOR; k++)
             store(y, k, unit<FUNCTION>(load(x0, from + k - at)) * load(x1, from + OTHER + k - at));
     }

@@ -19,7 +19,7 @@ extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
         const float4 gate = load4(x0 + from), up = load4(x1 + from + OTHER), d = load4(dy + at);
         store4(dx0 + from, float4{steep(gate.x, up.x, d.x), steep(gate.y, up.y, d.y), steep(gate.z, up.z, d.z), steep(gate.w, up.w, d.w)});
         store4(dx1 + from + OTHER, float4{gated(gate.x, d.x), gated(gate.y, d.y), gated(gate.z, d.z), gated(gate.w, d.w)});
-    } else if (SIZE % VECTOR != 0 || VECTOR == 1) {
+    } else if constexpr (sizeof(Element) == 4 && (SIZE % VECTOR != 0 || VECTOR == 1)) {
         for (unsigned k = at; k < SIZE && k < at + VECTOR; k++) {
             const unsigned there = from + k - at;
             const float gate = load(x0, there), d = load(dy, k);

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 F, BX, BW = Pass.FORWARD, Pass.BACKWARD_DATA, Pass.BACKWARD_WEIGHT
 Z = Fill(Distribution.NORMAL, 0.0, 2.0)
-SMALL = 2.0**-5  # about the Euclidean norm of rows, so that epsilon shows
+SMALL = 2.0**-5  # deviation of x, or about the Euclidean norm of rows, so that epsilon shows
 
 
 @dataclass(frozen=True)
@@ -87,7 +87,9 @@ class RMSNorm(LayerNorm):
 
     def ports(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> tuple[Port, ...]:
         x = inputs[0]
-        specs, fills = self._specs(x), self._fills(self.view(x.shape)[1])
+        specs, fills = self._specs(x), dict(self._fills(self.view(x.shape)[1]))
+        if direction is BW:  # long sums, in whose errors epsilon would drown
+            fills["x"] = Fill(Distribution.NORMAL, 0.0, SMALL)
         chunks = self._columns(x.shape).chunks if direction is BW else 1
         part = TensorSpec((chunks, *specs["gamma"].shape))
         return (
