@@ -340,7 +340,7 @@ SHAPES_OF: dict[str, tuple[tuple[int, ...], ...]] = {
         (1, 2, 2, 150),
     ),
     "fused_conv": ((1, 1, 1, 1), (2, 3, 5, 7), (1, 64, 4, 4), (2, 6, 9, 12)),
-    "fused_fc": ((1, 1, 1, 1), (2, 3, 5, 7), (3, 5000, 1, 1), (100, 1000, 1, 1)),
+    "fused_fc": ((1, 1, 1, 1), (2, 3, 5, 7), (3, 5000, 1, 1), (100, 520, 1, 1)),
     "bcm_fc": ((1, 64, 1, 1), (3, 128, 1, 1), (2, 4, 4, 8), (70, 192, 1, 1)),
     "recurrent": (  # time steps, samples, features
         (2, 1, 1), (3, 2, 4), (4, 17, 10), (2, 2, 2, 35), (2, 5, 68), (9, 3, 1),
@@ -553,7 +553,7 @@ SMALL_OF: dict[str, dict[str, str]] = {
     "experts": {"shape": "3x20", "experts": "5", "intermediate": "12", "stored": "4"},
     "embedding": {"shape": "3x11", "vocabulary": "9", "features": "6"},
     "mask": {"shape": "2x5x7", "mask": "lengths"},
-    "attention": {"shape": "2x4x9x8", "kv_heads": "2", "causal": "true", "sinks": "true"},
+    "attention": {"shape": "2x4x9x8", "kv_heads": "2", "causal": "true", "softcap": "1.5"},
     "rope": {"shape": "2x3x5x12", "rotary": "8", "scaling": "yarn", "positions": "true"},
     "attention_sum": {"shape": "3x11", "vocabulary": "5", "log": "true"},
     "reduce_mean": {"shape": "2x5x6"},
@@ -588,3 +588,13 @@ def problems_of_one_gpu() -> list[tuple[str, tuple[str, ...]]]:
     """Those of `small_problems` that a build for one GPU takes."""
     several = {f"{kind}_{each}" for kind in lowered() if LAYERS[kind].needs_gpus for each in Pass}
     return [each for each in small_problems() if each[0] not in several]
+
+
+def seconds(layer: Layer, shape: tuple[int, ...], direction: Pass) -> float:
+    """About what the test of a pass takes, checked and not optimised: for each kernel, and for each
+    operation and work-item."""
+    inputs = inputs_of(layer, shape)
+    lowering = layer.lower(inputs, direction)
+    blocks = {kernel.name: kernel.block for kernel in lowering.kernels}
+    items = sum(math.prod(each.grid) * blocks[each.kernel] for each in lowering.launches)
+    return 0.03 * len(blocks) + 1e-7 * (layer.count(inputs, direction).flops + 40 * items)

@@ -70,6 +70,7 @@ F, B = Pass.FORWARD, Pass.BACKWARD
 LARGEST = 2**30  # elements of a tensor: offsets are bytes in 32 bits
 ROOM = 47 * 1024  # bytes of LDS: what every machine gives a work-group
 FULL = 4  # work-groups of a unit, so that some load while others compute
+FAR = 80.0  # an exponent of float32: what is off by more may be anything
 TANH = 2.0**-20  # relative error of what bends scores
 INPUTS = ("q", "k", "v", "mask", "lengths", "table")
 
@@ -98,14 +99,14 @@ class _Inputs:
 
 
 class _Passes:
-    """Those that a layer has; of the class all."""
+    """The passes that a layer has; the class has all."""
 
     def __get__(self, layer: Attention | None, owner: type[Attention]) -> tuple[Pass, ...]:
         return (F, B) if layer is None or not layer.forward_only else (F,)
 
 
 @dataclass(frozen=True)
-class Tile:
+class AttentionTile:
     """How a work-group lies over rows and keys."""
 
     rows: int
@@ -117,7 +118,7 @@ class Tile:
     def block(self) -> int:
         return self.lanes * self.slices
 
-    def nbytes(self, s: Shape, direction: Pass) -> int:
+    def nbytes(self, s: Extents, direction: Pass) -> int:
         """LDS: of queries, of keys or values, of weights, and for sums over rows; backward of all
         four, weights and their gradients."""
         wide, other = (4 * ceil(size / 4) + 4 for size in (s.dim, s.value_dim))
@@ -128,7 +129,7 @@ class Tile:
 
 
 @dataclass(frozen=True)
-class Shape:
+class Extents:
     """Extents of a problem."""
 
     samples: int
@@ -207,7 +208,7 @@ class Attention(Layer):
         }
         return tuple(found[name] for name in self.input_names)
 
-    def shape(self, inputs: tuple[TensorSpec, ...]) -> Shape:
+    def shape(self, inputs: tuple[TensorSpec, ...]) -> Extents:
         """Extents of all tensors.
 
         Raises:
@@ -254,9 +255,9 @@ class Attention(Layer):
         if k.dtype != v.dtype or (self._masks and given["mask"].dtype != q.dtype):
             fact = "k and v, or q and mask, have different element types"
             raise ValueError(f"{fact}; insert [Cast] before one")
-        return Shape(n, heads, groups, queries, keys, dim, v.shape[3])
+        return Extents(n, heads, groups, queries, keys, dim, v.shape[3])
 
-    def _check(self, s: Shape, inputs: tuple[TensorSpec, ...]) -> None:
+    def _check(self, s: Extents, inputs: tuple[TensorSpec, ...]) -> None:
         if self.window == 0:
             raise ValueError(
                 "window is 0: no query sees a key; write 1 or more, or -1 for all keys"
@@ -300,7 +301,7 @@ class Attention(Layer):
 
     # ---- Tensors and work ----
 
-    def _scale(self, s: Shape) -> float:
+    def _scale(self, s: Extents) -> float:
         return float32(self.scale) or float32(1 / sqrt(s.dim))
 
     @property
@@ -318,7 +319,7 @@ class Attention(Layer):
     def _cap(self) -> float:
         return float32(self.softcap)
 
-    def _seen_scores(self, s: Shape) -> int:
+    def _seen_scores(self, s: Extents) -> int:
         """Scores of a whole problem that are needed: as lengths, all."""
         if not self.causal:
             return s.samples * s.heads * s.queries * s.keys
@@ -379,7 +380,7 @@ class Attention(Layer):
 
     # ---- Launches ----
 
-    def tile(self, s: Shape, direction: Pass = F) -> Tile:
+    def tile(self, s: Extents, direction: Pass = F) -> AttentionTile:
         """The largest that has room in LDS.
 
         Raises:
@@ -387,16 +388,26 @@ class Attention(Layer):
         """
         rows = s.rows
         of_two, of_four = 2 * ceil(rows / 2), 4 * ceil(rows / 4)
-        few = (Tile(rows, 64, 1, 64), Tile(of_two, 32, 2, 32), Tile(of_four, 16, 4, 16))
-        many = (Tile(64, 32, 16, 16), Tile(32, 32, 16, 16), Tile(16, 16, 16, 16))
-        tiles: tuple[Tile, ...] = many[1:] if direction is B else few if rows <= 8 else many
-        for each in (*tiles, Tile(8, 8, 8, 8)):
+        few = (
+            AttentionTile(rows, 64, 1, 64),
+            AttentionTile(of_two, 32, 2, 32),
+            AttentionTile(of_four, 16, 4, 16),
+        )
+        many = (
+            AttentionTile(64, 32, 16, 16),
+            AttentionTile(32, 32, 16, 16),
+            AttentionTile(16, 16, 16, 16),
+        )
+        tiles: tuple[AttentionTile, ...] = (
+            many[1:] if direction is B else few if rows <= 8 else many
+        )
+        for each in (*tiles, AttentionTile(8, 8, 8, 8)):
             if each.nbytes(s, direction) <= ROOM and each.rows < 2 * max(rows, 16):
                 return each
         fact = f"heads of {max(s.dim, s.value_dim)} elements have no room in LDS"
         raise NoRoomError(f"{fact}; take fewer, or more heads")
 
-    def chunks(self, s: Shape) -> int:
+    def chunks(self, s: Extents) -> int:
         """How many chunks of keys there are."""
         t = self.tile(s)
         tiles = ceil(s.keys / t.keys)
@@ -477,7 +488,7 @@ class Attention(Layer):
         last = Launch(joined, (ceil(rows * fours / join.block), 1, 1), (*kept, "lse", "y"))
         return Lowering((kernel, join), (first, last))
 
-    def _backward(self, s: Shape, t: Tile, name: str, constants: Constants) -> Lowering:
+    def _backward(self, s: Extents, t: AttentionTile, name: str, constants: Constants) -> Lowering:
         kernels = [Kernel(f"{name}_{d}", f"attention_{d}.hip", t.block, constants)
                    for d in ("dq", "dkv")]  # fmt: skip
         given = ("q", "k", "v", *(("lengths",) if self.with_lengths else ()), "dy")
@@ -488,7 +499,7 @@ class Attention(Layer):
         ]
         return Lowering(tuple(kernels), tuple(launches))
 
-    def _suffix(self, s: Shape, of_q: DType, of_k: DType, mask: TensorSpec) -> str:
+    def _suffix(self, s: Extents, of_q: DType, of_k: DType, mask: TensorSpec) -> str:
         """What tells kernels of one shape apart by their names."""
         parts = [f"_s{identifier(self._scale(s))}"]
         parts += [f"_cap{identifier(self._cap)}"] if self._cap else []
@@ -514,12 +525,12 @@ class Attention(Layer):
         made: Array = np.swapaxes(pages, 1, 2)
         return made
 
-    def _extents(self, tensors: Tensors) -> Shape:
+    def _extents(self, tensors: Tensors) -> Extents:
         q, k, v = tensors["q"], self._gathered(tensors, "k"), tensors["v"]
         (n, heads, queries, dim), (_, groups, keys, _) = q.shape, k.shape
-        return Shape(n, heads, groups, queries, keys, dim, v.shape[3])
+        return Extents(n, heads, groups, queries, keys, dim, v.shape[3])
 
-    def _seen(self, tensors: Tensors, s: Shape) -> NDArray[np.bool_]:
+    def _seen(self, tensors: Tensors, s: Extents) -> NDArray[np.bool_]:
         """Whether each query sees each key: (N, 1 or H, Q, K)."""
         lengths = tensors["lengths"] if self.with_lengths else np.full(s.samples, s.keys)
         have = lengths.reshape(-1, 1, 1, 1).astype(np.int64)
@@ -535,7 +546,7 @@ class Attention(Layer):
         made: NDArray[np.bool_] = np.broadcast_to(seen, (*seen.shape[:2], s.queries, s.keys))
         return made
 
-    def _scores(self, tensors: Tensors, s: Shape) -> Array:
+    def _scores(self, tensors: Tensors, s: Extents) -> Array:
         """Scores, (N, H, Q, K); of keys that are not seen -inf."""
         k = np.repeat(self._gathered(tensors, "k"), s.heads // s.groups, axis=1)
         made: Array = tensors["q"] @ np.swapaxes(k, 2, 3) * self._scale(s)
@@ -545,11 +556,11 @@ class Attention(Layer):
             made = made + tensors["mask"]
         return np.where(self._seen(tensors, s), made, -np.inf)
 
-    def _values(self, tensors: Tensors, s: Shape) -> Array:
+    def _values(self, tensors: Tensors, s: Extents) -> Array:
         return np.repeat(self._gathered(tensors, "v"), s.heads // s.groups, axis=1)
 
     def _weights(
-        self, tensors: Tensors, s: Shape, scores: Array
+        self, tensors: Tensors, s: Extents, scores: Array
     ) -> tuple[Array, NDArray[np.bool_], Array]:
         """(weights of the values, whether a query sees anything, lse)."""
         sinks = tensors["sinks"].reshape(-1, 1) if self.sinks else np.full((1, 1), -np.inf)
@@ -561,12 +572,12 @@ class Attention(Layer):
         weights: Array = exponentials / some[..., np.newaxis]
         return weights, total > 0, np.where(total > 0, peak + np.log(some), 0.0)
 
-    def _shared(self, x: Array, s: Shape) -> Array:
+    def _shared(self, x: Array, s: Extents) -> Array:
         """Sums over the heads that share one of keys: (N, H, ...) to (N, G, ...)."""
         made: Array = x.reshape(s.samples, s.groups, -1, *x.shape[2:]).sum(axis=2)
         return made
 
-    def _slopes(self, tensors: Tensors, s: Shape) -> tuple[Array, Array, Array]:
+    def _slopes(self, tensors: Tensors, s: Extents) -> tuple[Array, Array, Array]:
         """(weights by the lse that is given, what is multiplied with them, its factor by a cap)."""
         weights: Array = np.exp(self._scores(tensors, s) - tensors["lse"][..., np.newaxis])
         total = (tensors["dy"] * tensors["y"]).sum(axis=3, keepdims=True)
@@ -579,7 +590,7 @@ class Attention(Layer):
         return weights, inner, factor
 
     def _gradients(
-        self, tensors: Tensors, s: Shape, weights: Array, slopes: Array, scale: float
+        self, tensors: Tensors, s: Extents, weights: Array, slopes: Array, scale: float
     ) -> dict[str, Array]:
         """What weights and slopes of scores come to."""
         q, dy = tensors["q"], tensors["dy"]
@@ -601,21 +612,22 @@ class Attention(Layer):
 
     # ---- Bounds ----
 
-    def _score_error(self, tensors: Tensors, s: Shape, scores: Array) -> Array:
-        """Of a score: its sum of products, and the constants and roundings behind it. A cap only
-        shrinks what is before it."""
+    def _score_error(self, tensors: Tensors, s: Extents, scores: Array) -> Array:
+        """A score is off by its sum of products, and the constants and roundings behind it. A cap
+        only shrinks what is before it."""
         k = np.repeat(np.abs(self._gathered(tensors, "k")), s.heads // s.groups, axis=1)
         terms: Array = np.abs(tensors["q"]) @ np.swapaxes(k, 2, 3) * abs(self._scale(s))
         error = accumulated(4 * ceil(s.dim / 4)) * terms
         finite = np.where(np.isinf(scores), 0.0, np.abs(scores))
         if self._cap:
-            error = error + (TANH + 4 * U) * np.minimum(terms, self._cap)
+            bent = (TANH + 4 * U) * np.minimum(terms, self._cap)
+            error = np.minimum(error + bent, 2 * self._cap)
         if self.mask is MaskKind.BIAS:
             hidden = np.isinf(tensors["mask"])
             error = error + 4 * U * (terms + np.where(hidden, 0.0, np.abs(tensors["mask"])))
         return error + 4 * U * finite
 
-    def _shrunk(self, scores: Array, error: Array, s: Shape) -> Array:
+    def _shrunk(self, scores: Array, error: Array, s: Extents) -> Array:
         """How often the kernel multiplies what it has of a key, at most: where a later tile of the
         same chunk has a larger score, or may have; and where chunks are joined."""
         t, chunks = self.tile(s), self.chunks(s)
@@ -635,9 +647,9 @@ class Attention(Layer):
     def tolerance(self, tensors: Tensors, direction: Pass) -> Tensors:
         """Weight w of key j is off by a factor 1 + e[j]: by the error of its score, by that of its
         exponential, and those of what it is multiplied with later. The same weights are in
-        both sums, so that y is off by the sum of p[j] e[j] (v[j] - y), p the weights that sum to 1;
-        never by more than the values differ. Then the roundings of both sums, each in as many parts
-        as there are tiles, and of the quotient."""
+        both sums, so that y is off by the sum of p[j] e[j] (v[j] - y), p the weights that sum to 1,
+        and never by more than the values differ. Then the roundings of both sums, each in as many
+        parts as there are tiles, and of the quotient."""
         s = self._extents(tensors)
         if direction is B:
             return self._backward_bound(tensors, s)
@@ -650,15 +662,17 @@ class Attention(Layer):
         seen = weights > 0
         below = np.where(seen, lse[..., np.newaxis] - np.where(seen, scores, 0.0), 0.0)
         shrunk = self._shrunk(scores, error, s)
-        each = error + rounding.exp(below) + 2 * U * np.abs(lse[..., np.newaxis])
-        each = np.where(seen, np.expm1(np.minimum(each + shrunk * (EXP2 + 2 * U), 1.0)), 0.0)
-        off = (weights * each).sum(axis=3, keepdims=True)
-        # sum of weights * each * |v - y|, without a tensor of all three extents
+        raw = error + rounding.exp(below) + 2 * U * np.abs(lse[..., np.newaxis])
+        raw = np.where(seen, raw + shrunk * (EXP2 + 2 * U), 0.0)
+        each = np.expm1(np.minimum(raw, FAR))
+        off = (weights * each).sum(axis=3)
+        near = off < 0.5
+        # sums over keys of weights * each * |v - y|, without a tensor of all three extents
         apart = np.zeros_like(y)
         for e in range(s.value_dim):
             distance = np.abs(values[..., np.newaxis, :, e] - y[..., e, np.newaxis])
-            apart[..., e] = (weights * each * distance).sum(axis=3)
-        apart = apart / np.maximum(1 - off, 0.5)
+            first_order = (weights * each * distance).sum(axis=3) / np.maximum(1 - off, 0.5)
+            apart[..., e] = np.where(near, first_order, np.where(seen, distance, 0.0).max(axis=3))
         magnitude: Array = weights @ np.abs(values)
         of_sum = accumulated(4 * ceil(t.keys / 4) + 2 * tiles + 2 * chunks)
         of_total = accumulated(t.keys // t.slices + 2 * tiles + t.slices + 2 * chunks)
@@ -666,10 +680,15 @@ class Attention(Layer):
         small = TINY * (1 + s.keys * (1 + np.abs(values).max(axis=2, keepdims=True)))
         bound = np.where(sees[..., np.newaxis], (made + small) * SECOND_ORDER, 0.0)
         longest = np.log(2) * rounding.log2(np.array(s.keys + 2.0))
-        logs = np.minimum(off[..., 0], 1.0) + of_total + longest + 4 * U * np.abs(lse)
+        logs = (
+            np.where(near, off / np.maximum(1 - off, 0.5), raw.max(axis=3))
+            + of_total
+            + longest
+            + 4 * U * np.abs(lse)
+        )
         return {"y": bound, "lse": np.where(sees, logs * SECOND_ORDER, 0.0)}
 
-    def _backward_bound(self, tensors: Tensors, s: Shape) -> Tensors:
+    def _backward_bound(self, tensors: Tensors, s: Extents) -> Tensors:
         """A weight is off by a factor as forward, with the lse that is given. Its slope is off by
         that, by two sums of products of dy, and with a cap by 1 - t^2, of a t that the error of the
         score moves. Then the sums over keys or rows: a tile by itself, and tile by tile."""
@@ -680,7 +699,7 @@ class Attention(Layer):
         lse = np.abs(tensors["lse"][..., np.newaxis])
         finite = np.where(np.isinf(scores), 0.0, np.abs(scores))
         each = np.expm1(
-            np.minimum(error + rounding.exp(finite + lse) + 2 * U * (finite + lse), 1.0)
+            np.minimum(error + rounding.exp(finite + lse) + 2 * U * (finite + lse), FAR)
         )
         dy, values = np.abs(tensors["dy"]), np.abs(self._values(tensors, s))
         total = (dy * np.abs(tensors["y"])).sum(axis=3, keepdims=True)
@@ -749,6 +768,6 @@ def _of_keys(c: Values, block: int) -> list[Writes]:
 @writes("attention_join")
 def _joined(c: Values, block: int) -> list[Writes]:
     fours, size, rows = Places(c["value_dim"], 1, 4), c["value_dim"], c["rows"]
-    first = Places(1, empty=c["fours"] - 1)  # of the work-items of a row, one has its sum
+    first = Places(1, empty=c["fours"] - 1)  # one work-item of a row has its sum
     y = Writes(-1, cut_by(Places(rows, size), fours, group=block))
     return [y, Writes(-2, cut_by(Places(rows), first, group=block))]

@@ -109,7 +109,7 @@ class Rope(Layer):
         return x
 
     def frequencies(self, size: int) -> tuple[Array, float]:
-        """Of each pair, in radians for a token; and the factor of cosines and sines."""
+        """(radians for a token, by pair; the factor of cosines and sines)."""
         turning = self.rotary or size
         i = np.arange(turning // 2)
         f = float32(self.base) ** (-2.0 * i / turning)
@@ -252,7 +252,7 @@ class Rope(Layer):
 
 @writes("rope")
 def _rope(c: Values, block: int) -> list[Writes]:
-    """Of neighbours, what lies side by side; of halves, first ends, and second ones or the rest."""
+    """Neighbours lie side by side; otherwise there are first ends, and second ones or the rest."""
     size, pairs, vector = c["dim"], c["pairs"], c["vector"]
     rows = Places(c["size"] // size, size)
     if c["interleaved"]:

@@ -12,7 +12,15 @@ import numpy as np
 import pytest
 from covering import covering, properties
 from layer_bundles import Problem, distinct_kernels, failures, make, plan
-from layer_variants import Variant, accepts, inputs_of, lowered, shapes_of, variants
+from layer_variants import (
+    Variant,
+    accepts,
+    inputs_of,
+    lowered,
+    seconds,
+    shapes_of,
+    variants,
+)
 
 from simgen.ground.ir import Pass
 from simgen.layers import LAYERS
@@ -159,7 +167,12 @@ def covered(kind: str, pairs: bool) -> dict[Pass, dict[str, Problem]]:
         ]
         for (way, name), problem in found.items()
     }  # fmt: skip
-    chosen = covering(kernels, pairs=pairs, sizes=pairs, labels=labels if pairs else None)
+    costs = {
+        (way, name): seconds(each.variant.layer, each.shape, way)
+        for (way, name), each in found.items()
+    }
+    wanted = labels if pairs else None
+    chosen = covering(kernels, pairs=pairs, sizes=pairs, labels=wanted, costs=costs)
     kept: dict[Pass, dict[str, Problem]] = {}
     for way, name in chosen:
         kept.setdefault(way, {})[name] = found[way, name]
@@ -207,7 +220,7 @@ def test_both_passes_of_all_layers_in_one_run(tmp_path: Path, builder: Builder) 
         section = network.sample_section(kind)
         channels = {"slice": "6", "bcm_fc": "32"}.get(kind, "7")  # halves, whole blocks
         small = {"n": "2", "c": channels, "h": "3", "w": "5"}
-        small["shape"] = "2x7x12"
+        small["shape"] = "2x4x7x12" if LAYERS[kind].rank == 4 else "2x7x12"
         entries = tuple(type(e)(e.key, small.get(e.key, e.value), e.where) for e in section.entries)
         sections.append(Section(section.name, entries, section.where))
     found = network.resolve(Config("test", tuple(sections), ()))
