@@ -39,12 +39,12 @@ OPERATORS = {
 
 
 @dataclass(frozen=True)
-class Operator:
+class ServingShape:
     """A shape of a family."""
 
     family: str
     number: int
-    keys: str  # of its own
+    keys: str  # what tells it from others of the family
 
     @property
     def name(self) -> str:
@@ -67,15 +67,15 @@ class Operator:
 
 
 @cache
-def operators(family: str | None = None) -> tuple[Operator, ...]:
+def operators(family: str | None = None) -> tuple[ServingShape, ...]:
     """All shapes, or those of a family."""
     path = resources.folder("data") / f"{ROOT}.csv"
     rows = csv.DictReader(StringIO(read_regular(path, MAX_NBYTES).decode()))
-    found = (Operator(row["family"], int(row["number"]), row["keys"]) for row in rows)
+    found = (ServingShape(row["family"], int(row["number"]), row["keys"]) for row in rows)
     return tuple(each for each in found if family in (None, each.family))
 
 
-def find(word: str) -> Operator | None:
+def find(word: str) -> ServingShape | None:
     """The shape that a word names; None where it is no name of this form.
 
     Raises:

@@ -325,9 +325,8 @@ class Gate(Pointwise):
         form = f"{y.size}_{row}" if self.packed else str(y.size)
         name = f"gate_{direction}_{self.mode}_{form}{elementwise.suffix(y.dtype)}"
         one = "x0" if self.packed else "x1"
-        template, args = "gate.hip", ("x0", one, "y")
-        if direction is B:
-            template, args = "gate_backward.hip", ("x0", one, "dy", "dx0", f"d{one}")
+        template = "gate.hip" if direction is F else "gate_backward.hip"
+        args = ("x0", one, *(("y",) if direction is F else ("dy", "dx0", f"d{one}")))
         kernel = Kernel(name, template, BLOCK, constants)
         groups = ceil(y.size / (BLOCK * vector))
         return Lowering((kernel,), (Launch(name, (groups, 1, 1), args),))

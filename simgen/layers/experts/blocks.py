@@ -125,8 +125,10 @@ class Blocks:
         """Where each expert's weights lie."""
         if self.stored == self.experts:
             return np.arange(self.experts)
-        there = np.bincount(ids.reshape(-1).astype(np.int64), minlength=self.experts) > 0
-        return (np.cumsum(there) - there) % self.stored
+        there: NDArray[Any] = (
+            np.bincount(ids.reshape(-1).astype(np.int64), minlength=self.experts) > 0
+        )
+        return np.asarray((np.cumsum(there) - there) % self.stored)
 
 
 def routes(ids: TensorSpec, experts: int, skew: float) -> Fill:

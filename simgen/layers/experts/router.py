@@ -39,7 +39,11 @@ from simgen.layers.written import Places, Writes, cut_by, writes
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from typing import Any
 
+    from numpy.typing import NDArray
+
+    from simgen.ground.ir import Constants
     from simgen.ground.numerics.rounding import Array
     from simgen.layers.base import Tensors
     from simgen.layers.written import Values
@@ -122,7 +126,7 @@ class Router(Layer):
         (x,) = inputs
         experts = x.shape[-1]
         rows = x.size // experts
-        constants = (
+        constants: Constants = (
             ("scores", str(self.scores)),
             ("rows", rows),
             ("experts", experts),
@@ -150,7 +154,7 @@ class Router(Layer):
         d = x - x.max(axis=-1, keepdims=True)
         return np.exp(d), rounding.exp(d) + U * np.abs(d)
 
-    def _chosen(self, tensors: Tensors) -> tuple[Array, Array]:
+    def _chosen(self, tensors: Tensors) -> tuple[NDArray[Any], Array]:
         """(ids, the least difference of two scores that decides, less twice their errors)."""
         x = tensors["x"]
         score, off = x, np.zeros_like(x)
@@ -161,7 +165,7 @@ class Router(Layer):
                 s = s / s.sum(axis=-1, keepdims=True)
             score = s + tensors["bias"]
             off = (s * relative + U * np.abs(score) + TINY) * SECOND_ORDER
-        room = np.full(x.shape[:-1], np.inf)
+        room: Array = np.full(x.shape[:-1], np.inf)
         if self.top_groups < self.groups:
             parts = np.sort(score.reshape(*x.shape[:-1], self.groups, -1), axis=-1)
             best = parts[..., -2:].sum(axis=-1) if self.correction else parts[..., -1]
@@ -189,11 +193,13 @@ class Router(Layer):
         ids, _ = self._chosen(tensors)
         return {"y": self._factor(s, ids), "ids": ids.astype(np.float64)}
 
-    def _factor(self, s: Array, ids: Array) -> Array:
-        y = np.take_along_axis(s, ids, -1) * float32(self.scale)
+    def _factor(self, s: Array, ids: NDArray[Any]) -> Array:
+        y: Array = np.take_along_axis(s, ids, -1) * float32(self.scale)
         if self.normalised:
-            return y / np.take_along_axis(s, ids, -1).sum(axis=-1, keepdims=True)
-        return y / s.sum(axis=-1, keepdims=True) if self.scores is Scores.SOFTMAX else y
+            y /= np.take_along_axis(s, ids, -1).sum(axis=-1, keepdims=True)
+        elif self.scores is Scores.SOFTMAX:
+            y /= s.sum(axis=-1, keepdims=True)
+        return y
 
     def _sum_error(self, s: Array, relative: Array) -> Array:
         """Relative error of the reciprocal of the sum over all experts."""
