@@ -117,6 +117,7 @@ NAMED = {
     "a write-back L2 and loads": ("write_back_loads", "gfx9", "22.1"),
     "4 barriers, and not 16": ("barriers", "gfx9", "23.0"),
     "LDS counters leak": ("ds_permute_b32", "gfx9", "23.0"),
+    "loads past L1": ("bypassed_loads", "gfx9", "23.0"),
     "thousands of launches": ("queue_end", "gfx8", "21.0"),
 }
 
@@ -210,11 +211,12 @@ def test_launches_are_told(tmp_path: Path) -> None:
     path = tmp_path / "kernel.s"
     head = '.amdgcn_target "amdgcn-amd-amdhsa--gfx902"\n.globl k\n.type k,@function\nk:\n'
     path.write_text(f"{head}s_endpgm\n")
-    for version, told in (("22.0", 5), ("23.1", 2), ("24.0", 0)):
+    for version, told in (("22.0", 6), ("23.1", 2), ("24.0", 0)):
         shown = CliRunner().invoke(cli, ["lint", str(path), "-s", f"gem5@{version}"])
         assert shown.exit_code == 0
         lines = shown.output.splitlines()
         assert sum(line.startswith(f"launches: gem5 {version} ") for line in lines) == told
+        assert any("--l1 bypass" in line for line in lines) is (version == "22.0")
         how = "run on 2026-11-28" if version == "24.0" else "known from its sources alone"
         assert any(line.startswith(f"gem5 {version}: {how}") for line in lines)
         package = Gem5Se(gem5_version=version).package
