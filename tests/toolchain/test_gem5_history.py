@@ -131,6 +131,19 @@ def test_known_defects_have_rows(name: str) -> None:
     assert known[known.index(last) + 1] in {row.first_good for row in rows}
 
 
+@pytest.mark.parametrize(
+    ("arch", "version", "later"),
+    [("gfx902", "22.1", " (23.0 has it)"), ("gfx902", "23.0", ""), ("gfx803", "22.1", "")],
+)
+def test_what_a_later_version_has_is_told(arch: str, version: str, later: str) -> None:
+    """ds_add_f32 came with atomics of LDS in the VEGA model of 23.0; GCN3 never had it."""
+    judge = linting.judge_of(Model("gem5", version, arch))
+    told = [said for _, said in judge(assembled(["ds_add_f32 v0, v1"], arch))]
+    assert [reason for _, reason, _ in told] == (
+        [] if version == "23.0" else [f"gem5 22.1 ends there{later}"]
+    )
+
+
 def test_rows_name_their_place() -> None:
     for row in (*ROWS, *history.of_gem5().launches):
         assert bool(row.first_good) is bool(row.commit)
