@@ -91,10 +91,12 @@ class Tables:
     tables: tuple[Table, ...]
 
 
-def versions(simulator: str) -> list[str]:
+@cache
+def versions(simulator: str) -> tuple[str, ...]:
     """Versions whose sources were read, oldest first."""
     made = {path.stem.partition("-")[2] for path in _folder().glob(f"{simulator}-*.json")}
-    return sorted(made, key=lambda each: [int(part) for part in each.split(".") if part.isdigit()])
+    order = sorted(made, key=lambda each: [int(part) for part in each.split(".") if part.isdigit()])
+    return tuple(order)
 
 
 def named(spec: str) -> tuple[str, str]:
@@ -108,7 +110,7 @@ def named(spec: str) -> tuple[str, str]:
     if simulator not in simulators.simulators():
         cure = did_you_mean(simulator, simulators.simulators())
         raise UsageError(f"{SimulatorChoice.simulator} {spec}: no such simulator; {cure}")
-    known = versions(simulator) or list(simulators.versions(simulator))
+    known = versions(simulator) or tuple(simulators.versions(simulator))
     version = version or known[-1]
     short = ".".join(version.removeprefix("v").split(".")[: 3 if simulator == "mgpusim" else 2])
     if short in known:
