@@ -325,7 +325,7 @@ def calls_of(
     kernels = {kernel["name"]: kernel for kernel in workload["kernels"]}
     buffers = {buffer["name"]: buffer for buffer in workload["buffers"]}
     addresses = [[arena + place for place in places(launch, buffers)] for launch in launches]
-    calls, kept, at = [], [], 0  # tensor maps, and what chains need
+    calls, kept, at = [], [], 0  # what chains need
     while at < len(launches):
         launch, args = launches[at], addresses[at]
         kernel = kernels[launch["kernel"]]
@@ -337,8 +337,7 @@ def calls_of(
         if chains and (kernel["name"], CHAIN) in functions and joined(launch["grid"]):
             count, strides = chain(launches, addresses, at)
         if kernel["maps"]:
-            kept.append(tensor_maps(kernel["maps"], addresses[at]))
-            args.append(np.uint64(kept[-1].data.ptr))
+            args.append(tensor_maps(kernel["maps"], addresses[at]))
         if count > 1:
             function = functions[kernel["name"], CHAIN]
             kept += [cupy.asarray(strides), cupy.zeros(launch["grid"][1], np.uint32)]
@@ -358,9 +357,9 @@ def extents(kernel: dict) -> tuple[int, int, int]:
 
 def sharing(tiles: int, planned: int, units: int) -> int:
     """Work-groups that share so many tiles: for each unit of this GPU as many as were planned for
-    each of so many units."""
+    each of so many units; an even number, since there may be pairs, unless 1 is planned."""
     here = count("SIMGEN_UNITS", cupy.cuda.Device().attributes["MultiProcessorCount"])
-    return max(1, min(tiles, planned * here // units))
+    return max(min(2, planned), min(tiles, planned * here // units) // 2 * 2)
 
 
 def own_arguments(kernel: dict, launch: dict, addresses: list) -> list:
@@ -599,8 +598,8 @@ def compiled(source: str, name: str, code: str) -> bytes:
         nvrtc.destroyProgram(program)
 
 
-def tensor_maps(maps: list, args: list[int]) -> cupy.ndarray:
-    """In memory of the GPU, one after the other: what its tensor memory accelerator reads."""
+def tensor_maps(maps: list, args: list[int]) -> np.void:
+    """What the tensor memory accelerator reads, one after the other: an argument of a kernel."""
     driver, whole = ctypes.CDLL("libcuda.so.1"), b""
     for each in maps:
         made = ctypes.create_string_buffer(128 + 64)
@@ -611,13 +610,17 @@ def tensor_maps(maps: list, args: list[int]) -> cupy.ndarray:
             fact = f"a tensor of {' x '.join(map(str, each['shape']))}: error {status}"
             stop(5, "tensor map", f"{fact} of the driver; tell simgen's developers")
         whole += ctypes.string_at(place, 128)
-    return cupy.asarray(np.frombuffer(whole, np.uint8))
+    return np.frombuffer(whole.ljust(MAPS_NBYTES, b"\0"), f"V{MAPS_NBYTES}")[0]
 
 
+MAPS_NBYTES = 3 * 128  # TensorMaps of warpgroups.h
 DATA_TYPES = {1: 0, 2: 1, 4: 2}  # by bytes: CU_TENSOR_MAP_DATA_TYPE_UINT8, 16, 32
 # Not interleaved, rows of 128 bytes swizzled, 256 bytes at a time into L2 (up to 2 % faster than
-# 128), zeros beyond extents.
+# 128), zeros beyond extents. Where rows begin between lines, 256 bytes at a time are up to a third
+# slower than 128.
 HOW = (0, 3, 3, 0)
+BETWEEN = (0, 3, 2, 0)
+LINE = 128
 
 
 def tiled_map(driver: ctypes.CDLL, each: dict, place: object, start: object) -> int:
@@ -633,7 +636,7 @@ def tiled_map(driver: ctypes.CDLL, each: dict, place: object, start: object) -> 
         (ctypes.c_uint64 * 2)(of_row, of_row * rows),
         (ctypes.c_uint32 * 3)(each["box"][1], each["box"][0], 1),
         (ctypes.c_uint32 * 3)(1, 1, 1),
-        *HOW,
+        *(BETWEEN if of_row % LINE else HOW),
     )
 
 
@@ -654,7 +657,7 @@ def windows_map(driver: ctypes.CDLL, each: dict, place: object, start: object) -
         each["box"][1],
         each["box"][0],
         (ctypes.c_uint32 * 4)(1, *reversed(windows["strides"]), 1),
-        *HOW,
+        *(BETWEEN if of_pixel % LINE else HOW),
     )
 
 
