@@ -191,7 +191,9 @@ def nvidia_text(own: OwnSource) -> str:
         wanted += _GROUPS
     included = "".join(f"#if __has_include(<{h}>)\n#include <{h}>\n#endif\n" for h in wanted)
     ahead = f"{included}#define SIMGEN_CUDA {int(is_cuda)}\n{renamed_types}"
-    macros = "" if is_cuda else _macros(NVIDIA_HIP_MACROS)
+    macros = "".join(f"#ifndef {name}\n{_macros([(name, value)])}#endif\n"
+                     for name, value in CUDA_MACROS if name not in dict(own.defines))  # fmt: skip
+    macros += "" if is_cuda else _macros(NVIDIA_HIP_MACROS)
     if own.variables:
         macros += f'extern "C" {{ __constant__ void *simgen_variables[{len(own.variables)}]; }}\n'
         macros += "#define simgen_variable(at) simgen_variables[at]\n"

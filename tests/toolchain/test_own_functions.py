@@ -19,11 +19,18 @@ import pytest
 
 import simgen
 from simgen.ground import resources
+from simgen.targets.cuda import Cuda
 from simgen.targets.gem5.se import Gem5Se
 from simgen.targets.host import Host
 from simgen.targets.mgpusim.target import MGPUSim
 
-LACKING = pytest.mark.skipif(bool(Gem5Se().needs.missing()), reason="there is no gem5")
+TARGETS = (
+    "host", "mgpusim",
+    pytest.param("gem5-se", marks=[
+        pytest.mark.gem5, pytest.mark.skipif(bool(Gem5Se().needs.missing()), reason="no gem5")]),
+    pytest.param("cuda", marks=[
+        pytest.mark.gpu, pytest.mark.skipif(bool(Cuda().needs.missing()), reason="no GPU")]),
+)  # fmt: skip
 pytestmark = [
     pytest.mark.skipif(bool(Host().needs.missing()), reason="this machine cannot run host"),
     pytest.mark.filterwarnings("ignore::RuntimeWarning"),  # NaN and infinity are among the values
@@ -408,9 +415,7 @@ def arguments(takes: str) -> list[Any]:
     return made
 
 
-@pytest.mark.parametrize(
-    "target", ["host", "mgpusim", pytest.param("gem5-se", marks=[pytest.mark.gem5, LACKING])]
-)
+@pytest.mark.parametrize("target", TARGETS)
 def test_every_function_of_the_headers(
     target: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
 ) -> None:
