@@ -404,6 +404,7 @@ SIMGEN_SATURATES(ushort, 0, 65535) SIMGEN_SATURATES(int, INT_MIN, INT_MAX) SIMGE
     OVERLOADED T atomic_max(volatile space T *p, T v) { return __scoped_atomic_fetch_max(p, v, __ATOMIC_RELAXED, __MEMORY_SCOPE_DEVICE); } \
     OVERLOADED T atomic_and(volatile space T *p, T v) { return __scoped_atomic_fetch_and(p, v, __ATOMIC_RELAXED, __MEMORY_SCOPE_DEVICE); } \
     OVERLOADED T atomic_or(volatile space T *p, T v) { return __scoped_atomic_fetch_or(p, v, __ATOMIC_RELAXED, __MEMORY_SCOPE_DEVICE); } \
+    OVERLOADED T atomic_xor(volatile space T *p, T v) { return __scoped_atomic_fetch_xor(p, v, __ATOMIC_RELAXED, __MEMORY_SCOPE_DEVICE); } \
     OVERLOADED T atomic_xchg(volatile space T *p, T v) { return __scoped_atomic_exchange_n(p, v, __ATOMIC_RELAXED, __MEMORY_SCOPE_DEVICE); } \
     OVERLOADED T atomic_inc(volatile space T *p) { return atomic_add(p, (T)1); }                         \
     OVERLOADED T atomic_dec(volatile space T *p) { return atomic_sub(p, (T)1); }                         \

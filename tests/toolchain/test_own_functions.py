@@ -55,6 +55,8 @@ LANES = re.compile(r"__(all|any|ballot|activemask|lane_id|sync\w+|thread\w+|shfl
 REFUSED = re.compile(r"__ll2float|__dp4a uuu|.* .*d|fmaf? fff|__fmaf_rn|__hfma\w* [bB]")
 # gem5's products take a subnormal factor for zero.
 SUBNORMAL = re.compile(r"__(hmul|fmul)")
+# CUDA documents them roughly, or not where others do.
+ROUGH = re.compile(r"__(exp10|exp|log10|log2|log|sin|cos|tan|pow|fdivide)f|pow di")
 FAST = re.compile(r"__(exp10|exp|log10|log2|log|sin|cos|tan|pow)f")
 
 
@@ -179,9 +181,7 @@ def signed(x: int, bits: int) -> int:
 
 def permuted(a: int, b: int, which: int) -> int:
     both = bytes_of(a) + bytes_of(b)
-    picked = [both[which >> 4 * i & 7] for i in range(4)]
-    picked = [255 * (v >> 7) if which >> 4 * i & 8 else v for i, v in enumerate(picked)]
-    return sum(v << 8 * i for i, v in enumerate(picked))
+    return sum(both[which >> 4 * i & 7] << 8 * i for i in range(4))
 
 
 def low(bits: int) -> int:
@@ -319,6 +319,7 @@ PUBLISHED |= {
     "hypot": 1,
     "rsqrt": 1,
     "rcbrt": 1,
+    "atan2": 2,
     "norm3d": 1,
     "norm4d": 2,
     "norm3df": 1,
@@ -422,9 +423,8 @@ def test_every_function_of_the_headers(
     if target == "mgpusim" and MGPUSim().needs.missing():
         pytest.skip("MGPUSim is not here")
     monkeypatch.chdir(tmp_path)
-    calls = [
-        each for each in documented() if target != "mgpusim" or not REFUSED.match(" ".join(each))
-    ]
+    left = {"mgpusim": REFUSED, "cuda": ROUGH}.get(target)
+    calls = [each for each in documented() if not (left and left.match(" ".join(each)))]
     built = Path("made")
     if target == "gem5-se":  # which redirects what lies under /tmp; some seconds each hundred
         built = Path(tempfile.mkdtemp(dir="/var/tmp")) / "made"
@@ -468,6 +468,8 @@ def test_every_function_of_the_headers(
         with np.errstate(all="ignore"):
             right, _, most = wanted(name, kind, args)
             off = apart(row, right, gives)
+            if target == "cuda" and "2" in name and gives in "iulm":  # NaN as a whole number is any
+                off[[any(v != v for v in each) for each in zip(*map(decoded, args, takes))]] = 0
         if (off > most).any():
             i = int(np.argmax(off))
             wrong.append(

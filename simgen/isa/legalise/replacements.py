@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import inspect
 from functools import partial
+from operator import rshift
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from simgen.isa.legalise import doubles, roles
@@ -168,12 +169,12 @@ def kept(part: Word, bits: int) -> Word:
     return part if bits == left else part & bits
 
 
-def product_sum(width: int) -> Expression:
-    """The products of signed parts of two words, and a third word."""
+def product_sum(width: int, shifted: Callable[[Word, int], Word] = sar) -> Expression:
+    """The products of parts of two words, signed by an arithmetic shift, and a third word."""
 
     def of(a: Word, b: Word, total: Word) -> Word:
         for at in range(0, 32, width):
-            x, y = (sar(each << 32 - width - at, 32 - width) for each in (a, b))
+            x, y = (shifted(each << 32 - width - at, 32 - width) for each in (a, b))
             total = imad24(x, y, total)
         return total
 
@@ -298,6 +299,9 @@ TABLE: dict[str, Expression] = {
     "v_dot4_i32_i8": product_sum(8),
     "v_dot2_i32_i16": product_sum(16),
     "v_dot8_i32_i4": product_sum(4),
+    "v_dot4_u32_u8": product_sum(8, rshift),
+    "v_dot2_u32_u16": product_sum(16, rshift),
+    "v_dot8_u32_u4": product_sum(4, rshift),
     "v_dot4c_i32_i8_e32": lambda old, a, b: product_sum(8)(a, b, old),
     "v_dot2c_i32_i16_e32": lambda old, a, b: product_sum(16)(a, b, old),
     "v_dot8c_i32_i4_e32": lambda old, a, b: product_sum(4)(a, b, old),
@@ -426,7 +430,7 @@ def replace(site: Site) -> None:
 
 _NOT_GFX8 = (
     "v_and_or_b32 v_or3_b32 v_xad_u32 v_xnor_b32* v_add_i32 v_sub_i32 v_add_i16 v_sub_i16 "
-    "v_dot4_i32_i8 v_dot2_i32_i16 v_dot8_i32_i4"
+    "v_dot4_i32_i8 v_dot2_i32_i16 v_dot8_i32_i4 v_dot4_u32_u8 v_dot2_u32_u16 v_dot8_u32_u4"
 )
 # The architecture has no such instruction, a rule of its own, or lacks what is put there.
 _OTHERWISE = {
