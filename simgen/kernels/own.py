@@ -117,9 +117,12 @@ def assembly(
             f"kernel {kernel.name}: it is for {own.arch}, not for {arch}; "
             f"build with {spelled('arch')} {own.arch}"
         )
+    fused = own.contract not in ("", "off")
     if own.language is Language.TRITON:
-        place = f"kernel {kernel.name}"
-        text = triton.assembly(own, arch, place, cache, matrix=matrix, keeps=keeps, gem5=gem5)
+        text, fused = triton.assembly(
+            own, arch, f"kernel {kernel.name}", cache, matrix=matrix, keeps=keeps, gem5=gem5,
+            rounded=rounded,
+        )  # fmt: skip
     else:
         text = (
             own.text
@@ -127,7 +130,7 @@ def assembly(
             else _compiled(kernel, own, arch, cache, gem5=gem5, rounded=rounded, keeps=keeps)
         )
     made = renamed(text, own.entry, kernel.name)
-    if rounded and own.contract not in ("", "off"):
+    if rounded and fused:
         made += f"\t.set {kernel.name}.{CONTRACTED}, 1\n"
     if kernel.lds_nbytes:
         made += f"\t.set {kernel.name}.{DYNAMIC_LDS}, {kernel.lds_nbytes}\n"

@@ -362,6 +362,16 @@ TABLE: dict[str, Expression] = {
     **{f"v_pk_add_{k}16": lambda a, b: each_half(lambda x, y: x + y, a, b) for k in "ui"},
     **{f"v_pk_sub_{k}16": lambda a, b: each_half(lambda x, y: x - y, a, b) for k in "ui"},
 }
+for _kind, _part, _least, _most in (("i", sx, smin, smax), ("u", lambda x: x & LOW, umin, umax)):
+    for _name, _of in (
+        ("min3", lambda a, b, c, least, most: least(least(a, b), c)),
+        ("max3", lambda a, b, c, least, most: most(most(a, b), c)),
+        ("med3", lambda a, b, c, least, most: most(least(a, b), least(most(a, b), c))),
+    ):
+        TABLE[f"v_{_name}_{_kind}16"] = (
+            lambda a, b, c, of=_of, part=_part, least=_least, most=_most:
+            of(part(a), part(b), part(c), least, most) & LOW
+        )  # fmt: skip
 TABLE["v_pk_mad_i16"] = TABLE["v_pk_mad_u16"]
 TABLE["v_mad_legacy_u16"] = TABLE["v_mad_i16"] = TABLE["v_mad_u16"]
 for _name, _u, _i in zip(
@@ -430,7 +440,8 @@ def replace(site: Site) -> None:
 
 _NOT_GFX8 = (
     "v_and_or_b32 v_or3_b32 v_xad_u32 v_xnor_b32* v_add_i32 v_sub_i32 v_add_i16 v_sub_i16 "
-    "v_dot4_i32_i8 v_dot2_i32_i16 v_dot8_i32_i4 v_dot4_u32_u8 v_dot2_u32_u16 v_dot8_u32_u4"
+    "v_dot4_i32_i8 v_dot2_i32_i16 v_dot8_i32_i4 v_dot4_u32_u8 v_dot2_u32_u16 v_dot8_u32_u4 "
+    "v_min3_i16 v_max3_i16 v_med3_i16 v_min3_u16 v_max3_u16 v_med3_u16"
 )
 # The architecture has no such instruction, a rule of its own, or lacks what is put there.
 _OTHERWISE = {
