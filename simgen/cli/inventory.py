@@ -584,7 +584,9 @@ def cache_clear() -> None:
     shell_complete=completing.targets,
     help="Print how to get what this target needs, from nothing: commands, time and memory.",
 )
-@click.option("--gem5-version", "version", metavar="V", help="With --for gem5-se: its version.")
+@click.option(
+    "--gem5-version", "version", metavar="V", help="With --for gem5-se or gem5-fs: its version."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def doctor(target: str | None, version: str | None, as_json: bool) -> None:
     """Check what this machine has and lacks.
@@ -595,12 +597,15 @@ def doctor(target: str | None, version: str | None, as_json: bool) -> None:
     simgen doctor
     simgen doctor --json
     simgen doctor --for gem5-se --gem5-version 24.0
+    simgen doctor --for gem5-fs
     """
     if target:
         _show_steps(target, version, as_json)
         return
     if version:
-        raise UsageError("--gem5-version: is for --for gem5-se; add that, or leave it out")
+        raise UsageError(
+            "--gem5-version: is for --for gem5-se and gem5-fs; add one, or leave it out"
+        )
     from simgen.cli import doctor as doctors
 
     checks = doctors.check()

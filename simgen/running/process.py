@@ -223,16 +223,14 @@ class _Watched:
 
     def cure(self) -> str:
         """How the run can be continued, to end an error message with; empty if it cannot."""
+        folder = run_folder.left(self.bundle, self.start.result)
+        if folder is None:
+            return ""
         end = time.monotonic() + GRACE
-        while True:
-            try:
-                if run_folder.stopped(self.bundle, self.start.result) is None:
-                    return ""
-                break
-            except UsageError:  # what was killed with run.sh takes a moment to end
-                if time.monotonic() > end:
-                    return ""
-                time.sleep(LOOK)
+        # What was killed with run.sh takes a moment to end, on a busy machine a long one; whoever
+        # goes on before is told to wait.
+        while run_folder.worker(folder) and time.monotonic() < end:
+            time.sleep(LOOK)
         run = self.start.run
         words = commands.run(self.bundle.path, self.target, self.start.result, run)
         words += RunChoices(resume=True).words()

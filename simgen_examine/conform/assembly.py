@@ -14,10 +14,12 @@ shape of its own.
 
 from __future__ import annotations
 
+import hashlib
 import io
 import re
 import struct
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from simgen.isa import toolchain
@@ -27,6 +29,7 @@ from simgen_examine.conform.arithmetic import BITS, KEPT, VCC
 from simgen_examine.conform.description import SCALAR_MEMORY, SWITCH
 from simgen_examine.conform.forms import RESULT, SOURCE, Form
 from simgen_examine.conform.movements import LDS_NBYTES
+from simgen_examine.conform.stores import adding
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -147,27 +150,29 @@ def _parts(blocks: Sequence[Form]) -> Iterator[list[Placed]]:
     yield part
 
 
-def assembled(name: str, blocks: Sequence[Form], arch: str) -> Assembled:
+def name_of(blocks: Sequence[Form], arch: str) -> str:
+    """The name of their kernel: the same whenever they are tried, and of no others."""
+    digest = hashlib.sha256(text("k", blocks, arch).encode()).digest()
+    return f"conform_{int.from_bytes(digest[:8])}"
+
+
+def assembled(blocks: Sequence[Form], arch: str) -> Assembled:
     """The linked code object of a kernel."""
     from elftools.elf.elffile import ELFFile
 
-    code = toolchain.assemble(text(name, blocks, arch), arch)
+    code = _code(text(name_of(blocks, arch), blocks, arch), arch)
     section: Any = ELFFile(io.BytesIO(code)).get_section_by_name(SECTION)
     entries = list(_ENTRY.iter_unpack(section.data()))
     places = tuple((at, nbytes, begin, end) for at, nbytes, begin, end, _ in entries)
     return Assembled(code, places, tuple(together for *_, together in entries))
 
 
-def _carry(arch: str) -> tuple[str, str]:
-    """Additions with carry, as an architecture calls them."""
-    if arch.startswith("gfx8"):
-        return "v_add_u32_e32", "v_addc_u32_e32"
-    return "v_add_co_u32_e32", "v_addc_co_u32_e32"
+_code = cache(toolchain.assemble)  # what is tried has been assembled to see what rules refuse
 
 
 def _address(arch: str, base: str, high: str, to: int = 2) -> list[str]:
     """Two vector registers = a scalar address + v1."""
-    add, addc = _carry(arch)
+    add, addc = adding(arch)
     return [
         f"v_mov_b32_e32 v{to + 1}, {high}", f"{add} v{to}, vcc, {base}, v1",
         f"{addc} v{to + 1}, vcc, 0, v{to + 1}, vcc",
@@ -176,7 +181,7 @@ def _address(arch: str, base: str, high: str, to: int = 2) -> list[str]:
 
 def _advance(arch: str) -> list[str]:
     """v[2:3] to the next plane."""
-    add, addc = _carry(arch)
+    add, addc = adding(arch)
     return [f"{add} v2, vcc, {PLANE:#x}, v2", f"{addc} v3, vcc, 0, v3, vcc"]
 
 
@@ -188,7 +193,7 @@ def _load(arch: str, register: str) -> str:
 
 def _store(arch: str, register: str, place: int) -> list[str]:
     """To a byte from where the kernel's results begin."""
-    add, addc = _carry(arch)
+    add, addc = adding(arch)
     lines = [f"{add} v2, vcc, {place:#x}, v16", f"{addc} v3, vcc, 0, v17, vcc"]
     if arch.startswith("gfx8"):
         return [*lines, f"flat_store_dword v[2:3], {register}"]
@@ -271,7 +276,7 @@ def _window(form: Form, arch: str, place: int) -> list[str]:
     Lanes fill what lies side by side, whosever it is: simulators take their time for each line of
     a cache that an instruction touches.
     """
-    add, addc = _carry(arch)
+    add, addc = adding(arch)
     nbytes = values.LANES * form.window * 4  # bytes of a wavefront
     lines = [
         f"v_lshlrev_b32_e32 v18, {form.window.bit_length() - 1}, v1",
@@ -407,7 +412,7 @@ def _id_start(shape: Shape, arch: str) -> list[str]:
     # ((((gz Y + gy) X + gx) c + z) b + y) a + x, or the last place, should ids be too large
     for extent, register in ((y, 9), (x, 8), (c, 7), (b, 6), (a, 5)):
         lines += [f"v_mov_b32_e32 v2, {extent:#x}", "v_mul_lo_u32 v1, v1, v2",
-                  f"{_carry(arch)[0]} v1, vcc, v{register}, v1"]  # fmt: skip
+                  f"{adding(arch)[0]} v1, vcc, v{register}, v1"]  # fmt: skip
     lines += [
         f"v_mov_b32_e32 v2, {values.TUPLES - 1:#x}", "v_min_u32_e32 v1, v2, v1",
         "v_lshlrev_b32_e32 v1, 2, v1", "s_waitcnt lgkmcnt(0)", "s_mov_b32 s6, s14",

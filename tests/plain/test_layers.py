@@ -699,6 +699,80 @@ def divide(variant: Variant, x0: Array, x1: Array) -> Array:
     return np.array([float(Fraction(a) / Fraction(b)) for a, b in pairs]).reshape(x0.shape)
 
 
+def attention(
+    variant: Variant, q: Array, k: Array, v: Array, mask: Array | None = None,
+    lengths: Array | None = None, table: Array | None = None, sinks: Array | None = None,
+) -> Array:  # fmt: skip
+    """Query by query, over a list of the keys that it sees."""
+    given = dict(variant.parameters)
+    size, window = int(given["page"]), int(given["window"])
+    factor = float(np.float32(float(given["scale"]) or 1 / math.sqrt(q.shape[3])))
+    cap = float(np.float32(float(given["softcap"])))
+    groups = k.shape[2] if size else k.shape[1]
+    y = np.zeros((*q.shape[:3], v.shape[3]))
+    for n, h, i in np.ndindex(q.shape[:3]):
+        g = h // (q.shape[1] // groups)
+        if table is not None:
+            keys, values = (np.concatenate([x[int(p), :, g] for p in table[n]]) for x in (k, v))
+        else:
+            keys, values = k[n, g], v[n, g]
+        have = len(keys) if lengths is None else int(lengths[n])
+        own = have - q.shape[2] + i
+        causal = given["causal"] == "true"
+        seen = list(
+            range(max(0, own - window + 1 if window > 0 else 0), own + 1 if causal else have)
+        )
+        masks = None if mask is None else np.broadcast_to(mask, (*q.shape[:3], len(keys)))[n, h, i]
+        if masks is not None and given["mask"] == "keep":
+            seen = [j for j in seen if masks[j]]
+        scores = [factor * math.fsum(q[n, h, i] * keys[j]) for j in seen]
+        scores = [cap * math.tanh(s / cap) for s in scores] if cap else scores
+        if masks is not None and given["mask"] == "bias":
+            scores = [s + masks[j] for s, j in zip(scores, seen)]
+        if not seen:
+            continue
+        weights = special.softmax([*scores, *([] if sinks is None else [sinks[h]])])
+        y[n, h, i] = [math.fsum(c) for c in (weights[: len(seen), None] * values[seen]).T]
+    return y
+
+
+def rope(variant: Variant, x: Array, positions: Array | None = None) -> Array:
+    """Pairs as complex numbers, by the formulas of the papers in radians for a token."""
+    given = dict(variant.parameters)
+    numbers = ("base", "factor", "low", "high", "fast", "slow")
+    base, factor, low, high, fast, slow = (float(np.float32(float(given[n]))) for n in numbers)
+    size = int(given["rotary"]) or x.shape[3]
+    half, length, c = size // 2, int(given["original"]), 1.0
+    f = [math.pow(base, -2 * i / size) for i in range(half)]
+    match given["scaling"]:
+        case "linear":
+            f = [each / factor for each in f]
+        case "llama3":
+            for i, each in enumerate(f):
+                turns = length / (2 * math.pi / each)
+                smooth = min(max((turns - low) / (high - low), 0), 1)
+                f[i] = (1 - smooth) * each / factor + smooth * each
+        case "yarn":
+            ends = [
+                size * math.log(length / (turns * 2 * math.pi)) / (2 * math.log(base))
+                for turns in (fast, slow)
+            ]
+            first, last = max(math.floor(ends[0]), 0), min(math.ceil(ends[1]), size - 1)
+            c = 0.1 * math.log(factor) + 1
+            for i, each in enumerate(f):
+                ramp = min(max((i - first) / max(last - first, 0.001), 0), 1)
+                f[i] = each / factor * ramp + each * (1 - ramp)
+    y = x.copy()
+    ends_of = [(2 * i, 2 * i + 1) if given["interleaved"] == "true" else (i, i + half)
+               for i in range(half)]  # fmt: skip
+    for n, h, t in np.ndindex(x.shape[:3]):
+        at = t if positions is None else int(positions[n, t])
+        for (a, b), each in zip(ends_of, f):
+            turned = complex(x[n, h, t, a], x[n, h, t, b]) * c * np.exp(1j * at * each)
+            y[n, h, t, [a, b]] = turned.real, turned.imag
+    return y
+
+
 def attention_sum(variant: Variant, x: Array, ids: Array, candidates: Array) -> Array:
     given = dict(variant.parameters)
     with_log = given["log"] == "true"
@@ -727,6 +801,8 @@ INDEPENDENT = {
     "multiply": multiply,
     "subtract": subtract,
     "divide": divide,
+    "attention": attention,
+    "rope": rope,
     "attention_sum": attention_sum,
     "embedding": embedding,
     "mask": mask,

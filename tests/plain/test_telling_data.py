@@ -43,6 +43,8 @@ SHAPE = (5, 6, 9, 7)
 SHAPE_OF = {
     "bcm_fc": (3, 64, 1, 1),
     "fused_fc": (64, 6, 4, 3),  # samples for a feature that takes another value
+    "attention": (5, 6, 9, 8),
+    "rope": (2, 1, 300, 16),
     "attention_sum": (5, 60),
     "embedding": (5, 6),
     "heads": (5, 4, 12),
@@ -118,7 +120,8 @@ def ports(layer: Layer, direction: Pass) -> dict[str, Any]:
 
 def results(layer: Layer, tensors: dict[str, Array], direction: Pass) -> dict[str, Array]:
     with np.errstate(all="ignore"):
-        return {k: np.nan_to_num(v) for k, v in layer.reference(tensors, direction).items()}
+        ends = {"posinf": 1e300, "neginf": -1e300}  # whose difference is a number
+        return {k: np.nan_to_num(v, **ends) for k, v in layer.reference(tensors, direction).items()}
 
 
 def all_magnitudes(tensors: dict[str, Array], layer: Layer, direction: Pass) -> dict[str, Array]:

@@ -26,7 +26,6 @@ from simgen.ground.machine import find
 from simgen.isa import code_object, legalise, toolchain
 from simgen.isa.legalise import table
 from simgen.kernels import render
-from simgen.layers import LAYERS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -103,7 +102,7 @@ def kernels(kind: str) -> dict[str, Kernel]:
             # room in AMD's registers, and code_object refuses them.
             layer = replace(layer, machine=find("mi300a", "test"))
         for shape in shapes_of(kind, SHAPES):
-            for direction in LAYERS[kind].passes if accepts(layer, shape) else ():
+            for direction in layer.passes if accepts(layer, shape) else ():
                 lowering = layer.lower(inputs_of(layer, shape), direction)
                 for kernel in lowering.kernels:
                     found.setdefault(kernel.name, kernel)

@@ -15,6 +15,7 @@ simulator's sources:
         half_mirror     whether the DPP control row_half_mirror does not end the simulation
         mirror, moves   whether the DPP control row_mirror is right; and any other one
         parts           whether SDWA forms can write to a part of a register but the lowest
+        keeps           whether SDWA forms can leave the rest of a register as it was
         literals        whether a constant of 32 bits may stand for 64
         infinities      whether v_cvt_f32_f16 keeps the sign of an infinity
         vcc_hi          whether the upper half of VCC can be an operand
@@ -31,7 +32,7 @@ simulator's sources:
 
 from __future__ import annotations
 
-from collections.abc import Mapping  # noqa: TC003 - a schema's types are read when it is used
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING
@@ -66,6 +67,7 @@ class Table:
     mirror: bool = True
     moves: bool = True
     parts: bool = True
+    keeps: bool = True
     literals: bool = True
     infinities: bool = True
     vcc_hi: bool = True
@@ -89,10 +91,12 @@ class Tables:
     tables: tuple[Table, ...]
 
 
-def versions(simulator: str) -> list[str]:
+@cache
+def versions(simulator: str) -> tuple[str, ...]:
     """Versions whose sources were read, oldest first."""
     made = {path.stem.partition("-")[2] for path in _folder().glob(f"{simulator}-*.json")}
-    return sorted(made, key=lambda each: [int(part) for part in each.split(".") if part.isdigit()])
+    order = sorted(made, key=lambda each: [int(part) for part in each.split(".") if part.isdigit()])
+    return tuple(order)
 
 
 def named(spec: str) -> tuple[str, str]:
@@ -106,7 +110,7 @@ def named(spec: str) -> tuple[str, str]:
     if simulator not in simulators.simulators():
         cure = did_you_mean(simulator, simulators.simulators())
         raise UsageError(f"{SimulatorChoice.simulator} {spec}: no such simulator; {cure}")
-    known = versions(simulator) or list(simulators.versions(simulator))
+    known = versions(simulator) or tuple(simulators.versions(simulator))
     version = version or known[-1]
     short = ".".join(version.removeprefix("v").split(".")[: 3 if simulator == "mgpusim" else 2])
     if short in known:

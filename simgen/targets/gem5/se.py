@@ -101,6 +101,7 @@ class Gem5Se(Target):
 
     @classmethod
     def implied(cls, settings: Mapping[str, Any]) -> dict[str, Any]:
+        settings = apu_se.of_tag(settings)
         version = apu_se.VERSIONS.get(settings.get("gem5_version", ""))
         return {**({"arch": version.gpus[0]} if version else {}), **settings}
 
@@ -180,6 +181,10 @@ class Gem5Package(Package):
             hardware=apu_se.hardware(built.kernels),
             redirected=REDIRECTED,
             gem5_opt=self.simulated.gem5_opt,
+            family=self.simulated.gpu.build,
+            builds=[each for each in apu_se.BUILDS if each != self.simulated.gpu.build],
+            gpu=self.simulated.arch,
+            arch_option=option("arch"),
             told=self.simulated.version.told,
             **apu_se.passed_on(self.simulated.gem5_version),
             apu_se=APU_SE,
