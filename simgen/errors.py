@@ -20,12 +20,9 @@ import errno
 import re
 import signal
 import sys
+from collections.abc import Iterable
 from difflib import get_close_matches
-from typing import TYPE_CHECKING, ClassVar
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
+from typing import ClassVar
 
 SHORT = 250  # characters; a message of no more is printed as it is
 LONGEST_WORD = 200  # characters of a word in a longer one

@@ -26,13 +26,12 @@ from simgen.ask.build import BuildChoices
 from simgen.ask.choice import spelled
 from simgen.errors import ConfigError
 from simgen.frontend.network import make_layer
-from simgen.ground.ir import PAGE, Pass, TensorSpec
+from simgen.ground.ir import PAGE, Node, Pass, TensorSpec, Workload
 from simgen_rocm import miopen
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from simgen.ground.ir import Node, Workload
     from simgen.ground.machine import Machine
     from simgen.layers import Layer
     from simgen_rocm.miopen_key import Dims, Dispatch

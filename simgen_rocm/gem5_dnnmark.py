@@ -21,7 +21,7 @@ from simgen.ask.choice import spelled
 from simgen.errors import DamagedError, UsageError
 from simgen.isa.legalise import cache_policy
 from simgen.kernels import render
-from simgen.targets.base import File, Lack
+from simgen.targets.base import File, Job, Lack
 from simgen.targets.gem5.launcher import (
     LEAST_MEMORY,
     Built,
@@ -37,7 +37,6 @@ from simgen_rocm import dnnmark, miopen, miopen_17
 if TYPE_CHECKING:
     from simgen.ground.ir import Workload
     from simgen.kernels.build import Builder
-    from simgen.targets.base import Job
 
 CONFIG = "config.dnnmark"
 KERNELS = "kernels.csv"  # in the format of gem5-resources' cachefiles.csv

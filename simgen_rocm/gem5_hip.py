@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from simgen.ask.choice import spelled
 from simgen.errors import UsageError
-from simgen.targets.base import Lack
+from simgen.targets.base import Job, Lack
 from simgen.targets.gem5.launcher import (
     MIB,
     Built,
@@ -29,7 +29,6 @@ from simgen_rocm.hip_program import HipPlace, Program
 if TYPE_CHECKING:
     from simgen.ground.ir import Workload
     from simgen.kernels.build import Builder
-    from simgen.targets.base import Job
 
 RUNTIME_NBYTES = 448 * MIB  # libraries, threads' stacks, and what the runtime allocates
 IMAGE_CURE = "install Docker, or set SIMGEN_DOCKER=0 to have gem5 run the libamdhip64 that is here"

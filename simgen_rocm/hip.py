@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 from simgen.ground import machine
-from simgen.ground.ir import FOR_AMD, Language
+from simgen.ground.ir import FOR_AMD, Language, Workload
 from simgen.isa import toolchain
 from simgen.isa.legalise import Model
 from simgen.kernels import render
@@ -22,6 +22,7 @@ from simgen.targets import launch_rows
 from simgen.targets.base import (
     EVERYTHING,
     File,
+    Job,
     Lack,
     Package,
     Reader,
@@ -39,9 +40,7 @@ from simgen_rocm.hip_program import LIBRARY_NAMES, HipPlace, Program
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from simgen.ground.ir import Workload
     from simgen.kernels.build import Builder
-    from simgen.targets.base import Job
 
 DRIVER = Path("/dev/kfd")
 

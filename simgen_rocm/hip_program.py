@@ -14,14 +14,13 @@ from simgen.ground.ir import GUARD, PAGE
 from simgen.isa.legalise import Model, cache_policy
 from simgen.kernels import render, stages
 from simgen.targets import fit, kernargs, own_sources
-from simgen.targets.base import File
+from simgen.targets.base import File, Job
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from simgen.kernels.build import Builder
     from simgen.kernels.stages import Stage
-    from simgen.targets.base import Job
 
 SOURCE = "hip.c"
 FLAGS = ("-std=gnu23", "-O2", "-fno-strict-aliasing")

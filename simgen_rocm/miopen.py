@@ -19,14 +19,16 @@ from simgen_rocm.miopen_key import (
     FLOAT,
     FLOAT_LAST,
     FLOAT_OF_MANY,
+    Defines,
+    Dims,
     Dispatch,
+    Fields,
     arguments,
     vector,
 )
 
 if TYPE_CHECKING:
     from simgen.layers import Layer
-    from simgen_rocm.miopen_key import Defines, Dims, Fields
 
 VERSION = "2.9.0"
 BLOCK = 256  # work-items

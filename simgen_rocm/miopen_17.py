@@ -15,11 +15,10 @@ from simgen.errors import UsageError
 from simgen.ground.ir import Pass
 from simgen_rocm import miopen, miopen_norm
 from simgen_rocm.miopen import MAX_POOLING, MEAN_POOLING
-from simgen_rocm.miopen_key import FLOAT_LAST, Dispatch, arguments
+from simgen_rocm.miopen_key import FLOAT_LAST, Defines, Dims, Dispatch, Fields, arguments
 
 if TYPE_CHECKING:
     from simgen.layers import Layer
-    from simgen_rocm.miopen_key import Defines, Dims, Fields
 
 VERSION = "1.7.0"
 GROUP = 8  # work-items of a work-group in each direction, of pooling

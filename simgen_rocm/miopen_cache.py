@@ -19,16 +19,14 @@ import runpy
 import subprocess
 import tempfile
 from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from simgen.errors import DamagedError, MissingError, RunError, UsageError, one_line, printable
 from simgen.ground.storage.files import open_regular, write_atomic
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
 
 Key = tuple[str, str]  # kernel_name and kernel_args of MIOpen's database
 MAX_NBYTES = 2**26  # size limit of a code object, and of a table of rows

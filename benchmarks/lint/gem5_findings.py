@@ -92,6 +92,8 @@ EDGES = (
       for each in ("ge", "gt", "le")),
     *((f"s_bfe_{each}64", r"\(1 << bits\(src1", "knows no fields of 32 bits and more")
       for each in "ui"),
+    ("v_alignbyte_b32", r"8ULL \* \(VecElemU64\)bits\(src2\[lane\], 4, 0\)",
+     "takes more bits of the third source than the two that manuals from CDNA on have"),
     ("s_subb_u32", r"\(src1\.rawData\(\) \+ scc\.rawData\(\)\) > src0",
      "borrows nothing for 2^32 - 1 and a borrow"),
     ("v_med3_f32", r"median\(", "gives the greater of two numbers beside a NaN"),

@@ -101,6 +101,8 @@ _NO_VCC_HI = re.compile(r"(?s)regIdx\(int dword\) const(?!.*?REG_VCC_HI\))")
 _MOVES = re.compile(r"count -= \(dppCtrl - SQ_DPP_ROW_SL1")
 # DPP's row_mirror: the number of the row in place of its first lane.
 _MIRROR = re.compile(r"localRowOffset = \(15 - localRowOffset\);\s*newLane = \(rowNum \|")
+_WRITES_EXEC = re.compile(r"execMask\(\)\s*=|EXEC|Helper")
+_KEEPS = re.compile(r"assert\(sel == SDWA_DWORD\);")
 _PARTS = re.compile(r"origBits_thisByte = bits\(origDstVal, high_bit, low_bit\)")
 # A result in a scalar register, which is taken for a vector register.
 _FIRST_LANE = re.compile(r"(?s)Inst_VOP1::initOperandInfo\(\)(.*?)\n    \}")
@@ -330,9 +332,13 @@ def one(
     said: dict[str, str],
 ) -> None:  # fmt: skip
     body = bodies.get(of or "", "")
-    if of is None or "panicUnimplemented" in body:
+    empty = of in bodies and not body.strip() and not of.endswith("_NOP")
+    if of is None or empty or "panicUnimplemented" in body:
         made["ends"].add(word)
         return
+    if "V_CMPX" in of and not _WRITES_EXEC.search(body):
+        made["wrong"].add(word)
+        said[word] = "leaves EXEC as it was"
     if not same(of, word) and word not in ALIASES:
         other = of.partition("__")[2].lower()
         fused = word.startswith("v_fma") and other == f"v_mad{word[5:]}".partition("_e")[0]
@@ -378,7 +384,7 @@ def one(
         made["negative"].add(word)
     elif of == "Inst_VOP3__V_CNDMASK_B32":  # of any 32 bits, and yet it has these
         for modifier in ("abs", "neg"):
-            if not re.search(_MODIFIERS[modifier], body):
+            if not re.search(_MODIFIERS[modifier], _ASSERTED.sub("", body)):
                 made[modifier].add(word)
 
 
@@ -434,7 +440,8 @@ def table_of(sources: Sources, archs: tuple[str, ...]) -> dict[str, Any]:
         "cuts": sources.cuts, "cuts_words": sources.cuts_words,
         "half_mirror": not _HALF_MIRROR.search(sources.helpers),
         "moves": not _MOVES.search(sources.helpers), "mirror": not _MIRROR.search(sources.helpers),
-        "parts": not _PARTS.search(sources.helpers), "soffset": sources.soffset,
+        "parts": not _PARTS.search(sources.helpers),
+        "keeps": not _KEEPS.search(sources.helpers), "soffset": sources.soffset,
         "literals": sources.literals, "infinities": sources.infinities, "vcc_hi": sources.vcc_hi,
         "offsets": not sources.two_words,
         "ignores": {k: sorted(made[k]) for k in _MODIFIERS}

@@ -11,15 +11,13 @@ where Python called.
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Iterator, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, dataclass_transform, overload
+from typing import Any, Generic, Self, TypeVar, dataclass_transform, overload
 
 from simgen.ask.kinds import Flag, Options, ValueKind
 from simgen.errors import UsageError, printable
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
 
 G = TypeVar("G")
 K = TypeVar("K")

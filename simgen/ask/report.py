@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import KW_ONLY  # noqa: TC003 - a marker that dataclasses look for
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
-from simgen.ask.choice import Asked, asking, choice
+from simgen.ask.choice import Asked, ChoiceField, asking, choice
 from simgen.ask.kinds import Commas, Length, ValueKind, Word
 from simgen.errors import UsageError, did_you_mean
 
 if TYPE_CHECKING:
-    from typing import TypeAlias
-
     from simgen.ask.build import Text, Words
-    from simgen.ask.choice import ChoiceField
 
     Width: TypeAlias = ChoiceField[str | float | None, float | None]
 

@@ -10,7 +10,7 @@ from simgen.ask.build import BuildChoices, Destination
 from simgen.ask.choice import option
 from simgen.bundle import planned_machine, planning, recipe, result_names
 from simgen.errors import UsageError
-from simgen.targets import TARGETS
+from simgen.targets import TARGETS, Target
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
     from simgen.bundle.folder import Bundle
     from simgen.bundle.run_record import Run
-    from simgen.targets import Target
 
 
 def build(bundle: Bundle) -> list[list[str]]:

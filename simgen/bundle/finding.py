@@ -12,12 +12,11 @@ from simgen.bundle.folder import RESULTS
 from simgen.bundle.result_folders import SHOWN
 from simgen.errors import DamagedError, UsageError, did_you_mean
 from simgen.ground.storage.files import ATTEMPTS
-from simgen.targets import TARGETS
+from simgen.targets import TARGETS, Target
 
 if TYPE_CHECKING:
     from simgen.bundle.results import Result
     from simgen.bundle.writing import Bundle
-    from simgen.targets import Target
 
 
 def find_result(bundle: Bundle, name: str) -> Result:

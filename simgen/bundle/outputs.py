@@ -7,15 +7,12 @@ bundle but by those who build and run it.
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from simgen.bundle import manifest
 from simgen.errors import UsageError
 from simgen.ground.storage.files import read_regular, write_atomic
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 MARK = ".simgen"  # in a folder: what simgen writes there, in a word
 LONGEST = 100

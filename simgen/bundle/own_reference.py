@@ -15,7 +15,7 @@ import numpy as np
 
 from simgen.errors import ConfigError, did_you_mean, one_line, printable
 from simgen.frontend.network import make_layer
-from simgen.ground.ir import Pass
+from simgen.ground.ir import Pass, Workload
 from simgen.ground.storage.files import leads_out
 from simgen.layers.own.definition import BEFORE, EXPECTED
 from simgen.tensors import random_values
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
     from simgen.frontend.own_kernel import KernelFile
     from simgen.ground.dtypes import DType
-    from simgen.ground.ir import Workload
 
 
 def values(

@@ -14,16 +14,14 @@ from typing import TYPE_CHECKING
 from simgen.ask.build import BuildChoices
 from simgen.bundle import folder
 from simgen.errors import SimgenError, UsageError, printable
-from simgen.ground.machine import TF32, YES, descriptions, find, named
-from simgen.targets import TARGETS
+from simgen.ground.machine import TF32, YES, Machine, descriptions, find, named
+from simgen.targets import TARGETS, Target
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
     from simgen.ground.ir import Workload
-    from simgen.ground.machine import Machine
-    from simgen.targets import Target
 
 DEFAULT = "gem5-se"  # the target of whose machine a bundle is that runs anywhere
 

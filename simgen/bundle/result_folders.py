@@ -11,18 +11,15 @@ from __future__ import annotations
 
 import contextlib
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from simgen.bundle import result_names
 from simgen.errors import DamagedError
 from simgen.ground.storage import locks, seal
 from simgen.ground.storage.files import PART
 from simgen.tensors import state_file
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 RESULTS = "results"
 STOPPED = "stopped-"  # begins the name of what a run leaves in results/ that can be continued

@@ -10,13 +10,9 @@ from __future__ import annotations
 
 import hashlib
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Collection, Mapping, Sequence
 
 from simgen.ask.run import NONE, RunChoices, RunCommand
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
-
 
 MARK = "@"  # between a target and a point
 # What runs by pieces are called; the last may stand behind another.

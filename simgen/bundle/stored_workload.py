@@ -15,7 +15,20 @@ from typing import TYPE_CHECKING, Any
 from simgen.errors import SimgenError, printable
 from simgen.frontend.network import make_layer
 from simgen.ground.dtypes import WORD
-from simgen.ground.ir import GUARD, MOST_STRUCTURE, PAGE, Node, Pass, Role, Workload
+from simgen.ground.ir import (
+    GUARD,
+    MOST_STRUCTURE,
+    PAGE,
+    Buffer,
+    ByValue,
+    Kernel,
+    Node,
+    Pass,
+    Role,
+    Step,
+    TensorSpec,
+    Workload,
+)
 from simgen.ground.storage.schema import SchemaError, from_json
 from simgen.layers.base import MAX_INT, MAX_RANK
 from simgen.workload import queues
@@ -23,7 +36,6 @@ from simgen.workload import queues
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from simgen.ground.ir import Buffer, ByValue, Kernel, Step, TensorSpec
     from simgen.ground.machine import Machine
 
     Ports = tuple[tuple[str, TensorSpec], ...]

@@ -10,7 +10,7 @@ import contextlib
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Mapping  # noqa: TC003 - a schema's types are read when it is used
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 

@@ -51,7 +51,7 @@ from simgen.ground.storage.files import (
 from simgen.isa import toolchain
 from simgen.kernels import render
 from simgen.targets import fit, matrix, own_sources
-from simgen.targets.base import File, Job
+from simgen.targets.base import File, Job, Target
 from simgen.tensors import data_file, mmap_file
 
 if TYPE_CHECKING:
@@ -62,7 +62,6 @@ if TYPE_CHECKING:
 
     from simgen.bundle.result_folders import ResultEntry
     from simgen.kernels.build import Builder
-    from simgen.targets.base import Target
 
     Progress = Callable[[int, int], None]
 Made = TypeVar("Made")

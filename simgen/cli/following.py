@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from simgen.bundle import built_here
 from simgen.cli.present import PLAIN_INTERVAL, count, launches, many, progress, seconds, size
 from simgen.errors import message
-from simgen.running.runs import Listener
+from simgen.running.runs import Ended, Listener
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from simgen.bundle.results import Result
     from simgen.bundle.writing import Bundle
     from simgen.ground.ir import Workload
-    from simgen.running.runs import Ended
     from simgen.running.time_left import Meter, Pace
     from simgen.targets.base import Progress
 

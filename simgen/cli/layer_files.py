@@ -9,8 +9,8 @@ import contextlib
 import keyword
 import os
 import re
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from simgen.bundle import outputs
 from simgen.errors import DamagedError, MissingError, UsageError, printable
@@ -20,9 +20,6 @@ from simgen.ground import resources
 from simgen.ground.storage.files import write_atomic
 from simgen.kernels import render
 from simgen.layers import KIND_OF, LAYERS
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 NAME = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)*")
 LONGEST = 24  # characters of a name

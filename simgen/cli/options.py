@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import shlex
 import sys
-from dataclasses import fields, replace
+from dataclasses import Field, fields, replace
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -13,17 +13,15 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from simgen.ask.build import BuildChoices, Destination
-from simgen.ask.choice import choices, option
+from simgen.ask.choice import Asked, ChoiceField, choices, option
 from simgen.ask.kinds import Flag, Word
 from simgen.cli import completing
 from simgen.errors import MissingError, UsageError, did_you_mean
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
-    from dataclasses import Field
     from importlib.metadata import EntryPoint
 
-    from simgen.ask.choice import Asked, ChoiceField
     from simgen.bundle.planning import Plan
     from simgen.bundle.writing import Bundle
     from simgen.targets import Target

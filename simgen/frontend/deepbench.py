@@ -25,16 +25,12 @@ import re
 from dataclasses import dataclass
 from functools import cache
 from io import StringIO
-from typing import TYPE_CHECKING
 
 from simgen.errors import UsageError, did_you_mean, printable
-from simgen.frontend.operation import FAMILIES, ConvOperation
+from simgen.frontend.operation import FAMILIES, ConvOperation, LibraryOperation
 from simgen.ground import resources
 from simgen.ground.ir import Pass
 from simgen.ground.storage.files import read_regular
-
-if TYPE_CHECKING:
-    from simgen.frontend.operation import LibraryOperation
 
 ROOT = "deepbench"
 MAX_NBYTES = 2**20  # size limit of a list

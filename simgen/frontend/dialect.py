@@ -7,14 +7,11 @@ texts and branches that nvcc does not take, makes it HIP.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator
 
 from simgen.ground.ir import CUDA_MACROS, CUDA_WARP, WAVEFRONT
 from simgen.layers.own import expression
 from simgen.layers.own.expression import ExpressionError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
 
 _OF_HIP = re.compile(r"\bhip/|\b(?:hip[A-Z]|HIP_|__hip_|__HIP_|__builtin_amdgcn_)\w+")
 _NO_CODE = re.compile(

@@ -11,18 +11,15 @@ from __future__ import annotations
 
 import re
 import shlex
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import PurePath
-from typing import TYPE_CHECKING
 
 from simgen.ask.build import BuildChoices
 from simgen.ask.run import RunChoices
 from simgen.errors import UsageError, did_you_mean, printable
 from simgen.ground.ir import Pass
 from simgen.layers import LAYERS
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 ROOT = "dnnmark"
 IMAGE = (("n", "100"), ("h", "256"), ("w", "256"))

@@ -15,6 +15,7 @@ from simgen.frontend.operation import (
     ConvOperation,
     FilterMode,
     GemmOperation,
+    LibraryOperation,
     RnnOperation,
     SparseOperation,
 )
@@ -35,7 +36,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from simgen.frontend.network import Network, Placed
-    from simgen.frontend.operation import LibraryOperation
     from simgen.ground.ir import Node, Pass, TensorSpec
     from simgen.layers.base import Layer
 

@@ -11,8 +11,8 @@ kernels do the same operations in the same order.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from simgen.ask.build import BuildChoices
 from simgen.errors import UsageError
@@ -23,9 +23,6 @@ from simgen.layers.activation import Activation
 from simgen.layers.base import EXTENTS
 from simgen.layers.fused import NORMALISED
 from simgen.layers.norm.batch_norm import BatchNorm, BatchNormMode
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
 
 FUSED = {"conv": "fused_conv", "fc": "fused_fc"}  # kind of layer -> kind with what follows
 OPTION = BuildChoices.fuse

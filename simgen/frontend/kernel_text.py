@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import base64
 import re
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
-from typing import TYPE_CHECKING
 
 from simgen.errors import ConfigError, did_you_mean, printable
 from simgen.frontend import dialect, kernel_pieces, ptx_text, triton_text
@@ -22,9 +22,6 @@ from simgen.ground.ir import (
 from simgen.ground.machine import architectures
 from simgen.layers.own import expression
 from simgen.layers.own.expression import ExpressionError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping
 
 LANGUAGES = {
     ".hip": Language.HIP, ".cu": Language.HIP, ".cpp": Language.HIP, ".cl": Language.OPENCL,

@@ -8,15 +8,11 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from simgen.ask.build import BuildChoices
 from simgen.errors import UsageError, did_you_mean, printable
-from simgen.frontend.config import Entry, Place, Section
+from simgen.frontend.config import Config, Entry, Place, Section
 from simgen.layers import KIND_OF, LAYERS
-
-if TYPE_CHECKING:
-    from simgen.frontend.config import Config
 
 LOSS = BuildChoices.loss
 NONE = "none"

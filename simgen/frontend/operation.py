@@ -23,7 +23,7 @@ Nothing here is about kernels: a family whose layer simgen does not have can be 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping  # noqa: TC003 - types of fields are read here
+from collections.abc import Iterable, Mapping
 from dataclasses import MISSING, dataclass, field, fields
 from enum import StrEnum
 from typing import Any, ClassVar, Self, get_type_hints

@@ -7,14 +7,11 @@ target. What the text does not name plainly (a type of a macro, a structure) is 
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
 
 from simgen.frontend import kernel_pieces, narrow_text
 from simgen.frontend.narrow_text import closed
 from simgen.layers.own.expression import ExpressionError
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 FLOATS = {"float": "f32", "double": "f64", "float_t": "f32", "double_t": "f64"} | {
     name: kind for name, kind in narrow_text.TYPES.items() if not name.endswith("2")

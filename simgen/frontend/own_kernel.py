@@ -29,7 +29,7 @@ from simgen.frontend.kernel_text import Files, OutsideError
 from simgen.frontend.network import Network, Placed
 from simgen.frontend.own_launches import KEYS as LAUNCH_KEYS
 from simgen.frontend.own_launches import SHARED_KEYS, Launches
-from simgen.ground.ir import Language, Node, to_json
+from simgen.ground.ir import Language, Node, OwnSource, to_json
 from simgen.ground.storage.files import NotRegularError, leads_out, open_regular, read_regular
 from simgen.layers.own import Definition, OwnKernel, OwnTensor, expression
 from simgen.layers.own.expression import ExpressionError
@@ -37,7 +37,6 @@ from simgen.layers.own.expression import ExpressionError
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from simgen.ground.ir import OwnSource
     from simgen.ground.machine import Machine
 
 SUFFIX = ".toml"

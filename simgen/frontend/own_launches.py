@@ -27,7 +27,7 @@ from simgen.ground.ir import (
     OwnSource,
     TritonBuild,
 )
-from simgen.layers.own import expression
+from simgen.layers.own import OwnTensor, expression
 from simgen.layers.own.expression import ExpressionError
 
 if TYPE_CHECKING:
@@ -35,7 +35,6 @@ if TYPE_CHECKING:
 
     from simgen.frontend.kernel_text import Files
     from simgen.ground.dtypes import DType
-    from simgen.layers.own import OwnTensor
 
 SCALARS = {
     "i8": "<b", "u8": "<B", "i16": "<h", "u16": "<H", "i32": "<i", "u32": "<I", "i64": "<q",

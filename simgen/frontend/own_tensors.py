@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from simgen.ask.build import BuildChoices
 from simgen.errors import did_you_mean, printable
@@ -15,9 +16,6 @@ from simgen.layers.base import MAX_INT, MAX_RANK
 from simgen.layers.own import OwnTensor, expression
 from simgen.layers.own.definition import BEFORE, EXPECTED
 from simgen.layers.own.expression import ExpressionError
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,39}", re.ASCII)
 _SPEC = re.compile(r"\s*(\w+)\s*\[([^\[\]]*)\]\s*(?:(\w+)\s*(?:\((.*)\))?)?\s*", re.ASCII)

@@ -22,8 +22,8 @@ from typing import TYPE_CHECKING
 
 from simgen.ask.build import BuildChoices
 from simgen.errors import UsageError
-from simgen.layers import LAYERS
-from simgen.layers.base import CHUNKS, EXTENTS, SHAPE
+from simgen.layers import LAYERS, Layer
+from simgen.layers.base import CHUNKS, EXTENTS, SHAPE, Choice
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     from simgen.frontend.network import Network, Placed
     from simgen.ground.ir import Pass, TensorSpec
     from simgen.ground.machine import Machine
-    from simgen.layers import Layer
-    from simgen.layers.base import Choice
 
 OPTION = BuildChoices.scale_to
 UNITS = "num_compute_units"  # the option of runs

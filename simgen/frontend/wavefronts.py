@@ -7,14 +7,11 @@ not run. Sources that count by `warpSize`, or say the widths of their shuffles, 
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Mapping
 
 from simgen.ask.build import Destination
 from simgen.frontend import dialect
 from simgen.ground.ir import CUDA_MACROS, CUDA_WARP, NVIDIA_HIP_MACROS, WAVEFRONT
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
 
 _DEEPEST = 16  # names of names
 _ALL_ROWS = 0xF

@@ -11,7 +11,7 @@ made again, whatever the files say by then.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping  # noqa: TC003 - a schema's types are read when it is used
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import Annotated

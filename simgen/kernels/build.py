@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from simgen.isa import child
 from simgen.kernels import stages as stages_
-from simgen.kernels.stages import SOURCE
+from simgen.kernels.stages import SOURCE, Products, Stage
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from simgen.kernels.cache import Cache
-    from simgen.kernels.stages import Products, Stage
 
 
 class Builder:

@@ -20,17 +20,14 @@ import itertools
 import os
 import shutil
 import stat
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from simgen.errors import RefusedError
 from simgen.ground import resources
 from simgen.ground.storage.files import atomic_folder, open_regular
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
 
 FORMAT = "1"  # version of keys and entries; increment it when either changes
 NOTES = ("built", "rates", "probes")  # which bundles were built here; what was measured

@@ -7,7 +7,7 @@ how many work-groups that holds follows from it. Here it is told without ptxas.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping  # noqa: TC003 - of signatures
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from simgen.isa.legalise.ptx_statements import registers, statement, width

@@ -28,13 +28,12 @@ from simgen.ground import resources
 from simgen.ground.storage.files import scratch_folder
 from simgen.ground.storage.schema import SchemaError, parse
 from simgen.isa import child, toolchain
-from simgen.kernels.cache import Key
+from simgen.kernels.cache import Cache, Key
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from simgen.ground.ir import OwnSource
-    from simgen.kernels.cache import Cache
 
 # Versions that kernels were compiled with. LLVM's text of 3.8 has numbers that clang does not read,
 # and it leaves no bits.

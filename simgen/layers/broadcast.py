@@ -21,7 +21,7 @@ from math import prod
 from typing import TYPE_CHECKING, ClassVar
 
 from simgen.ground.arrays import np
-from simgen.ground.ir import Fill, Kernel, Launch, Pass, TensorSpec
+from simgen.ground.ir import Constants, Fill, Kernel, Launch, Pass, TensorSpec
 from simgen.layers import elementwise, pointwise
 from simgen.layers.axes import MAX_INT, extents
 from simgen.layers.base import MAX_RANK, Layer, Lowering, Port, Sums, key
@@ -32,7 +32,6 @@ from simgen.layers.written import writes_all
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from simgen.ground.ir import Constants
     from simgen.layers.base import Tensors
 
 Shape = tuple[int, ...]

@@ -10,16 +10,14 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from simgen.ground.ir import Kernel, Launch, TensorSpec
+from simgen.ground.ir import Kernel, Launch, Pass, TensorSpec
 from simgen.ground.numerics.rounding import identifier
-from simgen.layers.base import Lowering, Port
+from simgen.layers.base import Layer, Lowering, Port
 from simgen.layers.elementwise import BLOCK, VECTOR, as_float, grid, zeros
 from simgen.layers.written import writes_all
 
 if TYPE_CHECKING:
     from simgen.ground.dtypes import DType
-    from simgen.ground.ir import Pass
-    from simgen.layers.base import Layer
 
 
 def ports(layer: Layer, inputs: tuple[TensorSpec, ...], direction: Pass) -> tuple[Port, ...]:

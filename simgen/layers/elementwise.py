@@ -12,7 +12,7 @@ from math import ceil
 from typing import TYPE_CHECKING
 
 from simgen.ground.dtypes import WORD, DType
-from simgen.ground.ir import Kernel, Launch, Pass
+from simgen.ground.ir import Constants, Kernel, Launch, Pass, TensorSpec
 from simgen.ground.numerics.rounding import identifier
 from simgen.layers.base import Lowering
 from simgen.layers.written import Writes, dense, writes, writes_all
@@ -20,7 +20,6 @@ from simgen.layers.written import Writes, dense, writes, writes_all
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from simgen.ground.ir import Constants, TensorSpec
     from simgen.ground.machine import Machine
     from simgen.layers.written import Values
 

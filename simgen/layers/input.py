@@ -10,14 +10,12 @@ Source: Input of Caffe, whose `shape` this is.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from simgen.ground.ir import DType, Fill, Pass, TensorSpec
 from simgen.layers.base import Layer, Port, key
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from math import ceil, prod
 from typing import TYPE_CHECKING
 
 from simgen.ground.dtypes import WORD, DType
-from simgen.ground.ir import Kernel, Launch
+from simgen.ground.ir import Constants, Kernel, Launch, TensorSpec
 from simgen.layers import elementwise
 from simgen.layers.base import Lowering
 from simgen.layers.written import Places, Writes, cut_by, dense, writes
@@ -21,7 +21,6 @@ from simgen.layers.written import Places, Writes, cut_by, dense, writes
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from simgen.ground.ir import Constants, TensorSpec
     from simgen.layers.written import Values
 
 BLOCK = 256  # work-items

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from simgen.ground.ir import Fill, Pass, TensorSpec
 from simgen.layers.base import Layer, Port, Sums, key
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 MAX_INPUTS = 16  # inputs; each is an argument of the kernel
 INPUTS = tuple(f"x{at}" for at in range(MAX_INPUTS))  # names of ports

@@ -14,18 +14,14 @@ Source: Micikevicius et al., "Mixed Precision Training", 2018, sections 3.1 and 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from simgen.ground.dtypes import WORD, DType
-from simgen.ground.ir import Distribution, Fill, Pass, TensorSpec
+from simgen.ground.ir import Constants, Distribution, Fill, Pass, TensorSpec
 from simgen.ground.numerics.rounding import float32
 from simgen.layers.base import Layer, Port, key
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from simgen.ground.ir import Constants
 
 NORMAL = Fill(Distribution.NORMAL, 0.0, 1.0)
 

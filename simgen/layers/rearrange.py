@@ -23,7 +23,7 @@ from math import ceil, prod
 from typing import TYPE_CHECKING, ClassVar
 
 from simgen.ground.arrays import np
-from simgen.ground.ir import DType, Kernel, Launch, OpCount, Pass, TensorSpec
+from simgen.ground.ir import Constants, DType, Kernel, Launch, OpCount, Pass, TensorSpec
 from simgen.ground.numerics.rounding import float32, identifier
 from simgen.layers import elementwise
 from simgen.layers.axes import MAX_INT, extents
@@ -36,7 +36,6 @@ from simgen.layers.written import writes_all
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from simgen.ground.ir import Constants
     from simgen.ground.numerics.rounding import Array
     from simgen.layers.base import Tensors
 

@@ -30,14 +30,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from simgen.ground.arrays import np
-from simgen.ground.ir import Distribution, DType, Fill, TensorSpec
+from simgen.ground.ir import Constants, Distribution, DType, Fill, TensorSpec
 from simgen.ground.numerics.rounding import float32, identifier
 from simgen.layers.base import Port, key
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from simgen.ground.ir import Constants
     from simgen.ground.numerics.rounding import Array
 
 LOW, HIGH = -128, 127

@@ -10,16 +10,14 @@ Source: Reshape of ONNX, with its 0 and -1; Flatten, Squeeze and Unsqueeze are o
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from math import prod
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from simgen.ground.ir import DType, TensorSpec
 from simgen.layers.axes import extents
 from simgen.layers.base import Layer, key
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from simgen.ground.arrays import np
-from simgen.ground.ir import DType, Fill, Kernel, Launch, Pass, TensorSpec
+from simgen.ground.ir import Constants, DType, Fill, Kernel, Launch, Pass, TensorSpec
 from simgen.ground.numerics import exactness
 from simgen.ground.numerics.rounding import SECOND_ORDER, TINY, U, float32, identifier
 from simgen.layers import elementwise
@@ -33,7 +33,6 @@ from simgen.layers.optimiser import NORMAL, Optimiser
 from simgen.layers.written import Writes, dense, writes
 
 if TYPE_CHECKING:
-    from simgen.ground.ir import Constants
     from simgen.ground.numerics.rounding import Array
     from simgen.layers.base import Tensors
     from simgen.layers.written import Values

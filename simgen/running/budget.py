@@ -21,7 +21,7 @@ from simgen.errors import ConfigError, RefusedError, UnsupportedError, UsageErro
 from simgen.frontend import whole_images
 from simgen.running import capacity, estimates, pieces, sampling
 from simgen.workload import costs, samples
-from simgen.workload.pieces import representatives
+from simgen.workload.pieces import Piece, Survey, representatives
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from simgen.ground.ir import Workload
     from simgen.running.estimates import Estimate
     from simgen.targets import Target
-    from simgen.workload.pieces import Piece, Survey
 
     Settings = tuple[tuple[str, str], ...]
 

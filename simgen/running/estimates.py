@@ -14,7 +14,7 @@ divided by what the fit says of it. It is kept in the user's cache.
 
 from __future__ import annotations
 
-from collections.abc import Mapping  # noqa: TC003 - a schema's types are read when it is used
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import TYPE_CHECKING, Annotated
@@ -26,8 +26,6 @@ from simgen.ground.storage.schema import Within, from_json, parse
 from simgen.workload import launch_features, pieces
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from simgen.ground.ir import Workload
     from simgen.targets import Target
     from simgen.workload.launch_features import Features

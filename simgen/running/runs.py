@@ -26,7 +26,7 @@ from simgen.ground.storage.files import PART
 from simgen.kernels import cache
 from simgen.kernels.build import Builder
 from simgen.running import pieces, process, run_folder, selection
-from simgen.targets import TARGETS
+from simgen.targets import TARGETS, Target
 from simgen.workload import sharding
 
 if TYPE_CHECKING:
@@ -39,7 +39,6 @@ if TYPE_CHECKING:
     from simgen.ground.ir import Workload
     from simgen.running.kept_pieces import PieceWork
     from simgen.running.run_folder import Start
-    from simgen.targets import Target
     from simgen.targets.base import Progress, RunOption
 
     Options = Mapping[str, str | int]

@@ -7,7 +7,7 @@ run: they are in memory before it runs. Where they do, there is the canary, as e
 from __future__ import annotations
 
 from math import prod
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -15,19 +15,17 @@ from simgen.ask.run import RunChoices
 from simgen.bundle import sampled
 from simgen.errors import RefusedError
 from simgen.frontend.network import make_layer
-from simgen.ground.ir import Role
+from simgen.ground.ir import Launch, Role, Workload
 from simgen.workload import cached, samples
 from simgen.workload.samples import Sample
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
-    from typing import Any
 
     from numpy.typing import NDArray
 
     from simgen.bundle.run_record import Run
     from simgen.bundle.writing import Bundle
-    from simgen.ground.ir import Launch, Workload
     from simgen.targets import Target
     from simgen.workload.pieces import Piece
 

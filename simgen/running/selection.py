@@ -15,7 +15,7 @@ from simgen.bundle import run_record
 from simgen.bundle import writing as bundles
 from simgen.errors import UsageError
 from simgen.frontend import network
-from simgen.ground.ir import Pass
+from simgen.ground.ir import Pass, Workload
 from simgen.tensors import data_file, state_file
 from simgen.tensors.state_file import Mark
 from simgen.workload import reference
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
     from simgen.bundle.results import Result
     from simgen.bundle.writing import Bundle
-    from simgen.ground.ir import Workload
     from simgen.running.run_folder import Start
 
 REFERENCE = "reference"

@@ -16,7 +16,7 @@ from simgen.ask.run import RunCommand
 from simgen.bundle import finding, recipe, result_names
 from simgen.bundle.planned_machine import PlannedMachine, with_matrix
 from simgen.bundle.planning import Plan, setting_of
-from simgen.bundle.writing import Cures
+from simgen.bundle.writing import Bundle, Cures
 from simgen.errors import UsageError, printable
 
 if TYPE_CHECKING:
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
     from simgen.bundle.planning import Told
     from simgen.bundle.recipe import Recipe
-    from simgen.bundle.writing import Bundle
     from simgen.running.sweep_points import SweepPoint
     from simgen.targets import Target
 

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 from simgen.ask.run import RunCommand
 from simgen.bundle import finding
 from simgen.bundle import writing as bundles
-from simgen.errors import RefusedError, RunError, UsageError
+from simgen.errors import RefusedError, RunError, SimgenError, UsageError
 from simgen.running import runs, siblings, sweep_points
-from simgen.running.runs import Listener
+from simgen.running.runs import Ended, Listener
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from simgen.bundle.planning import Told
     from simgen.bundle.results import Result
     from simgen.bundle.writing import Bundle
-    from simgen.errors import SimgenError
-    from simgen.running.runs import Ended
     from simgen.running.siblings import Family
     from simgen.running.sweep_points import SweepPoint
 

@@ -13,13 +13,14 @@ from typing import TYPE_CHECKING, ClassVar
 
 from simgen.ask.choice import spelled
 from simgen.errors import RefusedError
-from simgen.ground.ir import CUDA_WARP, Language
+from simgen.ground.ir import CUDA_WARP, Language, Workload
 from simgen.ground.machine import FITTED
 from simgen.isa.legalise import cache_policy
 from simgen.kernels import own, render, stages
 from simgen.targets import launch_rows, machine_file, ncu
 from simgen.targets.base import (
     File,
+    Job,
     Lack,
     Package,
     Reader,
@@ -34,9 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from simgen.ground.ir import Workload
     from simgen.kernels.build import Builder
-    from simgen.targets.base import Job
 
 CUPY_WHEEL = "cupy-cuda13x"  # the extra `cuda` has its lowest version
 

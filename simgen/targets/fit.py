@@ -11,14 +11,13 @@ from typing import TYPE_CHECKING
 
 from simgen.ask.build import BuildChoices
 from simgen.errors import RefusedError
-from simgen.ground.machine import architectures, named
+from simgen.ground.machine import Machine, architectures, named
 from simgen.isa import code_object
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from simgen.ground.ir import Kernel, Workload
-    from simgen.ground.machine import Machine
     from simgen.isa.code_object import KernelInfo
     from simgen.targets.base import Target
 

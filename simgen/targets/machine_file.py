@@ -6,7 +6,7 @@ Beside it, `programs.sha256` has the digests of the machine's programs that run.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping  # noqa: TC003 - a schema's types are read when it is used
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 

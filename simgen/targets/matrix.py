@@ -11,14 +11,12 @@ from typing import TYPE_CHECKING
 
 from simgen.ask.build import BuildChoices
 from simgen.errors import RefusedError
-from simgen.ground.ir import DType
-from simgen.ground.machine import TF32, Matrix, named
+from simgen.ground.ir import DType, Kernel, Workload
+from simgen.ground.machine import TF32, Matrix, ProductRounding, named
 from simgen.isa.legalise import as_it_says, support
 from simgen.layers.product import fragment
 
 if TYPE_CHECKING:
-    from simgen.ground.ir import Kernel, Workload
-    from simgen.ground.machine import ProductRounding
     from simgen.targets.base import Target
 
 LANES = 64  # lanes of an AMD wavefront; a warp has half as many

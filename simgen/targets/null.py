@@ -10,12 +10,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from simgen.kernels import render
-from simgen.targets.base import File, Package, Reader, Target, Watcher
+from simgen.targets.base import File, Job, Package, Reader, Target, Watcher
 from simgen.targets.launch_rows import RowsReader, RowsWatcher
 
 if TYPE_CHECKING:
     from simgen.kernels.build import Builder
-    from simgen.targets.base import Job
 
 
 @dataclass(frozen=True)

@@ -15,23 +15,20 @@ from typing import TYPE_CHECKING, Any
 from simgen.ask.build import Destination
 from simgen.ask.choice import spelled
 from simgen.errors import RefusedError, SimgenError
-from simgen.ground.ir import Language
+from simgen.ground.ir import Kernel, Language, Workload
 from simgen.isa import code_object, cures, toolchain
-from simgen.isa.legalise import Legalised, facts
+from simgen.isa.legalise import Legalised, Model, facts
 from simgen.isa.legalise.assembly import readable
 from simgen.isa.lint import functions, linting, rewriting
 from simgen.isa.lint.containers import Held
 from simgen.kernels import own, stages
-from simgen.kernels.cache import Key
+from simgen.kernels.cache import Cache, Key
 from simgen.targets import kernargs
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from simgen.ground.ir import Kernel, Workload
-    from simgen.isa.legalise import Model
     from simgen.kernels.build import Builder
-    from simgen.kernels.cache import Cache
     from simgen.kernels.stages import Products, Stage
     from simgen.targets.base import Target
 

@@ -11,14 +11,13 @@ import os
 from typing import TYPE_CHECKING
 
 from simgen.tensors.block_io import blocks_of, for_each_block
-from simgen.tensors.header import DatasetEntry, damaged
+from simgen.tensors.header import DatasetEntry, Header, damaged
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
     from simgen.tensors.block_io import Block, Progress
-    from simgen.tensors.header import Header
 
 
 def gaps(header: Header) -> list[DatasetEntry]:

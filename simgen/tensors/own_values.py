@@ -15,12 +15,12 @@ import tokenize
 import zipfile
 import zlib
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 
 from simgen.ask.build import BuildChoices
 from simgen.errors import UsageError, did_you_mean, one_line, printable, shortened
 from simgen.frontend.network import make_layer
-from simgen.ground.ir import DType
+from simgen.ground.ir import Buffer, DType, Workload
 from simgen.ground.storage import hdf5
 from simgen.ground.storage.files import open_regular
 from simgen.tensors import element_types
@@ -29,13 +29,11 @@ from simgen.tensors.data_file import CANARY_NAME
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
     from pathlib import Path
-    from typing import IO
 
     import numpy as np
     from numpy.typing import NDArray
 
     from simgen.frontend.importing.draft import ModelTensor
-    from simgen.ground.ir import Buffer, Workload
 
 OPTION = BuildChoices.values
 MODEL = "model"  # in place of a file: the parameters of the model that the workload is made of

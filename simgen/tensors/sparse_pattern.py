@@ -15,13 +15,11 @@ from functools import lru_cache
 from threading import Lock
 from typing import TYPE_CHECKING
 
-from simgen.ground.ir import Distribution
+from simgen.ground.ir import Distribution, Fill
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
-
-    from simgen.ground.ir import Fill
 
     Indices = NDArray[np.int32]
 

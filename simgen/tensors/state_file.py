@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 from simgen.ask.run import RunChoices
 from simgen.errors import DamagedError
 from simgen.ground import arrays
-from simgen.ground.ir import GUARD, PAGE
+from simgen.ground.ir import GUARD, PAGE, Workload
 from simgen.ground.storage.files import atomic_file, open_regular
 
 if TYPE_CHECKING:
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from simgen.ground.ir import Workload
 
 FILE = "state.bin"
 MAGIC = b"simgenS1"

@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from simgen.frontend.network import make_layer
-from simgen.ground.ir import Pass
+from simgen.ground.ir import Pass, Workload
 from simgen.layers.loss.mean import Loss
 from simgen.workload import reference
 
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from simgen.bundle.results import Result
-    from simgen.ground.ir import Workload
     from simgen.verdict.diff import Progress
 
 

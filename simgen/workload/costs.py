@@ -5,18 +5,13 @@ Counted from shapes (`Layer.count`), so the figures are the algorithm's, whateve
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from simgen.frontend.network import make_layer
-from simgen.ground.ir import OpCount, Pass, Role, to_json
-from simgen.layers.base import PortRole
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from simgen.ground.ir import Step, Workload
-    from simgen.layers.base import Choice
+from simgen.ground.ir import OpCount, Pass, Role, Step, Workload, to_json
+from simgen.layers.base import Choice, PortRole
 
 WORD = 4  # bytes
 KINDS = ("parameters", "new parameters", "inputs", "activations", "gradients", "workspaces")

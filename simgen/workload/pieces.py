@@ -20,17 +20,12 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
+from collections.abc import Collection, Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TYPE_CHECKING
 
-from simgen.ground.ir import PAGE, Role
+from simgen.ground.ir import PAGE, Launch, Role, Step, Workload
 from simgen.workload import costs
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Hashable, Iterator, Sequence
-
-    from simgen.ground.ir import Launch, Step, Workload
 
 # Operations that take a simulator as long as a word that is moved: of VGG-16 on MGPUSim, those of
 # convolutions 20 (beside activations) to 40 (beside fc6).

@@ -15,17 +15,12 @@ when the steps of other queues in `after` have ended; what follows from these is
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from simgen.ask.build import QUEUES
-from simgen.ground.ir import Queued
+from simgen.ground.ir import Buffer, Queued, Step, Workload
 from simgen.workload import costs
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from simgen.ground.ir import Buffer, Step, Workload
 
 MAX_QUEUES = QUEUES
 

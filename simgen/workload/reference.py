@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from simgen.frontend.network import make_layer
-from simgen.ground.ir import Pass, Role
+from simgen.ground.ir import Pass, Role, Step, Workload
 from simgen.ground.numerics import exactness, storing
 
 if TYPE_CHECKING:
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from simgen.ground.ir import Step, Workload
     from simgen.layers import Layer
     from simgen.layers.base import Tensors
 

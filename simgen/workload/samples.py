@@ -29,7 +29,7 @@ from __future__ import annotations
 
 import itertools
 from collections import defaultdict
-from collections.abc import Mapping  # noqa: TC003 - a schema's types are read when it is used
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import ceil, prod, sqrt
 from typing import TYPE_CHECKING, Annotated
@@ -37,8 +37,6 @@ from typing import TYPE_CHECKING, Annotated
 from simgen.ground.storage.schema import Within
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
     Grid = tuple[int, int, int]
     Stratum = tuple[int, int, int]
 

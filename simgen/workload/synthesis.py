@@ -34,17 +34,15 @@ from typing import TYPE_CHECKING
 
 from simgen.errors import ConfigError, UsageError
 from simgen.frontend import config, network
-from simgen.ground.ir import DType, OpCount, Pass, TensorSpec
-from simgen.layers import LAYERS
+from simgen.ground.ir import DType, Node, OpCount, Pass, TensorSpec, Workload
+from simgen.layers import LAYERS, Layer
 from simgen.layers.base import MAX_INT, field_types
 from simgen.workload import costs, lowering
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from simgen.ground.ir import Node, Workload
     from simgen.ground.machine import Machine
-    from simgen.layers import Layer
 
 MADE = ("sgd",)  # layers that pass sgd adds: they follow from parameters
 SIZES = (

@@ -13,17 +13,14 @@ that it was given, and what scalar and vector registers hold now.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from simgen.errors import RefusedError
 from simgen.isa.code_object import PACKED_IDS
 from simgen.isa.legalise import assembly
 from simgen.isa.legalise.assembly import AssemblyKernel, Instruction, Label
 from simgen.isa.lint.rewriting import MOST_SGPRS, changed, descriptor_of
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 LONGEST = 48  # instructions of a block
 LANES = 64

@@ -11,7 +11,7 @@ import numpy as np
 from simgen.ask.checks import BisectChoices
 from simgen.ask.choice import spelled
 from simgen.bundle import finding
-from simgen.bundle.folder import verify_values
+from simgen.bundle.folder import Bundle, verify_values
 from simgen.errors import MissingError, RefusedError, UsageError, did_you_mean
 from simgen.kernels import cache, render
 from simgen.kernels.build import Builder
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from simgen.bundle.folder import Bundle
     from simgen.targets.base import Target
 
 MODES = ("emu", "timing")  # MGPUSim's modes

@@ -21,7 +21,9 @@ from simgen.ground.ir import (
     Buffer,
     DType,
     Fill,
+    Kernel,
     Language,
+    Launch,
     OwnSource,
     Role,
     Step,
@@ -32,7 +34,7 @@ from simgen.isa.child import until_parent_ends
 from simgen.isa.legalise import Legalised
 from simgen.kernels import cache, stages
 from simgen.kernels.build import Builder
-from simgen.targets.base import log_text
+from simgen.targets.base import Target, log_text
 from simgen_examine.bisect.instrumented import SUFFIX
 from simgen_examine.conform import bundling
 
@@ -42,9 +44,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from simgen.ground.ir import Kernel, Launch
     from simgen.kernels.stages import Products, Stage
-    from simgen.targets.base import Target
 
     Memory = Mapping[str, NDArray[np.uint32]]  # words of each tensor, by its name
 

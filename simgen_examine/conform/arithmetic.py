@@ -114,10 +114,10 @@ class Computed:
     """How the results of a form follow from its sources."""
 
     instruction: Described
-    modifiers: Modifiers
-    constant: tuple[int, int] | None  # number of a source, and its bits
-    vcc: bool  # the bits that it gets are VCC's, not another pair's
-    upper: bool | None
+    modifiers: Modifiers = Modifiers()
+    constant: tuple[int, int] | None = None  # number of a source, and its bits
+    vcc: bool = False  # the bits that it gets are VCC's, not another pair's
+    upper: bool | None = None
     control: Control | None = None
 
     def outcome(self, words: Words, lanes: int) -> list[Wanted]:

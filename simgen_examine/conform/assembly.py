@@ -27,6 +27,7 @@ from simgen_examine.conform.arithmetic import BITS, KEPT, VCC
 from simgen_examine.conform.description import SCALAR_MEMORY, SWITCH
 from simgen_examine.conform.forms import RESULT, SOURCE, Form
 from simgen_examine.conform.movements import LDS_NBYTES
+from simgen_examine.conform.stores import adding
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -158,16 +159,9 @@ def assembled(name: str, blocks: Sequence[Form], arch: str) -> Assembled:
     return Assembled(code, places, tuple(together for *_, together in entries))
 
 
-def _carry(arch: str) -> tuple[str, str]:
-    """Additions with carry, as an architecture calls them."""
-    if arch.startswith("gfx8"):
-        return "v_add_u32_e32", "v_addc_u32_e32"
-    return "v_add_co_u32_e32", "v_addc_co_u32_e32"
-
-
 def _address(arch: str, base: str, high: str, to: int = 2) -> list[str]:
     """Two vector registers = a scalar address + v1."""
-    add, addc = _carry(arch)
+    add, addc = adding(arch)
     return [
         f"v_mov_b32_e32 v{to + 1}, {high}", f"{add} v{to}, vcc, {base}, v1",
         f"{addc} v{to + 1}, vcc, 0, v{to + 1}, vcc",
@@ -176,7 +170,7 @@ def _address(arch: str, base: str, high: str, to: int = 2) -> list[str]:
 
 def _advance(arch: str) -> list[str]:
     """v[2:3] to the next plane."""
-    add, addc = _carry(arch)
+    add, addc = adding(arch)
     return [f"{add} v2, vcc, {PLANE:#x}, v2", f"{addc} v3, vcc, 0, v3, vcc"]
 
 
@@ -188,7 +182,7 @@ def _load(arch: str, register: str) -> str:
 
 def _store(arch: str, register: str, place: int) -> list[str]:
     """To a byte from where the kernel's results begin."""
-    add, addc = _carry(arch)
+    add, addc = adding(arch)
     lines = [f"{add} v2, vcc, {place:#x}, v16", f"{addc} v3, vcc, 0, v17, vcc"]
     if arch.startswith("gfx8"):
         return [*lines, f"flat_store_dword v[2:3], {register}"]
@@ -271,7 +265,7 @@ def _window(form: Form, arch: str, place: int) -> list[str]:
     Lanes fill what lies side by side, whosever it is: simulators take their time for each line of
     a cache that an instruction touches.
     """
-    add, addc = _carry(arch)
+    add, addc = adding(arch)
     nbytes = values.LANES * form.window * 4  # bytes of a wavefront
     lines = [
         f"v_lshlrev_b32_e32 v18, {form.window.bit_length() - 1}, v1",
@@ -407,7 +401,7 @@ def _id_start(shape: Shape, arch: str) -> list[str]:
     # ((((gz Y + gy) X + gx) c + z) b + y) a + x, or the last place, should ids be too large
     for extent, register in ((y, 9), (x, 8), (c, 7), (b, 6), (a, 5)):
         lines += [f"v_mov_b32_e32 v2, {extent:#x}", "v_mul_lo_u32 v1, v1, v2",
-                  f"{_carry(arch)[0]} v1, vcc, v{register}, v1"]  # fmt: skip
+                  f"{adding(arch)[0]} v1, vcc, v{register}, v1"]  # fmt: skip
     lines += [
         f"v_mov_b32_e32 v2, {values.TUPLES - 1:#x}", "v_min_u32_e32 v1, v2, v1",
         "v_lshlrev_b32_e32 v1, 2, v1", "s_waitcnt lgkmcnt(0)", "s_mov_b32 s6, s14",

@@ -13,11 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from simgen_examine.conform.arithmetic import KEPT, Computed, Modifiers, Wanted, bits_of
-from simgen_examine.conform.description import Described
+from simgen_examine.conform.arithmetic import KEPT, Computed, Wanted, bits_of
 from simgen_examine.conform.expected import TYPES, BrainFloats, Expected, is_subnormal
-from simgen_examine.conform.forms import Form
-from simgen_examine.conform.stores import ALL, SOME_LANES, WINDOW, add_words
+from simgen_examine.conform.forms import Form, form, span
+from simgen_examine.conform.stores import ALL, SOME_LANES, WINDOW, adding
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -162,9 +161,9 @@ def parts(values: Any) -> list[Any]:
 
 def atomics(arch: str, known: frozenset[str]) -> Iterator[Form]:
     """The forms of an architecture."""
-    for form in (*_in_memory(arch), *_in_lds()):
-        if form.mnemonic in known:
-            yield form
+    for each in (*_in_memory(arch), *_in_lds()):
+        if each.mnemonic in known:
+            yield each
 
 
 def signature(change: str, *, wide: bool) -> tuple[str, ...]:
@@ -172,15 +171,11 @@ def signature(change: str, *, wide: bool) -> tuple[str, ...]:
     return (f"pk_{type_}" if type_.endswith("f16") else type_,) * 3
 
 
-def _register(first: int, count: int) -> str:
-    return f"v{first}" if count == 1 else f"v[{first}:{first + count - 1}]"
-
-
 def filled(arch: str) -> Iterator[tuple[str, bool, tuple[str, ...]]]:
     """What atomics in memory change, whether 64 bits, and lines that put the first source into the
     window at v[14:15], and what is compared behind what is swapped in."""
     old = arch.startswith("gfx8")
-    add, addc = add_words(arch)
+    add, addc = adding(arch)
     tail = "" if old else ", off"
     store = "flat_store_dword" if old else "global_store_dword"
     kinds = [(change, wide) for change in IN_MEMORY for wide in (False, True)]
@@ -203,22 +198,21 @@ def _in_memory(arch: str) -> Iterator[Form]:
         places += [("global", "v[14:15], {}, off"), ("global", "v18, {}, s[6:7]")]
     for change, wide, setup in filled(arch):
         pair = change in PAIRS
-        data = _register(6, (1 + wide) * (1 + pair))
+        data = span(6, (1 + wide) * (1 + pair))
         for segment, operands in places:
             word = f"{segment}_atomic_{change}{'_x2' if wide and not float_type(change) else ''}"
             base = "scalar base" if "s[" in operands else "address"
             for returns in (False, True):
-                to = f"{_register(10, 1 + wide)}, " if returns else ""
+                to = f"{span(10, 1 + wide)}, " if returns else ""
                 line = f"{word} {to}{operands.format(data)}{returning if returns else ''}"
                 what = f"{base}, {'returning' if returns else 'not returning'}"
                 for lanes in (ALL, SOME_LANES) if base == "address" else (ALL,):
-                    of = Described(word, "FLAT", (), signature(change, wide=wide), "mov")
-                    plan = Atomic(of, Modifiers(), None, False, None, change=change, wide=wide,
-                                  returns=returns)  # fmt: skip
-                    outputs = tuple(f"v{10 + n}" for n in range((1 + wide) * returns))
-                    yield Form(of, line, what + (", some lanes" if lanes != ALL else ""),
-                               of.sources, setup, outputs, plan, lanes=lanes,
-                               window=WINDOW)  # fmt: skip
+                    yield form(
+                        Atomic, line, what + (", some lanes" if lanes != ALL else ""), "FLAT",
+                        signature(change, wide=wide), setup,
+                        tuple(f"v{10 + n}" for n in range((1 + wide) * returns)), lanes=lanes,
+                        window=WINDOW, change=change, wide=wide, returns=returns,
+                    )  # fmt: skip
 
 
 def _in_lds() -> Iterator[Form]:
@@ -235,20 +229,19 @@ def _in_lds() -> Iterator[Form]:
         )  # fmt: skip
         after = (*(f"ds_read_b32 v{_BACK + n}, v14 offset:{4 * n}" for n in range(WINDOW)),
                  "s_waitcnt lgkmcnt(0)")  # fmt: skip
-        data = _register(6, 1 + wide)
+        data = span(6, 1 + wide)
         if change in PAIRS:
-            data += f", {_register(8, 1 + wide)}"
+            data += f", {span(8, 1 + wide)}"
         for returns in (False, True):
             if word == "wrxchg" and not returns:
                 continue
             name = f"ds_{word}_rtn_{type_}" if returns else f"ds_{word}_{type_}"
-            to = f"{_register(10, 1 + wide)}, " if returns else ""
+            to = f"{span(10, 1 + wide)}, " if returns else ""
             for lanes in (ALL, SOME_LANES):
-                of = Described(name, "DS", (), signature(change, wide=wide), "mov")
-                plan = Atomic(of, Modifiers(), None, False, None, change=change, wide=wide,
-                              returns=returns)  # fmt: skip
                 outputs = (*(f"v{10 + n}" for n in range((1 + wide) * returns)),
                            *(f"v{_BACK + n}" for n in range(WINDOW)))  # fmt: skip
-                yield Form(of, f"{name} {to}v14, {data}",
-                           "all lanes" if lanes == ALL else "some lanes", of.sources, setup,
-                           outputs, plan, lanes=lanes, after=after)  # fmt: skip
+                yield form(
+                    Atomic, f"{name} {to}v14, {data}", "all lanes" if lanes == ALL else
+                    "some lanes", "DS", signature(change, wide=wide), setup, outputs, lanes=lanes,
+                    after=after, change=change, wide=wide, returns=returns,
+                )  # fmt: skip

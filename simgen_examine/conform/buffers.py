@@ -27,10 +27,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from simgen_examine.conform import atomics, movements, stores, values
-from simgen_examine.conform.arithmetic import KEPT, Computed, Modifiers, Wanted, bits_of
-from simgen_examine.conform.description import Described
+from simgen_examine.conform.arithmetic import KEPT, Wanted, bits_of
 from simgen_examine.conform.expected import Expected
-from simgen_examine.conform.forms import Form
+from simgen_examine.conform.forms import Form, form, span
 from simgen_examine.conform.movements import ECC, Half, Movement
 from simgen_examine.conform.stores import WINDOW, Stored
 
@@ -178,27 +177,25 @@ class BufferHalf(Half):
     way: Way = _LANES
 
 
-def reproducer(form: Form, number: int) -> list[str]:
+def reproducer(of: Form, number: int) -> list[str]:
     """The lines that say what tuple `number` has for index, offset and resource."""
-    way: Way = form.plan.way  # type: ignore[attr-defined]
+    way: Way = of.plan.way  # type: ignore[attr-defined]
     index, offset = (int(each[number]) for each in way.given(number + 1))
-    what = (
-        f"the memory of tuple 0; the next begins {4 * WINDOW} bytes on" if form.window else "data"
-    )
+    what = f"the memory of tuple 0; the next begins {4 * WINDOW} bytes on" if of.window else "data"
     return [
         f"; s[16:17]: the address of {what}",
         *(f"v_mov_b32 {INDEX}, {index:#x}" for _ in range(way.index)),
         *(f"v_mov_b32 {OFFSET}, {offset:#x}" for _ in range(way.offset)),
-        *(line for line in form.setup if line.startswith(("s_or_b32 s17", "s_mov_b32"))
+        *(line for line in of.setup if line.startswith(("s_or_b32 s17", "s_mov_b32"))
           and not line.startswith("s_mov_b32 s16")),
     ]  # fmt: skip
 
 
 def buffers(arch: str, known: frozenset[str]) -> Iterator[Form]:
     """The forms of an architecture."""
-    for form in (*_loads(arch), *_stores(arch), *_atomics(arch)):
-        if form.mnemonic in known:
-            yield form
+    for each in (*_loads(arch), *_stores(arch), *_atomics(arch)):
+        if each.mnemonic in known:
+            yield each
 
 
 def _loads(arch: str) -> Iterator[Form]:
@@ -242,18 +239,13 @@ def _load(
         value = np.where(inside, value, np.uint32(0)).T
         return value, np.ones(value.shape, bool)
 
-    of = Described(word, FORMAT, ("b32",) * count, stores.SIGNATURE, "mov")
-    plan: Computed = BufferLoaded(of, Modifiers(), None, False, None, moves=moves, way=way)
-    if half:
-        plan = BufferHalf(of, Modifiers(), None, False, None, moves=moves, told=told, way=way)
-    outputs = tuple(f"v{10 + n}" for n in range(count))
-    what = way.what + ("" if lanes == ALL else ", some lanes")
-    return Form(of, f"{word} {_registers(10, count)}, {way.operands}", what, of.sources, setup,
-                outputs, plan, lanes=lanes)  # fmt: skip
-
-
-def _registers(first: int, count: int) -> str:
-    return f"v{first}" if count == 1 else f"v[{first}:{first + count - 1}]"
+    more: dict[str, Any] = {"told": told} if half else {}
+    return form(
+        BufferHalf if half else BufferLoaded, f"{word} {span(10, count)}, {way.operands}",
+        way.what + ("" if lanes == ALL else ", some lanes"), FORMAT, stores.SIGNATURE, setup,
+        tuple(f"v{10 + n}" for n in range(count)), results=count, lanes=lanes, moves=moves,
+        way=way, **more,
+    )  # fmt: skip
 
 
 def _windows(arch: str) -> tuple[str, ...]:
@@ -296,15 +288,13 @@ def _stores(arch: str) -> Iterator[Form]:
     for name, source, nbytes in stores.WIDTHS:
         for way in _reaching(nbytes):
             for lanes in (ALL, SOME_LANES) if way.what == "offset" else (ALL,):
-                word = f"buffer_store_{name}"
-                of = Described(word, FORMAT, (), stores.SIGNATURE, "mov")
-                plan = BufferStored(of, Modifiers(), None, False, None,
-                                    writes=((0, source, nbytes),), way=way)  # fmt: skip
-                data = _registers(4, (nbytes + 3) // 4)
-                yield Form(of, f"{word} {data}, {way.operands}",
-                           way.what + ("" if lanes == ALL else ", some lanes"), of.sources,
-                           (*base, *way.setup(arch)), (), plan, lanes=lanes,
-                           window=WINDOW)  # fmt: skip
+                yield form(
+                    BufferStored,
+                    f"buffer_store_{name} {span(4, (nbytes + 3) // 4)}, {way.operands}",
+                    way.what + ("" if lanes == ALL else ", some lanes"), FORMAT, stores.SIGNATURE,
+                    (*base, *way.setup(arch)), lanes=lanes, window=WINDOW, way=way,
+                    writes=((0, source, nbytes),),
+                )  # fmt: skip
 
 
 def _reaching(nbytes: int) -> Iterator[Way]:
@@ -347,15 +337,14 @@ def _atomics(arch: str) -> Iterator[Form]:
         real = atomics.float_type(change)
         word = f"buffer_atomic_{change}{'_x2' if wide and not real else ''}"
         pair = change in atomics.PAIRS
-        data = _registers(6, (1 + wide) * (1 + pair))
+        data = span(6, (1 + wide) * (1 + pair))
         for way, returns in ((near, False), (near, True), (by_index, False), (beyond, False)):
             if real and way is beyond:  # sums that may be flushed are looked at by themselves
                 continue
-            of = Described(word, FORMAT, (), atomics.signature(change, wide=wide), "mov")
-            plan = BufferAtomic(of, Modifiers(), None, False, None, change=change, wide=wide,
-                                returns=returns, way=way)  # fmt: skip
-            outputs = tuple(f"v{6 + n}" for n in range((1 + wide) * returns))
-            yield Form(of, f"{word} {data}, {way.operands}{returning if returns else ''}",
-                       f"{way.what}, {'returning' if returns else 'not returning'}", of.sources,
-                       (*setup, *_windows(arch), *way.setup(arch)), outputs, plan,
-                       window=WINDOW)  # fmt: skip
+            yield form(
+                BufferAtomic, f"{word} {data}, {way.operands}{returning if returns else ''}",
+                f"{way.what}, {'returning' if returns else 'not returning'}", FORMAT,
+                atomics.signature(change, wide=wide), (*setup, *_windows(arch), *way.setup(arch)),
+                tuple(f"v{6 + n}" for n in range((1 + wide) * returns)), window=WINDOW,
+                change=change, wide=wide, returns=returns, way=way,
+            )  # fmt: skip

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 from simgen_examine.conform import description
 from simgen_examine.conform.atomics import atomics
 from simgen_examine.conform.buffers import buffers
 from simgen_examine.conform.eight_bits import eight_bit_conversions
-from simgen_examine.conform.forms import forms
+from simgen_examine.conform.forms import Form, forms
 from simgen_examine.conform.ids import ids
 from simgen_examine.conform.matrix import products
 from simgen_examine.conform.modes import modes
@@ -17,11 +17,6 @@ from simgen_examine.conform.scalar_atomics import scalar_atomics
 from simgen_examine.conform.scalar_memory import scalar_loads, scalar_stores
 from simgen_examine.conform.sequences import sequences
 from simgen_examine.conform.stores import stores
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from simgen_examine.conform.forms import Form
 
 _KINDS = (
     movements, stores, atomics, buffers, products, scalar_loads, scalar_stores,

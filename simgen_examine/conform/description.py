@@ -17,18 +17,16 @@ A row of VOPC is [type, functions, comparisons], one of a scalar format
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from simgen.errors import DamagedError
 from simgen.ground.storage import schema
 from simgen.ground.storage.files import read_regular
 from simgen.isa.lint import naming
 from simgen_examine import HERE
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 FILE = "instructions.json"
 MAX_NBYTES = 2**20

@@ -25,36 +25,21 @@ SINE_ERROR = 2.0**-14  # generous: the manuals give no bound
 QUIET = {2: 0x0200, 4: 0x00400000, 8: 1 << 51}
 
 
-def does(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Give the description a function by its name; it is called without NumPy's warnings."""
+def _quiet(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function, called without NumPy's warnings."""
 
     @functools.wraps(function)
     def quietly(*sources: Any, **more: Any) -> Any:
         with np.errstate(all="ignore"):
             return function(*sources, **more)
 
-    FUNCTIONS[function.__name__] = quietly
     return quietly
 
 
-@does
-def fadd(a: Values, b: Values) -> Values:
-    return a + b
-
-
-@does
-def fsub(a: Values, b: Values) -> Values:
-    return a - b
-
-
-@does
-def fsubrev(a: Values, b: Values) -> Values:
-    return b - a
-
-
-@does
-def fmul(a: Values, b: Values) -> Values:
-    return a * b
+def does(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Give the description a function by its name."""
+    FUNCTIONS[function.__name__] = _quiet(function)
+    return FUNCTIONS[function.__name__]
 
 
 @does
@@ -63,16 +48,6 @@ def fmul_legacy(a: Values, b: Values) -> Expected:
     value = np.where((a == 0) | (b == 0), np.zeros_like(a), a * b)
     zero = (a == 0) | (b == 0)  # the sign of a zero product is not told
     return Expected(value, _subnormals(a, b, a * b), other=np.where(zero, -value, value))
-
-
-@does
-def fmin(a: Values, b: Values) -> Expected:
-    return _extreme(a, b, np.minimum)
-
-
-@does
-def fmax(a: Values, b: Values) -> Expected:
-    return _extreme(a, b, np.maximum)
 
 
 def _extreme(a: Values, b: Values, of: Callable[[Values, Values], Values]) -> Expected:
@@ -85,16 +60,6 @@ def _extreme(a: Values, b: Values, of: Callable[[Values, Values], Values]) -> Ex
     zero = np.zeros_like(a)
     value = np.where(zeros, np.where(negative, -zero, zero), value)
     return Expected(value, is_signalling(a) | is_signalling(b))
-
-
-@does
-def fmin3(a: Values, b: Values, c: Values) -> Expected:
-    return _extreme3(a, b, c, np.minimum)
-
-
-@does
-def fmax3(a: Values, b: Values, c: Values) -> Expected:
-    return _extreme3(a, b, c, np.maximum)
 
 
 def _extreme3(a: Values, b: Values, c: Values, of: Any) -> Expected:
@@ -112,12 +77,6 @@ def fmed3(a: Values, b: Values, c: Values) -> Expected:
     signalling = is_signalling(a) | is_signalling(b) | is_signalling(c)
     zeros = ((a == 0).astype(int) + (b == 0) + (c == 0)) > 1  # their order is not told
     return Expected(value, signalling | (zeros & (value == 0)))
-
-
-@does
-def fma(a: Values, b: Values, c: Values) -> Values:
-    """a b + c, rounded once, whatever the type."""
-    return fused(a, b, c)
 
 
 def fused(a: Values, b: Values, c: Values) -> Values:
@@ -167,34 +126,8 @@ def mad_legacy(a: Values, b: Values, c: Values) -> Expected:
     return Expected(product + c, _subnormals(a, b, c, product, product + c) | zero)
 
 
-@does
-def mad16(a: Values, b: Values, c: Values) -> Expected:
-    """Multiply-add of halves. Whether the product is rounded is unspecified for some chips."""
-    return Expected((a * b) + c, _subnormals(a, b, c, a * b, a * b + c), other=fused(a, b, c))
-
-
 def _subnormals(*values: Values) -> Where:
     return functools.reduce(np.bitwise_or, [is_subnormal(each) for each in values])
-
-
-@does
-def trunc(a: Values) -> Values:
-    return np.trunc(a)
-
-
-@does
-def ceil(a: Values) -> Values:
-    return np.ceil(a)
-
-
-@does
-def floor(a: Values) -> Values:
-    return np.floor(a)
-
-
-@does
-def rndne(a: Values) -> Values:
-    return np.rint(a)
 
 
 @does
@@ -207,44 +140,14 @@ def fract(a: Values) -> Expected:
 
 
 @does
-def rcp(a: Values) -> Expected:
-    return _approximate(a.dtype.type(1) / a, a, 1)
-
-
-@does
 def rsq(a: Values) -> Expected:
     wide = _wider(a)
     return _approximate((1 / np.sqrt(wide)).astype(a.dtype), a, 1)
 
 
-@does
-def sqrt(a: Values) -> Expected:
-    return _approximate(np.sqrt(a), a, 1)
-
-
-@does
-def rcp64(a: Values) -> Expected:
-    return _estimate(1 / a, a)
-
-
-@does
-def rsq64(a: Values) -> Expected:
-    return _estimate(1 / np.sqrt(a), a)
-
-
-@does
-def sqrt64(a: Values) -> Expected:
-    return _estimate(np.sqrt(a), a)
-
-
 def _estimate(value: Values, a: Values) -> Expected:
     """Estimates of 64-bit floats start an iteration: right to some 2^-24, allow 2^-20."""
     return _approximate(value, a, 1 << 32)
-
-
-@does
-def exp2(a: Values) -> Expected:
-    return _approximate(np.exp2(_wider(a)).astype(a.dtype), a, 2)
 
 
 @does
@@ -264,28 +167,12 @@ def _wider(a: Values) -> Values:
     return a.astype(np.float64)
 
 
-@does
-def sin(a: Values) -> Expected:
-    """Sine of turns: sin(2 pi a), for |a| of at most 256."""
-    return _turned(a, np.sin)
-
-
-@does
-def cos(a: Values) -> Expected:
-    return _turned(a, np.cos)
-
-
 def _turned(a: Values, of: Callable[[Values], Values]) -> Expected:
     turns = _wider(a)
     value = of(2 * np.pi * (turns - np.rint(turns))).astype(a.dtype)
     beyond = (np.abs(a) > 256) & ~np.isinf(a)  # here the manuals differ
     error = max(SINE_ERROR, float(np.finfo(a.dtype).eps) * 4)
     return Expected(value, beyond | np.isinf(a) | is_subnormal(a), absolute=error)
-
-
-@does
-def frexp_mant(a: Values) -> Values:
-    return np.where(np.isfinite(a), np.frexp(a)[0].astype(a.dtype), a)
 
 
 @does
@@ -315,53 +202,8 @@ def _scaled(value: float, by: int) -> float:
         return float(np.copysign(np.inf, value))
 
 
-@does
-def cvt_f32(a: Values) -> Expected:
-    return _narrowed(a, np.float32)
-
-
-@does
-def cvt_f64(a: Values) -> Values:
-    return a.astype(np.float64)
-
-
-@does
-def cvt_f16(a: Values) -> Expected:
-    return _narrowed(a, np.float16)
-
-
 def _narrowed(a: Values, to: Any) -> Expected:
     return Expected(a.astype(to))
-
-
-@does
-def cvt_i32(a: Values) -> Values:
-    return _saturated(np.trunc(_wider(a)), np.int32)
-
-
-@does
-def cvt_u32(a: Values) -> Values:
-    return _saturated(np.trunc(_wider(a)), np.uint32)
-
-
-@does
-def cvt_i16(a: Values) -> Values:
-    return _saturated(np.trunc(_wider(a)), np.int16)
-
-
-@does
-def cvt_u16(a: Values) -> Values:
-    return _saturated(np.trunc(_wider(a)), np.uint16)
-
-
-@does
-def cvt_nearest_i32(a: Values) -> Values:
-    return _saturated(np.floor(_wider(a) + 0.5), np.int32)
-
-
-@does
-def cvt_floor_i32(a: Values) -> Values:
-    return _saturated(np.floor(_wider(a)), np.int32)
 
 
 def _saturated(values: Values, to: Any) -> Values:
@@ -524,3 +366,43 @@ def multiplied(of: Expected, by: float) -> Expected:
         least = _subnormals(value, of.value) | (value == 0)
     free = least if of.free is None else of.free | least
     return Expected(value, free, of.ulps, absolute=of.absolute * by)
+
+
+_ROWS: dict[str, Callable[..., Any]] = {
+    "fadd": lambda a, b: a + b,
+    "fsub": lambda a, b: a - b,
+    "fsubrev": lambda a, b: b - a,
+    "fmul": lambda a, b: a * b,
+    "fmin": lambda a, b: _extreme(a, b, np.minimum),
+    "fmax": lambda a, b: _extreme(a, b, np.maximum),
+    "fmin3": lambda a, b, c: _extreme3(a, b, c, np.minimum),
+    "fmax3": lambda a, b, c: _extreme3(a, b, c, np.maximum),
+    "fma": fused,  # a b + c, rounded once, whatever the type
+    # multiply-add of halves. Whether the product is rounded is unspecified for some chips
+    "mad16": lambda a, b, c: Expected(
+        (a * b) + c, _subnormals(a, b, c, a * b, a * b + c), other=fused(a, b, c)
+    ),
+    "trunc": lambda a: np.trunc(a),
+    "ceil": lambda a: np.ceil(a),
+    "floor": lambda a: np.floor(a),
+    "rndne": lambda a: np.rint(a),
+    "rcp": lambda a: _approximate(a.dtype.type(1) / a, a, 1),
+    "sqrt": lambda a: _approximate(np.sqrt(a), a, 1),
+    "rcp64": lambda a: _estimate(1 / a, a),
+    "rsq64": lambda a: _estimate(1 / np.sqrt(a), a),
+    "sqrt64": lambda a: _estimate(np.sqrt(a), a),
+    "exp2": lambda a: _approximate(np.exp2(_wider(a)).astype(a.dtype), a, 2),
+    "sin": lambda a: _turned(a, np.sin),  # sine of turns: sin(2 pi a), for |a| of at most 256
+    "cos": lambda a: _turned(a, np.cos),
+    "frexp_mant": lambda a: np.where(np.isfinite(a), np.frexp(a)[0].astype(a.dtype), a),
+    "cvt_f32": lambda a: _narrowed(a, np.float32),
+    "cvt_f64": lambda a: a.astype(np.float64),
+    "cvt_f16": lambda a: _narrowed(a, np.float16),
+    "cvt_i32": lambda a: _saturated(np.trunc(_wider(a)), np.int32),
+    "cvt_u32": lambda a: _saturated(np.trunc(_wider(a)), np.uint32),
+    "cvt_i16": lambda a: _saturated(np.trunc(_wider(a)), np.int16),
+    "cvt_u16": lambda a: _saturated(np.trunc(_wider(a)), np.uint16),
+    "cvt_nearest_i32": lambda a: _saturated(np.floor(_wider(a) + 0.5), np.int32),
+    "cvt_floor_i32": lambda a: _saturated(np.floor(_wider(a)), np.int32),
+}
+FUNCTIONS |= {name: _quiet(function) for name, function in _ROWS.items()}

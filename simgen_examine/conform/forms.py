@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from simgen_examine.conform import arithmetic, controls, description, values
-from simgen_examine.conform.arithmetic import Computed, Modifiers
+from simgen_examine.conform.arithmetic import Computed, Modifiers, Wanted
+from simgen_examine.conform.description import Described
 from simgen_examine.conform.float_mode import FLUSHING, USUAL, FloatMode
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from simgen_examine.conform.arithmetic import Wanted
-    from simgen_examine.conform.description import Described
     from simgen_examine.conform.values import Words
 
 SOURCE = 4  # the first vector register of the sources; each has a pair of them
@@ -93,6 +92,23 @@ class Form:
         if count == 1:
             return first
         return f"{first[0]}[{first[1:]}:{self.outputs[at + count - 1][1:]}]"
+
+
+def form(
+    kind: type[Computed], text: str, what: str, format_: str, signature: tuple[str, ...],
+    setup: tuple[str, ...] = (), outputs: tuple[str, ...] = (), *, results: int = 0,
+    lanes: int = Form.lanes, after: tuple[str, ...] = (), window: int = 0, **plan: Any,
+) -> Form:  # fmt: skip
+    """A form without a row in the description, which gives so many words; `plan` are the fields
+    of `kind`."""
+    of = Described(text.split()[0], format_, ("b32",) * results, signature, "mov")
+    return Form(of, text, what, signature, setup, outputs, kind(of, **plan), lanes=lanes,
+                after=after, window=window)  # fmt: skip
+
+
+def span(first: int, count: int, file: str = "v") -> str:
+    """Registers in a row as the assembler has them."""
+    return f"{file}{first}" if count == 1 else f"{file}[{first}:{first + count - 1}]"
 
 
 def forms(arch: str) -> Iterator[Form]:
@@ -341,7 +357,7 @@ def _scalar(of: Described) -> Iterator[Form]:
     registers = [_scalars(20 + 2 * at, width) for at, width in enumerate(widths)]
     results = [_scalars(30, values.words(each)) for each in of.results]
     outputs = tuple(f"s{30 + n}" for each in of.results for n in range(values.words(each)))
-    plan = Computed(of, Modifiers(), None, False, None)
+    plan = Computed(of)
     if of.format == "SOPK":
         yield from _with_immediate(of, results, outputs)
         return
@@ -353,7 +369,7 @@ def _scalar(of: Described) -> Iterator[Form]:
             constants.append((f"{_LITERAL[type_]:#x}", _LITERAL[type_]))
         for constant, value in constants:
             operands = [*registers[:at], constant, *registers[at + 1 :]]
-            made = Computed(of, Modifiers(), (at, value), False, None)
+            made = Computed(of, constant=(at, value))
             what = f"{'ab'[at]} {'literal' if constant.startswith('0x') else 'constant'}"
             text = ", ".join([*results, *operands])
             yield Form(of, f"{of.name} {text}", what, of.sources, (), (*outputs, "scc"), made)
@@ -371,6 +387,6 @@ def _with_immediate(
             setup = ("s_mov_b32 s30, s20",)
         register = results[0] if results else "s20"
         signature = of.sources or ("i32",)
-        plan = Computed(of, Modifiers(), (len(of.sources), value & 0xFFFFFFFF), False, None)
+        plan = Computed(of, constant=(len(of.sources), value & 0xFFFFFFFF))
         text = f"{of.name} {register}, {immediate if unsigned else value:#x}"
         yield Form(of, text, f"with {value}", signature, setup, (*outputs, "scc"), plan)

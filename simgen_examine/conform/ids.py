@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from simgen_examine.conform import values
-from simgen_examine.conform.arithmetic import Computed, Modifiers, Wanted
+from simgen_examine.conform.arithmetic import Computed, Wanted
 from simgen_examine.conform.description import Described
 from simgen_examine.conform.expected import Expected
 from simgen_examine.conform.forms import Form, Shape
@@ -90,6 +90,6 @@ def ids() -> Iterator[Form]:
     for shape in SHAPES:
         group, grid = ("x".join(map(str, each)) for each in (shape.group, shape.grid))
         what = f"{grid} work-groups of {group} by {shape.ids}"
-        made = Numbered(of, Modifiers(), None, False, None, shape=shape)
+        made = Numbered(of, shape=shape)
         yield Form(of, f"ids of {what}", what, (), (),
                    OUTPUTS, made, shape=shape)  # fmt: skip

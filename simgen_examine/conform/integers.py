@@ -33,38 +33,8 @@ def _wide(values: Values) -> Values:
 
 
 @does
-def mov(a: Values) -> Values:
-    return a
-
-
-@does
-def add(a: Values, b: Values) -> Values:
-    return a + b
-
-
-@does
-def sub(a: Values, b: Values) -> Values:
-    return a - b
-
-
-@does
-def subrev(a: Values, b: Values) -> Values:
-    return b - a
-
-
-@does
-def add_clamped(a: Values, b: Values) -> Values:
-    return _saturated(_wide(a).astype(I64) + _wide(b).astype(I64), a.dtype)
-
-
-@does
 def sub_clamped(a: Values, b: Values) -> Values:
     return _saturated(_wide(a).astype(I64) - _wide(b).astype(I64), a.dtype)
-
-
-@does
-def subrev_clamped(a: Values, b: Values) -> Values:
-    return sub_clamped(b, a)
 
 
 def _saturated(values: Values, dtype: Any) -> Values:
@@ -73,18 +43,8 @@ def _saturated(values: Values, dtype: Any) -> Values:
 
 
 @does
-def add_carry(a: Values, b: Values) -> tuple[Values, Where]:
-    return a + b, _wide(a) + _wide(b) >> U64(32) != 0
-
-
-@does
 def sub_borrow(a: Values, b: Values) -> tuple[Values, Where]:
     return a - b, b > a
-
-
-@does
-def subrev_borrow(a: Values, b: Values) -> Any:
-    return sub_borrow(b, a)
 
 
 @does
@@ -96,26 +56,6 @@ def addc(a: Values, b: Values, carry: Where) -> tuple[Values, Where]:
 @does
 def subb(a: Values, b: Values, carry: Where) -> tuple[Values, Where]:
     return (a - b - carry.astype(U32)).astype(U32), _wide(b) + carry.astype(U64) > _wide(a)
-
-
-@does
-def subbrev(a: Values, b: Values, carry: Where) -> Any:
-    return subb(b, a, carry)
-
-
-@does
-def cndmask(a: Values, b: Values, carry: Where) -> Values:
-    return np.where(carry, b, a)
-
-
-@does
-def mul_lo(a: Values, b: Values) -> Values:
-    return a * b
-
-
-@does
-def mul_hi(a: Values, b: Values) -> Values:
-    return (_wide(a) * _wide(b) >> _wide(a).dtype.type(32)).astype(U64).astype(U32).view(a.dtype)
 
 
 def _low24(a: Values) -> Values:
@@ -130,20 +70,8 @@ def mul_24(a: Values, b: Values) -> Values:
     return (_low24(a) * _low24(b)).astype(U64).astype(U32).view(a.dtype)
 
 
-@does
-def mul_hi_24(a: Values, b: Values) -> Values:
-    product = _low24(a) * _low24(b)
-    return (product >> product.dtype.type(32)).astype(U64).astype(U32).view(a.dtype)
-
-
-@does
-def mad_24(a: Values, b: Values, c: Values) -> Values:
-    return mul_24(a, b) + c
-
-
-@does
-def mad_lo(a: Values, b: Values, c: Values) -> Values:
-    return (a * b + c).astype(a.dtype)
+def _upper(product: Values, dtype: Any) -> Values:
+    return (product >> product.dtype.type(32)).astype(U64).astype(U32).view(dtype)
 
 
 @does
@@ -158,31 +86,6 @@ def mad_wide(a: Values, b: Values, c: Values) -> tuple[Values, Any]:
     return whole, Expected(none, ~none)  # the carry out of the signed sum is left out
 
 
-@does
-def minimum(a: Values, b: Values) -> Values:
-    return np.minimum(a, b)
-
-
-@does
-def maximum(a: Values, b: Values) -> Values:
-    return np.maximum(a, b)
-
-
-@does
-def minimum3(a: Values, b: Values, c: Values) -> Values:
-    return np.minimum(np.minimum(a, b), c)
-
-
-@does
-def maximum3(a: Values, b: Values, c: Values) -> Values:
-    return np.maximum(np.maximum(a, b), c)
-
-
-@does
-def median3(a: Values, b: Values, c: Values) -> Values:
-    return np.sort(np.stack([a, b, c]), 0)[1]
-
-
 def _count(a: Values, width: int) -> Values:
     return (a & a.dtype.type(width - 1)).astype(a.dtype)
 
@@ -191,71 +94,6 @@ def _shift(value: Values, count: Values, left: bool) -> Values:
     width = value.dtype.itemsize * 8
     by = (count.astype(U64) & U64(width - 1)).astype(value.dtype)
     return value << by if left else value >> by
-
-
-@does
-def lshlrev(a: Values, b: Values) -> Values:
-    return _shift(b, a, True)
-
-
-@does
-def lshrrev(a: Values, b: Values) -> Values:
-    return _shift(b, a, False)
-
-
-@does
-def lshl(a: Values, b: Values) -> Values:
-    return _shift(a, b, True)
-
-
-@does
-def lshr(a: Values, b: Values) -> Values:
-    return _shift(a, b, False)
-
-
-@does
-def and_(a: Values, b: Values) -> Values:
-    return a & b
-
-
-@does
-def or_(a: Values, b: Values) -> Values:
-    return a | b
-
-
-@does
-def xor(a: Values, b: Values) -> Values:
-    return a ^ b
-
-
-@does
-def xnor(a: Values, b: Values) -> Values:
-    return ~(a ^ b)
-
-
-@does
-def nand(a: Values, b: Values) -> Values:
-    return ~(a & b)
-
-
-@does
-def nor(a: Values, b: Values) -> Values:
-    return ~(a | b)
-
-
-@does
-def andn2(a: Values, b: Values) -> Values:
-    return a & ~b
-
-
-@does
-def orn2(a: Values, b: Values) -> Values:
-    return a | ~b
-
-
-@does
-def not_(a: Values) -> Values:
-    return ~a
 
 
 @does
@@ -287,11 +125,6 @@ def lowest_one(a: Values) -> Values:
 
 
 @does
-def lowest_zero(a: Values) -> Values:
-    return lowest_one(~a)
-
-
-@does
 def highest_sign(a: Values) -> Values:
     """Bits from the top that equal the sign bit; all bits set where all do (FFBH_I32)."""
     top = a >> a.dtype.type(a.dtype.itemsize * 8 - 1) != 0
@@ -299,18 +132,8 @@ def highest_sign(a: Values) -> Values:
 
 
 @does
-def bcnt(a: Values, b: Values) -> Values:
-    return (_bits_of(a).sum(0).astype(U32) + b).astype(U32)
-
-
-@does
 def ones(a: Values) -> Values:
     return _bits_of(a).sum(0).astype(U32)
-
-
-@does
-def zeros(a: Values) -> Values:
-    return ones(~a)
 
 
 @does
@@ -345,11 +168,6 @@ def _field(a: Values, offset: Values, width: Values) -> Values:
         found.append(field & ((1 << most) - 1))
     whole: Any = {4: U32, 8: U64}[a.dtype.itemsize]
     return np.array(found, whole).view(a.dtype)
-
-
-@does
-def bfi(a: Values, b: Values, c: Values) -> Values:
-    return a & b | ~a & c
 
 
 @does
@@ -395,63 +213,12 @@ def perm(a: Values, b: Values, c: Values) -> Values:
 
 
 @does
-def lshl_add(a: Values, b: Values, c: Values) -> Values:
-    return (a << (b.astype(a.dtype) & a.dtype.type(31)).astype(a.dtype)) + c
-
-
-@does
-def lshl_add64(a: Values, b: Values, c: Values) -> Expected:
-    """Shifts by more than 4 are left out: no source tells of them."""
-    return Expected((a << (b.astype(U64) & U64(7))) + c, b > 4)
-
-
-@does
-def add_lshl(a: Values, b: Values, c: Values) -> Values:
-    return (a + b) << (c & U32(31))
-
-
-@does
-def add3(a: Values, b: Values, c: Values) -> Values:
-    return a + b + c
-
-
-@does
-def lshl_or(a: Values, b: Values, c: Values) -> Values:
-    return a << (b & U32(31)) | c
-
-
-@does
-def and_or(a: Values, b: Values, c: Values) -> Values:
-    return a & b | c
-
-
-@does
-def or3(a: Values, b: Values, c: Values) -> Values:
-    return a | b | c
-
-
-@does
-def xad(a: Values, b: Values, c: Values) -> Values:
-    return (a ^ b) + c
-
-
-@does
-def sad(a: Values, b: Values, c: Values) -> Values:
-    return np.maximum(a, b) - np.minimum(a, b) + c
-
-
-@does
 def sad_u8(a: Values, b: Values, c: Values) -> Values:
     found = c
     for at in range(4):
         x, y = (each >> U32(8 * at) & U32(0xFF) for each in (a, b))
         found = found + np.maximum(x, y) - np.minimum(x, y)
     return found
-
-
-@does
-def sad_hi_u8(a: Values, b: Values, c: Values) -> Values:
-    return (sad_u8(a, b, np.zeros_like(a)) << U32(16)) + c
 
 
 @does
@@ -478,11 +245,6 @@ def mbcnt_hi(a: Values, b: Values) -> Values:
 
 
 @does
-def pack_b16(a: Values, b: Values) -> Values:
-    return a.astype(U32) | b.astype(U32) << U32(16)
-
-
-@does
 def pack_saturated(a: Values, b: Values) -> Values:
     """Two words as halves, saturated (CVT_PK_U16_U32, CVT_PK_I16_I32)."""
     half: Any = np.int16 if a.dtype.kind == "i" else np.uint16
@@ -499,21 +261,6 @@ def _dot(a: Values, b: Values, c: Values, width: int) -> Values:
             x, y = (each - (each >> I64(width - 1) << I64(width)) for each in (x, y))
         total = total + x * y
     return total.astype(U64).astype(U32).view(c.dtype)
-
-
-@does
-def dot4(a: Values, b: Values, c: Values) -> Values:
-    return _dot(a, b, c, 8)
-
-
-@does
-def dot8(a: Values, b: Values, c: Values) -> Values:
-    return _dot(a, b, c, 4)
-
-
-@does
-def dot2(a: Values, b: Values, c: Values) -> Values:
-    return _dot(a, b, c, 16)
 
 
 _COMPARE: dict[str, Callable[[Values, Values], Where]] = {
@@ -561,49 +308,9 @@ _CARRIED = ("addc", "subb", "cndmask", "cselect", "cmov")
 
 
 @does
-def cselect(a: Values, b: Values, carry: Where) -> Values:
-    return np.where(carry, a, b)
-
-
-@does
-def absolute(a: Values) -> Values:
-    return np.where(a < 0, -a, a)
-
-
-@does
 def absdiff(a: Values, b: Values) -> Values:
     difference = a - b
     return np.where(difference < 0, -difference, difference)
-
-
-@does
-def sext_i8(a: Values) -> Values:
-    return a.astype(np.int8).astype(I32)
-
-
-@does
-def sext_i16(a: Values) -> Values:
-    return a.astype(np.int16).astype(I32)
-
-
-@does
-def shl1_add(a: Values, b: Values) -> tuple[Values, Where]:
-    return _shifted_sum(a, b, 1)
-
-
-@does
-def shl2_add(a: Values, b: Values) -> tuple[Values, Where]:
-    return _shifted_sum(a, b, 2)
-
-
-@does
-def shl3_add(a: Values, b: Values) -> tuple[Values, Where]:
-    return _shifted_sum(a, b, 3)
-
-
-@does
-def shl4_add(a: Values, b: Values) -> tuple[Values, Where]:
-    return _shifted_sum(a, b, 4)
 
 
 def _shifted_sum(a: Values, b: Values, by: int) -> tuple[Values, Where]:
@@ -612,28 +319,8 @@ def _shifted_sum(a: Values, b: Values, by: int) -> tuple[Values, Where]:
 
 
 @does
-def pack_ll(a: Values, b: Values) -> Values:
-    return a & U32(0xFFFF) | b << U32(16)
-
-
-@does
-def pack_lh(a: Values, b: Values) -> Values:
-    return a & U32(0xFFFF) | b & U32(0xFFFF0000)
-
-
-@does
-def pack_hh(a: Values, b: Values) -> Values:
-    return a >> U32(16) | b & U32(0xFFFF0000)
-
-
-@does
 def bit_is_0(a: Values, b: Values) -> Where:
     return _shift(a, b, False) & a.dtype.type(1) == 0
-
-
-@does
-def bit_is_1(a: Values, b: Values) -> Where:
-    return ~bit_is_0(a, b)
 
 
 def _overflow(function: str, a: Values, b: Values) -> Where:
@@ -657,10 +344,69 @@ def typed(words: Values, type_: str) -> Values:
     return (words[0] & U32(0xFFFF)).astype(np.uint16).view(TYPES[type_])
 
 
-def as_words(values: Values) -> Values:
-    """The words of a result: (word, tuple); of 16 bits, with zeros above."""
-    nbytes = values.dtype.itemsize
-    if nbytes == 8:
-        whole = values.view(U64)
-        return np.stack([(whole & U64(0xFFFFFFFF)).astype(U32), (whole >> U64(32)).astype(U32)])
-    return values.view({2: np.uint16, 4: U32}[nbytes]).astype(U32)[None]
+FUNCTIONS |= {
+    "mov": lambda a: a,
+    "add": lambda a, b: a + b,
+    "sub": lambda a, b: a - b,
+    "subrev": lambda a, b: b - a,
+    "add_clamped": lambda a, b: _saturated(_wide(a).astype(I64) + _wide(b).astype(I64), a.dtype),
+    "subrev_clamped": lambda a, b: sub_clamped(b, a),
+    "add_carry": lambda a, b: (a + b, _wide(a) + _wide(b) >> U64(32) != 0),
+    "subrev_borrow": lambda a, b: sub_borrow(b, a),
+    "subbrev": lambda a, b, carry: subb(b, a, carry),
+    "cndmask": lambda a, b, carry: np.where(carry, b, a),
+    "mul_lo": lambda a, b: a * b,
+    "mul_hi": lambda a, b: _upper(_wide(a) * _wide(b), a.dtype),
+    "mul_hi_24": lambda a, b: _upper(_low24(a) * _low24(b), a.dtype),
+    "mad_24": lambda a, b, c: mul_24(a, b) + c,
+    "mad_lo": lambda a, b, c: (a * b + c).astype(a.dtype),
+    "minimum": np.minimum,
+    "maximum": np.maximum,
+    "minimum3": lambda a, b, c: np.minimum(np.minimum(a, b), c),
+    "maximum3": lambda a, b, c: np.maximum(np.maximum(a, b), c),
+    "median3": lambda a, b, c: np.sort(np.stack([a, b, c]), 0)[1],
+    "lshlrev": lambda a, b: _shift(b, a, True),
+    "lshrrev": lambda a, b: _shift(b, a, False),
+    "lshl": lambda a, b: _shift(a, b, True),
+    "lshr": lambda a, b: _shift(a, b, False),
+    "and": lambda a, b: a & b,
+    "or": lambda a, b: a | b,
+    "xor": lambda a, b: a ^ b,
+    "xnor": lambda a, b: ~(a ^ b),
+    "nand": lambda a, b: ~(a & b),
+    "nor": lambda a, b: ~(a | b),
+    "andn2": lambda a, b: a & ~b,
+    "orn2": lambda a, b: a | ~b,
+    "not": lambda a: ~a,
+    "lowest_zero": lambda a: lowest_one(~a),
+    "bcnt": lambda a, b: (_bits_of(a).sum(0).astype(U32) + b).astype(U32),
+    "zeros": lambda a: ones(~a),
+    "bfi": lambda a, b, c: a & b | ~a & c,
+    "lshl_add": lambda a, b, c: (a << (b.astype(a.dtype) & a.dtype.type(31)).astype(a.dtype)) + c,
+    # shifts by more than 4 are left out: no source tells of them
+    "lshl_add64": lambda a, b, c: Expected((a << (b.astype(U64) & U64(7))) + c, b > 4),
+    "add_lshl": lambda a, b, c: (a + b) << (c & U32(31)),
+    "add3": lambda a, b, c: a + b + c,
+    "lshl_or": lambda a, b, c: a << (b & U32(31)) | c,
+    "and_or": lambda a, b, c: a & b | c,
+    "or3": lambda a, b, c: a | b | c,
+    "xad": lambda a, b, c: (a ^ b) + c,
+    "sad": lambda a, b, c: np.maximum(a, b) - np.minimum(a, b) + c,
+    "sad_hi_u8": lambda a, b, c: (sad_u8(a, b, np.zeros_like(a)) << U32(16)) + c,
+    "pack_b16": lambda a, b: a.astype(U32) | b.astype(U32) << U32(16),
+    "dot4": lambda a, b, c: _dot(a, b, c, 8),
+    "dot8": lambda a, b, c: _dot(a, b, c, 4),
+    "dot2": lambda a, b, c: _dot(a, b, c, 16),
+    "cselect": lambda a, b, carry: np.where(carry, a, b),
+    "absolute": lambda a: np.where(a < 0, -a, a),
+    "sext_i8": lambda a: a.astype(np.int8).astype(I32),
+    "sext_i16": lambda a: a.astype(np.int16).astype(I32),
+    "shl1_add": lambda a, b: _shifted_sum(a, b, 1),
+    "shl2_add": lambda a, b: _shifted_sum(a, b, 2),
+    "shl3_add": lambda a, b: _shifted_sum(a, b, 3),
+    "shl4_add": lambda a, b: _shifted_sum(a, b, 4),
+    "pack_ll": lambda a, b: a & U32(0xFFFF) | b << U32(16),
+    "pack_lh": lambda a, b: a & U32(0xFFFF) | b & U32(0xFFFF0000),
+    "pack_hh": lambda a, b: a >> U32(16) | b & U32(0xFFFF0000),
+    "bit_is_1": lambda a, b: ~bit_is_0(a, b),
+}

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from simgen_examine.conform import assembly, bundling, values
-from simgen_examine.conform.arithmetic import KEPT
-from simgen_examine.conform.bundling import Probed
+from simgen_examine.conform.arithmetic import KEPT, Wanted
+from simgen_examine.conform.bundling import Batch, Probed
 from simgen_examine.conform.description import SCALAR_MEMORY
 
 if TYPE_CHECKING:
@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from simgen_examine.conform.arithmetic import Wanted
-    from simgen_examine.conform.bundling import Batch
     from simgen_examine.conform.forms import Form
     from simgen_examine.conform.values import Words
 

@@ -16,13 +16,12 @@ from typing import TYPE_CHECKING, Any
 
 from simgen_examine.conform.description import SEQUENCE
 from simgen_examine.conform.float_mode import FLUSHING, USUAL
-from simgen_examine.conform.judging import Found
+from simgen_examine.conform.judging import Found, Seen
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from simgen_examine.conform.forms import Form
-    from simgen_examine.conform.judging import Seen
     from simgen_examine.conform.page import Told
 
 # fraction of a form's values up to which wrong ones count as special values

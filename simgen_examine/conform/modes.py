@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from simgen_examine.conform import description, float_mode, values
-from simgen_examine.conform.arithmetic import Computed, Modifiers, Wanted
+from simgen_examine.conform.arithmetic import Computed, Wanted
 from simgen_examine.conform.description import SWITCH, Described
 from simgen_examine.conform.float_mode import DOWN, KEEP, NEAREST, UP, USUAL, ZERO, FloatMode
 from simgen_examine.conform.forms import RESULT, Form, plain
@@ -123,6 +123,6 @@ def _switches() -> Iterator[Form]:
             ("s_setreg_b32", "s50", (f"s_mov_b32 s50, {new:#x}",)),
         ):
             of = Described(name, SWITCH, (), source, "fadd")
-            plan = Switched(of, Modifiers(), None, False, None, mode=mode)
+            plan = Switched(of, mode=mode)
             yield Form(of, f"{name} {field}, {operand}", f"then v_add_f32, {mode.text}", source,
                        setup, (f"v{RESULT}",), plan, after=back)  # fmt: skip

@@ -12,15 +12,15 @@ loads may clear it.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from simgen_examine.conform import values
-from simgen_examine.conform.arithmetic import ALL_LANES, KEPT, Computed, Modifiers, Wanted
-from simgen_examine.conform.description import Described
+from simgen_examine.conform.arithmetic import ALL_LANES, KEPT, Computed, Wanted
 from simgen_examine.conform.expected import Expected
-from simgen_examine.conform.forms import Form
+from simgen_examine.conform.forms import Form, form, span
+from simgen_examine.conform.stores import adding
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -84,29 +84,26 @@ class Half(Movement):
 def movements(arch: str, known: frozenset[str]) -> Iterator[Form]:
     """The forms of an architecture."""
     told = arch not in ECC
-    for form in (*_from_lds(), *_halves_from_lds(told), *_lanes(), *_memory(arch, told)):
-        if form.mnemonic in known:
-            yield form
+    for each in (*_from_lds(), *_halves_from_lds(told), *_lanes(), *_memory(arch, told)):
+        if each.mnemonic in known:
+            yield each
 
 
 def _form(
     text: str, what: str, count: int, moves: Moves, setup: tuple[str, ...], format_: str,
-    output: str = "v", lanes: int = ALL_LANES,
+    output: str = "v", **more: Any,
 ) -> Form:  # fmt: skip
-    name = text.split()[0]
-    of = Described(name, format_, ("b32",) * count, SIGNATURE, "mov")
     outputs = tuple(f"v{10 + n}" for n in range(count)) if output == "v" else (output,)
-    made = Movement(of, Modifiers(), None, False, None, moves=moves)
-    return Form(of, text, what, SIGNATURE, setup, outputs, made, lanes=lanes)
+    return form(Movement, text, what, format_, SIGNATURE, setup, outputs, results=count,
+                moves=moves, **more)  # fmt: skip
 
 
 def _half(
     text: str, what: str, moves: Moves, setup: tuple[str, ...], format_: str, told: bool,
     lanes: int = ALL_LANES,
 ) -> Form:  # fmt: skip
-    of = Described(text.split()[0], format_, ("b32",), SIGNATURE, "mov")
-    made = Half(of, Modifiers(), None, False, None, moves=moves, told=told)
-    return Form(of, text, what, SIGNATURE, setup, ("v10",), made, lanes=lanes)
+    return form(Half, text, what, format_, SIGNATURE, setup, ("v10",), results=1, lanes=lanes,
+                moves=moves, told=told)  # fmt: skip
 
 
 def _held(words: Words) -> Values:
@@ -148,7 +145,7 @@ def _from_lds() -> Iterator[Form]:
             if (name, offset) == ("b128", 8):
                 continue
             places = tuple(offset + 4 * n for n in range(count))
-            to = "v10" if count == 1 else f"v[10:{9 + count}]"
+            to = span(10, count)
             yield _form(f"ds_read_{name} {to}, {a}{tail}", f"offset {offset}", count,
                         _moves_from(places, 4), _TO_LDS, "DS")  # fmt: skip
         for name, nbytes in (("u8", 1), ("i8", 1), ("u16", 2), ("i16", 2)):
@@ -251,11 +248,7 @@ LESS = (("ubyte", 1), ("sbyte", 1), ("ushort", 2), ("sshort", 2))  # bytes
 
 
 def _memory(arch: str, told: bool) -> Iterator[Form]:
-    add, addc = (
-        ("v_add_u32_e32", "v_addc_u32_e32")
-        if arch.startswith("gfx8")
-        else ("v_add_co_u32_e32", "v_addc_co_u32_e32")
-    )
+    add, addc = adding(arch)
     setup = ("v_mov_b32_e32 v15, s5", f"{add} v14, vcc, s4, v1", f"{addc} v15, vcc, 0, v15, vcc")
     moved = {
         by: (*setup, f"{add} v14, vcc, {by}, v14", f"{addc} v15, vcc, 0, v15, vcc")
@@ -291,7 +284,7 @@ def _loads(
     """Forms of all widths that load from `offset` bytes behind the start of each tuple's
     own word."""
     for name, count in WORDS:
-        to = "v10" if count == 1 else f"v[10:{9 + count}]"
+        to = span(10, count)
         yield _form(f"{segment}_load_{name} {to}, {place}", what, count,
                     _moves_behind(offset, count), setup, "FLAT", lanes=lanes)  # fmt: skip
     for name, nbytes in LESS:

@@ -13,14 +13,13 @@ from simgen.ground.storage.files import read_regular
 from simgen_examine.conform import buffers, consequences, description, ids, matrix, scalar_memory
 from simgen_examine.conform.float_mode import FLUSHING, USUAL
 from simgen_examine.conform.forms import SOURCE, Form
-from simgen_examine.conform.judging import Found
+from simgen_examine.conform.judging import Found, Seen
 from simgen_examine.conform.values import LANES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
-    from simgen_examine.conform.judging import Seen
 
 MAX_NBYTES = 2**28  # size of a findings.json that is read, at most
 MOST_LINES = 15  # lines of assembly in a reproducer, at most

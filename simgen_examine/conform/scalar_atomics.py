@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from simgen_examine.conform import atomics, scalar_memory
-from simgen_examine.conform.arithmetic import KEPT, Computed, Modifiers, Wanted
-from simgen_examine.conform.description import SCALAR_MEMORY, Described
+from simgen_examine.conform.arithmetic import KEPT, Computed, Wanted
+from simgen_examine.conform.description import SCALAR_MEMORY
 from simgen_examine.conform.expected import Expected
-from simgen_examine.conform.forms import Form
+from simgen_examine.conform.forms import Form, form
 from simgen_examine.conform.scalar_memory import INTO, SIGNATURE, WINDOW
 
 if TYPE_CHECKING:
@@ -60,9 +60,9 @@ def scalar_atomics(arch: str, known: frozenset[str]) -> Iterator[Form]:
     del arch
     for change in atomics.IN_MEMORY:
         for wide in (False, True):
-            for form in _forms(change, wide=wide):
-                if form.mnemonic in known:
-                    yield form
+            for each in _forms(change, wide=wide):
+                if each.mnemonic in known:
+                    yield each
 
 
 def _forms(change: str, *, wide: bool) -> Iterator[Form]:
@@ -87,10 +87,9 @@ def _forms(change: str, *, wide: bool) -> Iterator[Form]:
     places += [(f"s_buffer_{word}", *way) for way in (ways if change == _EVERY else ways[:1])]
     for name, what, operands, lines in places:
         for returns in (False, True):
-            of = Described(name, SCALAR_MEMORY, (), SIGNATURE, "mov")
-            plan = ScalarAtomic(of, Modifiers(), None, False, None, change=change, wide=wide,
-                                returns=returns)  # fmt: skip
-            outputs = tuple(f"s{held + n}" for n in range(1 + wide))
-            yield Form(of, f"{name} {data}, {operands}{' glc' if returns else ''}",
-                       f"{what}, {'returning' if returns else 'not returning'}", SIGNATURE,
-                       (*fill, *lines), outputs, plan, after=_AFTER, window=WINDOW)  # fmt: skip
+            yield form(
+                ScalarAtomic, f"{name} {data}, {operands}{' glc' if returns else ''}",
+                f"{what}, {'returning' if returns else 'not returning'}", SCALAR_MEMORY, SIGNATURE,
+                (*fill, *lines), tuple(f"s{held + n}" for n in range(1 + wide)), after=_AFTER,
+                window=WINDOW, change=change, wide=wide, returns=returns,
+            )  # fmt: skip

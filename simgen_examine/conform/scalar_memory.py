@@ -22,10 +22,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from simgen_examine.conform import values
-from simgen_examine.conform.arithmetic import KEPT, Computed, Modifiers, Wanted
-from simgen_examine.conform.description import SCALAR_MEMORY, Described
+from simgen_examine.conform.arithmetic import KEPT, Computed, Wanted
+from simgen_examine.conform.description import SCALAR_MEMORY
 from simgen_examine.conform.expected import Expected
-from simgen_examine.conform.forms import Form
+from simgen_examine.conform.forms import Form, form, span
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -87,10 +87,10 @@ def scalar_stores(arch: str, known: frozenset[str]) -> Iterator[Form]:
     both = not arch.startswith("gfx8")
     for count in _WIDTHS[:3]:
         word = "dword" if count == 1 else f"dwordx{count}"
-        for form in (*_stores(f"s_store_{word}", count, both),
+        for each in (*_stores(f"s_store_{word}", count, both),
                      *_buffer_stores(f"s_buffer_store_{word}", count, both)):  # fmt: skip
-            if form.mnemonic in known:
-                yield form
+            if each.mnemonic in known:
+                yield each
 
 
 def _stores(name: str, count: int, both: bool) -> Iterator[Form]:
@@ -130,11 +130,8 @@ def _buffer_stores(name: str, count: int, both: bool) -> Iterator[Form]:
 
 
 def _store(name: str, count: int, what: str, operands: str, setup: tuple[str, ...]) -> Form:
-    data = "s20" if count == 1 else f"s[20:{19 + count}]"
-    of = Described(name, SCALAR_MEMORY, (), SIGNATURE, "mov")
-    plan = ScalarStored(of, Modifiers(), None, False, None, count=count)
-    return Form(of, f"{name} {data}, {operands}", what, SIGNATURE, setup, (), plan, after=_BACK,
-                window=WINDOW)  # fmt: skip
+    return form(ScalarStored, f"{name} {span(20, count, 's')}, {operands}", what, SCALAR_MEMORY,
+                SIGNATURE, setup, after=_BACK, window=WINDOW, count=count)  # fmt: skip
 
 
 def _below(less: int) -> tuple[str, ...]:
@@ -148,27 +145,27 @@ def scalar_loads(arch: str, known: frozenset[str]) -> Iterator[Form]:
     both = not arch.startswith("gfx8")
     for count in _WIDTHS:
         word = "dword" if count == 1 else f"dwordx{count}"
-        for form in (*_by_address(word, count, both), *_by_buffer(word, count, both)):
-            if form.mnemonic in known:
-                yield form
+        for each in (*_by_address(word, count, both), *_by_buffer(word, count, both)):
+            if each.mnemonic in known:
+                yield each
 
 
-def reproducer(form: Form, number: int, sources: Sequence[str]) -> list[str]:
+def reproducer(of: Form, number: int, sources: Sequence[str]) -> list[str]:
     """The lines that load or store what tuple `number` does; s[8:9] is where those of its
     work-group lie."""
-    if form.window:
+    if of.window:
         whole = [each.removeprefix("0x") for each in sources[:2]]
         given = [half for each in whole for half in (each[8:], each[:8])]
         # An atomic has sources of two words each, and a tuple's flag says what it compares.
-        count = form.plan.count if isinstance(form.plan, ScalarStored) else len(given)
+        count = of.plan.count if isinstance(of.plan, ScalarStored) else len(given)
         told = f"  ; s[14:15]: {4 * WINDOW} bytes, each word {KEPT:#x}"
         lines = [f"s_mov_b32 s{20 + n}, 0x{each}" for n, each in enumerate(given[:count])]
-        if any(" s24," in line for line in form.setup):
+        if any(" s24," in line for line in of.setup):
             lines.append(f"s_mov_b32 s24, {number % 3 == 0:d}")
-        return [lines[0] + told, *lines[1:], *form.setup, form.text, form.after[-1]]
+        return [lines[0] + told, *lines[1:], *of.setup, of.text, of.after[-1]]
     group, lane = divmod(number, values.LANES)
     told = f"  ; s[8:9]: where the {values.LANES} tuples of work-group {group} lie"
-    return [f"s_mov_b32 s44, {values.LANES - lane}{told}", *form.setup, form.text]
+    return [f"s_mov_b32 s44, {values.LANES - lane}{told}", *of.setup, of.text]
 
 
 def _by_address(word: str, count: int, both: bool) -> Iterator[Form]:
@@ -197,11 +194,9 @@ def _by_buffer(word: str, count: int, both: bool) -> Iterator[Form]:
 
 
 def _form(name: str, count: int, what: str, operands: str, setup: tuple[str, ...]) -> Form:
-    to = f"s{RESULT}" if count == 1 else f"s[{RESULT}:{RESULT + count - 1}]"
-    of = Described(name, SCALAR_MEMORY, ("b32",) * count, SIGNATURE, "mov")
-    plan = Loaded(of, Modifiers(), None, False, None, count=count)
     outputs = tuple(f"s{RESULT + n}" for n in range(count))
-    return Form(of, f"{name} {to}, {operands}", what, SIGNATURE, setup, outputs, plan)
+    return form(Loaded, f"{name} {span(RESULT, count, 's')}, {operands}", what, SCALAR_MEMORY,
+                SIGNATURE, setup, outputs, results=count, count=count)  # fmt: skip
 
 
 def _base(less: int) -> tuple[str, ...]:

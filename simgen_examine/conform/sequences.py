@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from simgen_examine.conform import values
-from simgen_examine.conform.arithmetic import Computed, Modifiers, Wanted
+from simgen_examine.conform.arithmetic import Computed, Wanted
 from simgen_examine.conform.description import SEQUENCE, Described
 from simgen_examine.conform.expected import Expected
 from simgen_examine.conform.forms import RESULT, Form
@@ -76,7 +76,7 @@ def sequences(arch: str, known: frozenset[str]) -> Iterator[Form]:
         name = text.split()[0]
         kind = name.rpartition("_")[2]
         of = Described(name, SEQUENCE, (kind,), (kind, kind), "")
-        plan = Rounded(of, Modifiers(), None, False, None, type=kind)
+        plan = Rounded(of, type=kind)
         outputs = tuple(f"v{RESULT + n}" for n in range(values.words(kind)))
         if name in known:
             yield Form(of, text, "a / b, as compilers write it", of.sources, before, outputs, plan)

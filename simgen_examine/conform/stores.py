@@ -9,14 +9,13 @@ LDS, v14 is.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from simgen_examine.conform.arithmetic import KEPT, Computed, Modifiers, Wanted, bits_of
-from simgen_examine.conform.description import Described
+from simgen_examine.conform.arithmetic import KEPT, Computed, Wanted, bits_of
 from simgen_examine.conform.expected import Expected
-from simgen_examine.conform.forms import Form
+from simgen_examine.conform.forms import Form, form, span
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -61,36 +60,30 @@ class Stored(Computed):
         return [Wanted("b32", Expected(left[:, n].copy())) for n in range(WINDOW)]
 
 
+def adding(arch: str) -> tuple[str, str]:
+    """Additions with carry, as an architecture calls them."""
+    end = "u32_e32" if arch.startswith("gfx8") else "co_u32_e32"
+    return f"v_add_{end}", f"v_addc_{end}"
+
+
 def stores(arch: str, known: frozenset[str]) -> Iterator[Form]:
     """The forms of an architecture."""
-    for form in (*_to_memory(arch), *_to_lds()):
-        if form.mnemonic in known:
-            yield form
+    for each in (*_to_memory(arch), *_to_lds()):
+        if each.mnemonic in known:
+            yield each
 
 
-def add_words(arch: str) -> tuple[str, str]:
-    """Additions with carry, as an architecture calls them."""
-    if arch.startswith("gfx8"):
-        return "v_add_u32_e32", "v_addc_u32_e32"
-    return "v_add_co_u32_e32", "v_addc_co_u32_e32"
-
-
-def _form(
-    text: str, what: str, writes: Writes, setup: tuple[str, ...] = (), lanes: int = ALL
-) -> Form:
+def _form(text: str, what: str, writes: Writes, setup: tuple[str, ...] = (), **more: Any) -> Form:
     """A store to memory."""
-    of = Described(text.split()[0], "FLAT", (), SIGNATURE, "mov")
-    made = Stored(of, Modifiers(), None, False, None, writes=writes)
-    return Form(of, text, what, SIGNATURE, setup, (), made, lanes=lanes, window=WINDOW)
+    return form(Stored, text, what, "FLAT", SIGNATURE, setup, writes=writes, window=WINDOW, **more)
 
 
 def _data(nbytes: int, first: int = 4) -> str:
-    count = (nbytes + 3) // 4
-    return f"v{first}" if count == 1 else f"v[{first}:{first + count - 1}]"
+    return span(first, (nbytes + 3) // 4)
 
 
 def _to_memory(arch: str) -> Iterator[Form]:
-    add, addc = add_words(arch)
+    add, addc = adding(arch)
     for name, source, nbytes in WIDTHS:
         data = _data(nbytes)
         writes = ((0, source, nbytes),)
@@ -153,8 +146,6 @@ def _lds(text: str, what: str, writes: Writes, *, far: bool = False, lanes: int 
         *(f"ds_write_b32 v14, v15 offset:{at}" for at in offsets), "s_waitcnt lgkmcnt(0)",
     )  # fmt: skip
     after = tuple(f"ds_read_b32 v{_BACK + n}, v14 offset:{at}" for n, at in enumerate(offsets))
-    of = Described(text.split()[0], "DS", (), SIGNATURE, "mov")
-    made = Stored(of, Modifiers(), None, False, None, writes=writes)
     outputs = tuple(f"v{_BACK + n}" for n in range(WINDOW))
-    return Form(of, text, what, SIGNATURE, setup, outputs, made, lanes=lanes,
+    return form(Stored, text, what, "DS", SIGNATURE, setup, outputs, lanes=lanes, writes=writes,
                 after=(*after, "s_waitcnt lgkmcnt(0)"))  # fmt: skip

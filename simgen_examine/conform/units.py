@@ -25,7 +25,7 @@ from simgen.isa.legalise import facts
 from simgen.targets.base import log_text
 from simgen.targets.gem5.forked import Forked
 from simgen.targets.gem5.launcher import NAME as GEM5
-from simgen.targets.gem5.se import Gem5Package
+from simgen.targets.gem5.se import Gem5Package, Gem5Se
 from simgen_examine.conform import bundling, description, judging
 from simgen_examine.conform.judging import Found, Seen
 
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
     from pathlib import Path
 
-    from simgen.targets.gem5.se import Gem5Se
     from simgen_examine.conform.bundling import Batch
     from simgen_examine.conform.forms import Form
 

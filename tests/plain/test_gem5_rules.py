@@ -241,6 +241,106 @@ def test_sums_that_saturate(name: str):
     assert replaced(plain) == [plain]
 
 
+# Version -> instructions that it lacks, or has wrong, and how many stand for each.
+LACKING = {
+    "21.2": {"v_xad_u32": 2},
+    "23.1": {"v_pk_add_u16": 7, "v_pk_sub_i16": 7, "v_pk_mad_u16": 12, "v_pk_max_i16": 11,
+             "v_pk_lshlrev_b16": 8, "v_pk_ashrrev_i16": 10, "v_cndmask_b32_e64": 2},
+    "24.0": {"v_alignbyte_b32": 2, "v_add_i32": 1, "v_sub_i16": 2, "v_med3_i16": 8,
+             "v_max3_u16": 5, "v_min3_i16": 6, "v_cvt_pk_u16_u32": 4, "v_cvt_pk_i16_i32": 8},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("version", "name"), [(v, name) for v, names in LACKING.items() for name in names]
+)
+def test_what_a_version_lacks(version: str, name: str) -> None:
+    """Each form that the probe tries, by the manual, at its values."""
+    table = facts.table("gem5", version, ARCH)
+    assert name in table.ends + tuple({**table.wrong, **table.edges}) + table.ignores["neg"]
+    taken = [f for f in forms(ARCH) if f.mnemonic == name and not f.setup]
+    taken = [f for f in taken if "clamp" not in f.text and f.mode == USUAL]
+    if name.startswith("v_cndmask"):
+        taken = [f for f in taken if "-v" in f.text or "|" in f.text]
+    assert taken
+    for form in taken:
+        given = bundling.tried(form.signature, form.scalar)
+        lines = replaced(form.text, table=table)
+        lanes = Lanes(given)
+        lanes.held["v10"] = np.zeros(lanes.count, np.uint32)
+        for line in lines:
+            lanes.execute(line)
+        (outcome,) = form.outcome(given)
+        assert outcome.right(lanes.held["v10"][None]).all(), (form.text, lines)
+    assert len(replaced(taken[0].text, table=table)) == LACKING[version][name], lines
+
+
+def test_products_of_16_bits_and_an_exchange() -> None:
+    """By NumPy's integers."""
+    given = np.random.default_rng(4).integers(0, 1 << 32, (3, 2, 500), np.uint32)
+    table = facts.table("gem5", "24.0", ARCH)
+    for name, kind in (("v_mad_u32_u16", np.uint16), ("v_mad_i32_i16", np.int16)):
+        lanes = Lanes(given)
+        for line in replaced(f"{name} v10, v4, v6, v8", table=table):
+            lanes.execute(line)
+        a, b = (given[n, 0].astype(np.uint16).view(kind).astype(np.int64) for n in range(2))
+        right = (a * b + given[2, 0]) & 0xFFFFFFFF
+        assert np.array_equal(lanes.held["v10"], right.astype(np.uint32))
+    assert replaced("v_swap_b32 v4, v6", table=table) == [
+        "v_mov_b32_e32 v40, v4", "v_mov_b32_e32 v4, v6", "v_mov_b32_e32 v6, v40"]  # fmt: skip
+
+
+@pytest.mark.parametrize("version", ["24.0", "24.1"])
+@pytest.mark.parametrize(
+    ("line", "signs"),
+    [
+        ("v_dot2_f32_f16 v2, v4, v6, v8", (1, 1, 1)),
+        ("v_dot2_f32_f16 v2, v4, v6, v8 neg_lo:[1,0,1] neg_hi:[0,0,1]", (-1, 1, -1)),
+        ("v_dot2c_f32_f16_e32 v2, v4, v6", (1, 1, 1)),
+    ],
+)
+def test_a_sum_of_two_products_of_halves(version: str, line: str, signs: tuple[int, ...]) -> None:
+    """Exact sums of whole numbers, and float32's of others: a product of halves is exact there."""
+    rng = np.random.default_rng(3)
+    whole = rng.integers(-60, 60, (2, 2, 300)).astype(np.float16)
+    others = rng.normal(size=(2, 2, 300)).astype(np.float16)
+    a, b = pairs = np.concatenate([whole, others], 2)
+    c = np.concatenate([rng.integers(-9, 9, 300), rng.normal(size=300)]).astype(np.float32)
+    lanes = Lanes(np.zeros((3, 2, 600), np.uint32))
+    for name, each in zip(("v4", "v6"), pairs, strict=True):
+        words = each.view(np.uint16).astype(np.uint32)
+        lanes.held[name] = words[0] | words[1] << 16
+    lanes.held["v8"] = lanes.held["v2"] = c.view(np.uint32)
+    for each in replaced(line, table=facts.table("gem5", version, "gfx942"), arch="gfx942"):
+        lanes.execute(each)
+    products = a.astype(np.float64) * b.astype(np.float64)
+    low, high, start = (sign * each for sign, each in zip(signs, (*products, c), strict=True))
+    right = (high + (low + start).astype(np.float32)).astype(np.float32)
+    assert np.array_equal(lanes.held["v2"].view(np.float32), right)
+
+
+def test_scalars_that_gem5_lacks() -> None:
+    lower = replaced("s_pack_ll_b32_b16 s3, s4, 0x12345")
+    assert lower == ["s_mov_b32 s68, 0x12345", "s_and_b32 s66, s4, 0xffff",
+                     "s_lshl_b32 s67, s68, 16", "s_or_b32 s66, s66, s67",
+                     "s_mov_b32 s3, s66"]  # fmt: skip
+    upper = replaced("s_pack_hh_b32_b16 s3, s4, s5")
+    assert upper[:2] == ["s_lshr_b32 s66, s4, 16", "s_and_b32 s67, s5, 0xffff0000"]
+    mode = "s_setreg_imm32_b32 hwreg(HW_REG_MODE, 4, 2), 3"  # which gem5 does not read
+    assert replaced(mode) == ["s_nop 0"]
+    other = mode.replace("MODE", "TRAPSTS")
+    assert replaced(other) == [other]
+
+
+def test_a_comparison_that_leaves_exec() -> None:
+    """gfx8's v_cmpx_neq_f32: the long encoding, which has no literal, writes EXEC."""
+    table = facts.table("gem5", "22.1", "gfx803")
+    line = "v_cmpx_neq_f32_e32 vcc, 0x40490fdb, v6"
+    assert replaced(line, table=table, arch="gfx803") == [
+        "v_mov_b32_e32 v40, 0x40490fdb", "v_cmpx_neq_f32_e64 vcc, v40, v6"]  # fmt: skip
+    assert replaced(line, table=facts.table("gem5", "22.1", ARCH)) == [line]
+
+
 def test_comparisons_of_16_bits():
     *masks, compare = replaced("v_cmpx_ge_u16_e64 s[30:31], v4, s50")
     assert masks == ["v_and_b32_e32 v40, 0xffff, v4", "v_mov_b32_e32 v42, s50",

@@ -11,16 +11,21 @@ from simgen.ask.report import FigureChoices
 from simgen.errors import UsageError
 from simgen.reports.pages import figures, latex, limits, still
 from simgen.reports.pages.row import Row
+from simgen.reports.pages.series import Curves, Dotted, Front, Grouped, Roofline, Stacked
 
 LAYERS = [f"conv{n} fwd" for n in range(9)]
 DOTS = {n: (1.0 + at, 9.0 - at) for at, n in enumerate(LAYERS)}
 EVERY_KIND = {
-    "grouped": figures.grouped(LAYERS, {"a$": [1.0] * 9, "_b": [None, *[2.0] * 8]}, "bytes"),
-    "stacked": figures.stacked(LAYERS, {"a": [1.0] * 9, "b": [2.0] * 9}, "s", {"a": [0.1] * 9}),
-    "lines": figures.lines(["4", "8", "16"], [4, 8, 16], {"x": [1, 2, 3]}, "units", "s", [1, 2, 4]),
-    "against": figures.against(DOTS, "a", "b", 2.0),
-    "front": figures.front(DOTS, LAYERS[:3], "a", "b"),
-    "roofline": figures.roofline(dict.fromkeys(LAYERS, (1e9, 1e6, 1e-3)), 1e13, 1e12),
+    "grouped": figures.Plot(Grouped(LAYERS, {"a$": [1.0] * 9, "_b": [None, *[2.0] * 8]}, "bytes")),
+    "stacked": figures.Plot(
+        Stacked(LAYERS, {"a": [1.0] * 9, "b": [2.0] * 9}, "s", {"a": [0.1] * 9})
+    ),
+    "curves": figures.Plot(
+        Curves(["4", "8", "16"], [4, 8, 16], {"x": [1, 2, 3]}, "units", "s", [1, 2, 4])
+    ),
+    "dotted": figures.Plot(Dotted(DOTS, "a", "b", 2.0)),
+    "front": figures.Plot(Front(DOTS, LAYERS[:3], "a", "b")),
+    "roofline": figures.Plot(Roofline(dict.fromkeys(LAYERS, (1e9, 1e6, 1e-3)), 1e13, 1e12)),
 }
 
 

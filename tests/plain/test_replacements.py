@@ -34,7 +34,13 @@ CLAMPED = {
     for name, of in {"add": np.add, "sub": np.subtract}.items()
     for kind in "iu"
 }
-OTHERS = {"v_swap_b32", "v_subrev_u16 clamp", *CLAMPED}  # no form of conform's
+OTHERS = {  # no form of conform's
+    "v_swap_b32",
+    "v_subrev_u16 clamp",
+    "v_mad_u32_u16",
+    "v_mad_i32_i16",
+    *CLAMPED,
+}
 OLD = {"v_dot4c_i32_i8": 2, "v_dot2c_i32_i16": 2, "v_dot8c_i32_i4": 2}  # a source and result
 LIKE = {"v_mad_legacy_u16": "v_mad_u16", **{name: name.replace("c_", "_") for name in OLD}}
 

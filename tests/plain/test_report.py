@@ -19,8 +19,9 @@ from simgen.errors import UsageError
 from simgen.frontend import config, network
 from simgen.ground.ir import Pass
 from simgen.ground.machine import find
-from simgen.reports.pages import drawing, interactive, series, summary
+from simgen.reports.pages import drawing, figures, series, summary
 from simgen.reports.pages import page as report_page
+from simgen.reports.pages.series import Grouped, Roofline
 from simgen.reports.pages.summary import RunFacts
 from simgen.workload import lowering
 
@@ -240,8 +241,8 @@ def drawn(element):
 
 
 def test_large_and_small_bars_share_a_logarithmic_axis():
-    near = drawn(interactive.grouped(["p"], {"a": [1.0], "b": [2.0]}, "s"))
-    far = drawn(interactive.grouped(["p"], {"a": [1.0], "b": [1e6]}, "s"))
+    near = drawn(figures.Plot(Grouped(["p"], {"a": [1.0], "b": [2.0]}, "s")).element)
+    far = drawn(figures.Plot(Grouped(["p"], {"a": [1.0], "b": [1e6]}, "s")).element)
     assert "type" not in near["yaxis"]
     assert far["yaxis"]["type"] == "log"
 
@@ -274,9 +275,11 @@ def test_a_figure_of_very_many_layers_shows_the_largest(monkeypatch):
 
 def test_rates_far_apart_are_drawn_from_0_to_1():
     rates = {"x": [0.001, 0.9]}
-    axis = drawn(interactive.grouped(["a", "b"], rates, "hits / accesses", 1.0))["yaxis"]
+    axis = drawn(figures.Plot(Grouped(["a", "b"], rates, "hits / accesses", 1.0)).element)["yaxis"]
     assert axis["range"] == [0, 1]
-    assert drawn(interactive.grouped(["a", "b"], rates, "bytes"))["yaxis"]["type"] == "log"
+    assert (
+        drawn(figures.Plot(Grouped(["a", "b"], rates, "bytes")).element)["yaxis"]["type"] == "log"
+    )
 
 
 def timed(name, *seconds):
@@ -335,7 +338,7 @@ def test_a_baseline_that_is_none_is_refused():
 
 def test_a_roof_is_that_of_the_machine():
     points = {"conv": (1e9, 1e6, 1e-3), "nothing": (0.0, 0.0, 0.0)}
-    (spec,) = specs(interactive.roofline(points, 1e13, 1e12))
+    (spec,) = specs(figures.Plot(Roofline(points, 1e13, 1e12)).element)
     roof, dots = spec["data"]
     assert roof["y"][-1] == 1e13
     assert roof["x"][1] == 10  # operations per byte where the two rates meet

@@ -226,7 +226,7 @@ def test_two_machines_stand_in_one_picture_or_follow_each_other():
     made, _ = drawn(Draws.MACHINES, *runs, metrics=("seconds",), machine="AB")
     assert len(made.pictures) == 1
     assert [line[1] for line in made.lines] == ["A", "A", "B", "B"]
-    assert list(made.pictures[0][1].shown["series"]) == [
+    assert list(made.pictures[0][1].shown.series) == [
         f"{place.machine}: {place.title}" for place in (SLOW, FAST)
     ]
     made, _ = drawn(Draws.LAYERS, *runs, metrics=("seconds",), machine="AB")

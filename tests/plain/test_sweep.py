@@ -288,9 +288,9 @@ def test_the_speed_up_over_units_has_its_ideal_line():
     given = {name: result_names.options_of(name) for name in points}
     plots = dict(sweep_figures.drawn(points, given, {}))
     shown = plots["Speed-up against num_compute_units: t"].shown
-    assert shown["ideal"] == [1.0, 2.0, 4.0]
-    assert shown["series"]["a"] == [1.0, 2.0, 4.0]
-    assert shown["series"]["all layers"] == [1.0, 5 / 3, 2.5]
+    assert shown.ideal == [1.0, 2.0, 4.0]
+    assert shown.series["a"] == [1.0, 2.0, 4.0]
+    assert shown.series["all layers"] == [1.0, 5 / 3, 2.5]
 
 
 def test_two_sweeps_of_a_target_have_their_own_figures():

@@ -96,6 +96,40 @@ def test_versions_of_commits(commit: str) -> None:
     assert not refused(other, known[-1], arch)
 
 
+# Defects that gem5's users know, by name: the row, the family, the last version that is wrong
+# (empty: all are); of the memory system, rows of launches.
+NAMED = {
+    "s_movk, s_addk, s_mulk, s_cmpk below zero": ("s_movk_i32", "gfx9", "22.0"),
+    "v_bfe_i32": ("v_bfe_i32", "gfx9", "22.1"),
+    "s_bfe_i32": ("s_bfe_i32", "gfx9", "22.1"),
+    "s_bfe_i64": ("s_bfe_i64", "gfx9", "22.1"),
+    "v_perm_b32": ("v_perm_b32", "gfx9", "23.0"),
+    "v_or3_b32": ("v_or3_b32", "gfx9", "23.0"),
+    "ds_read2st64_b32": ("ds_read2st64_b32", "gfx9", "22.1"),
+    "DPP shifts, rotations, broadcasts": ("DPP forms", "gfx9", "22.1"),
+    "global_* with an SGPR base": ("global_*", "gfx9", "21.2"),
+    "v_readfirstlane_b32 of high numbers": ("v_readfirstlane_b32", "gfx9", "22.0"),
+    "s_cmp_lt_u32": ("s_cmp_lt_u32", "gfx8", "21.0"),
+    "flat atomics": ("flat_atomic_*", "gfx8", "21.1"),
+    "a literal of 64 bits": ("instructions of 64 bits", "gfx9", "23.1"),
+    "stale scalars between kernels (#1093)": ("scalar_cache", "gfx9", "23.1"),
+    "a write-back L2 and atomics": ("write_back_l2", "gfx9", "23.1"),
+    "a write-back L2 and loads": ("write_back_loads", "gfx9", "22.1"),
+    "4 barriers, and not 16": ("barriers", "gfx9", "23.0"),
+    "LDS counters leak": ("ds_permute_b32", "gfx9", "23.0"),
+    "thousands of launches": ("queue_end", "gfx8", "21.0"),
+}
+
+
+@pytest.mark.parametrize("name", NAMED)
+def test_known_defects_have_rows(name: str) -> None:
+    word, family, last = NAMED[name]
+    rows = [r for r in ROWS if word in r.instructions.split(", ") and family in r.families]
+    rows += [r for r in history.of_gem5().launches if r.name == word and family in r.families]
+    known = list(simulators.versions("gem5"))
+    assert known[known.index(last) + 1] in {row.first_good for row in rows}
+
+
 def test_rows_name_their_place() -> None:
     for row in (*ROWS, *history.of_gem5().launches):
         assert bool(row.first_good) is bool(row.commit)

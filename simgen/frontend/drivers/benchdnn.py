@@ -16,19 +16,15 @@ common.cpp (sanitize_desc) of oneDNN's tests/benchdnn.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from math import prod
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 from simgen.errors import UsageError, did_you_mean, printable
 from simgen.frontend.drivers.base import MEASURING, MOST_DIGITS, Driver, GivenOptions, read_options
-from simgen.frontend.operation import ConvOperation, FilterMode, GemmOperation
+from simgen.frontend.operation import ConvOperation, FilterMode, GemmOperation, LibraryOperation
 from simgen.ground.ir import Pass
 from simgen.layers.layout import FilterLayout, Layout
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from simgen.frontend.operation import LibraryOperation
 
 T = TypeVar("T")
 TYPES = {"f32": "f32", "f16": "f16", "bf16": "bf16", "s8": "i8"}

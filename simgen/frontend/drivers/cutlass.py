@@ -12,17 +12,14 @@ media/docs/cpp/profiler.md of CUTLASS.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from simgen.errors import UsageError, did_you_mean, printable
 from simgen.frontend.drivers.base import MEASURING, Driver, GivenOptions, read_options
 from simgen.frontend.drivers.defaults import DEFAULTS
-from simgen.frontend.operation import ConvOperation, FilterMode, GemmOperation
+from simgen.frontend.operation import ConvOperation, FilterMode, GemmOperation, LibraryOperation
 from simgen.ground.ir import Pass
 from simgen.layers.layout import FilterLayout, Layout
-
-if TYPE_CHECKING:
-    from simgen.frontend.operation import LibraryOperation
 
 TYPES = {"f32": "f32", "f16": "f16", "bf16": "bf16", "s8": "i8"}
 NAMES = {each: name for name, each in TYPES.items()}

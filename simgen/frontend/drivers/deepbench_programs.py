@@ -12,7 +12,7 @@ for Accel-Sim, as `conv_bench train half 7 7 832 16 128 5 5 2 2 1 1`.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from simgen.errors import UsageError, did_you_mean, printable
 from simgen.frontend.drivers.base import Driver
@@ -23,14 +23,12 @@ from simgen.frontend.operation import (
     ConvOperation,
     FilterMode,
     GemmOperation,
+    LibraryOperation,
     RnnOperation,
 )
 from simgen.ground.ir import Pass
 from simgen.layers.layout import FilterLayout, Layout
 from simgen.layers.recurrent.recurrent import InputMode
-
-if TYPE_CHECKING:
-    from simgen.frontend.operation import LibraryOperation
 
 TRAIN, INFERENCE = "train", "inference"
 TYPES = {"float": "f32", "half": "f16", "int8": "i8"}

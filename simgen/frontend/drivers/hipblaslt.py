@@ -10,8 +10,6 @@ lines these are; log_bench in library/src/amd_detail/rocblaslt.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from simgen.errors import UsageError
 from simgen.frontend.drivers.base import Driver, read_options
 from simgen.frontend.drivers.rocblas import (
@@ -23,10 +21,7 @@ from simgen.frontend.drivers.rocblas import (
     spellings,
     strides,
 )
-from simgen.frontend.operation import GemmOperation
-
-if TYPE_CHECKING:
-    from simgen.frontend.operation import LibraryOperation
+from simgen.frontend.operation import GemmOperation, LibraryOperation
 
 # Options without a value: of measuring; a bias; and what changes the result.
 FLAGS = (

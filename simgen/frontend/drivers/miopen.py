@@ -14,8 +14,6 @@ README.md there.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from simgen.errors import UsageError, did_you_mean, printable
 from simgen.frontend.drivers.base import MEASURING, Driver, GivenOptions, read_options
 from simgen.frontend.operation import (
@@ -23,14 +21,12 @@ from simgen.frontend.operation import (
     ConvOperation,
     FilterMode,
     GemmOperation,
+    LibraryOperation,
     RnnOperation,
 )
 from simgen.ground.ir import Pass
 from simgen.layers.layout import FilterLayout, Layout
 from simgen.layers.recurrent.recurrent import InputMode
-
-if TYPE_CHECKING:
-    from simgen.frontend.operation import LibraryOperation
 
 TYPES = {"f32": "", "f16": "fp16", "bf16": "bfp16", "i8": "int8"}  # ends of the first word
 KINDS = {"conv": tuple(TYPES), "gemm": ("f32", "f16"), "rnn": ("f32", "f16")}

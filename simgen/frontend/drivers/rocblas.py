@@ -10,16 +10,11 @@ Source: main of clients/benchmarks/client.cpp of rocBLAS; its example of gemm_ex
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
 
 from simgen.errors import UsageError
 from simgen.frontend.drivers.base import MEASURING, Driver, GivenOptions, read_options
-from simgen.frontend.operation import GemmOperation
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from simgen.frontend.operation import LibraryOperation
+from simgen.frontend.operation import GemmOperation, LibraryOperation
 
 RESULTS = {"f32": "f32", "f16": "f16", "bf16": "bf16", "i8": "i32"}  # type of a, b -> of c, d
 NAMES = {each: f"{each}_r" for each in (*RESULTS, "i32")}

@@ -15,12 +15,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from simgen.frontend.importing.values import Refused
+from simgen.frontend.importing.values import Operator, Refused, Values
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-
-    from simgen.frontend.importing.values import Operator, Values
 
     Atom = tuple[Any, ...]
     Product = frozenset[tuple[Atom, float]]

@@ -21,7 +21,7 @@ DOMAIN = "torch"  # domain of operators that ONNX does not have
 NO_BITS = "is of bits, and layers compute with numbers"
 OPEN = "has extents that are open; export it with fixed ones"
 EVAL = "export the model behind .eval()"
-OPERATORS: dict[str, Callable[[Call], None]] = {}
+OPERATORS: dict[str, Callable[[Call], Any]] = {}
 
 
 class Call:
@@ -249,16 +249,6 @@ def _copy(call: Call) -> None:
         _expanded(call, x)
 
 
-@aten("fill.Scalar", "zero.default")
-def _fill(call: Call) -> None:
-    call.constant(call.get("value", 0))
-
-
-@aten("fill.Tensor")
-def _fill_tensor(call: Call) -> None:
-    _expanded(call, call.get("value"))
-
-
 @aten(*(f"{name}.{form}" for name in BINARY for form in ("Tensor", "Scalar", "default")))
 def _binary(call: Call) -> None:
     name, x = call.target.partition(".")[0], call.operand("self", call.reads[0])
@@ -277,26 +267,10 @@ def _times(call: Call, y: str, like: str) -> str:
     return call.node("Mul", y, call.tensor([number], [], "alpha", element), suffix="scaled")
 
 
-@aten("tril.default", "triu.default")
-def _triangle(call: Call) -> None:
-    at = call.tensor([int(call.get("diagonal", 0))], [], "diagonal")
-    call.node("Trilu", call.get("self"), at, upper=int(call.target.startswith("triu")))
-
-
 @aten("rsub.Scalar", "rsub.Tensor")
 def _rsub(call: Call) -> None:
     x = call.get("self")
     call.node("Sub", call.operand("other", x), _times(call, x, x))
-
-
-@aten("pow.Tensor_Scalar")
-def _pow(call: Call) -> None:
-    call.node("Pow", call.get("self"), call.operand("exponent", call.get("self")))
-
-
-@aten("rsqrt.default")
-def _rsqrt(call: Call) -> None:
-    call.node("Reciprocal", call.node("Sqrt", call.get("self"), suffix="root"))
 
 
 @aten("to.dtype", "_to_copy.default")
@@ -315,12 +289,6 @@ def _to(call: Call) -> None:
 def _where(call: Call) -> None:
     sides = [call.operand(name, call.output) for name in ("self", "other")]
     call.node("Where", call.get("condition"), *sides)
-
-
-@aten("masked_fill.Scalar")
-def _masked_fill(call: Call) -> None:
-    value = call.operand("value", call.output)
-    call.node("Where", call.get("mask"), value, call.get("self"))
 
 
 @aten("zeros_like.default", "ones_like.default", "full_like.default", "zeros.default",
@@ -398,11 +366,6 @@ def _scatter(call: Call) -> None:
         call.put(x, value, axis, *ends)
 
 
-@aten("scalar_tensor.default")
-def _scalar(call: Call) -> None:
-    call.constant(call.get("s"))
-
-
 @aten("slice.Tensor")
 def _slice(call: Call) -> None:
     numbers = {"start": call.get("start", 0), "end": call.get("end", 2**63 - 1),
@@ -411,11 +374,6 @@ def _slice(call: Call) -> None:
         call.unknown(OPEN)
         return
     call.node("Slice", call.get("self"), *(call.tensor([n], [1], k) for k, n in numbers.items()))
-
-
-@aten("expand.default")
-def _expand(call: Call) -> None:
-    _expanded(call, call.get("self"))
 
 
 def _expanded(call: Call, x: str) -> None:
@@ -527,40 +485,12 @@ def _linear(call: Call) -> None:
         call.node("Add", made, b)
 
 
-@aten("matmul.default", "bmm.default", "mm.default")
-def _matmul(call: Call) -> None:
-    call.node("MatMul", *list(call.arguments.values())[:2])
-
-
-@aten(*(f"{name}.{form}" for name in RESHAPED
-        for form in ("default", "using_ints", "dim", "dims", "int")))  # fmt: skip
-def _view(call: Call) -> None:
-    call.reshape(call.reads[0])
-
-
-@aten("softmax.int", "_softmax.default", "log_softmax.int", "_log_softmax.default")
-def _softmax(call: Call) -> None:
-    kind = "LogSoftmax" if "log" in call.target else "Softmax"
-    call.node(kind, call.get("self"), axis=int(call.get("dim")))
-
-
-@aten("cat.default")
-def _cat(call: Call) -> None:
-    call.node("Concat", *call.get("tensors"), axis=int(call.get("dim", 0)))
-
-
 @aten("mean.dim")
 def _mean(call: Call) -> None:
     axes = [int(each) for each in call.get("dim") or []]
     attributes: dict[str, Any] = {"axes": axes} if axes else {}
     keeps = int(call.get("keepdim", False))
     call.node("ReduceMean", call.get("self"), keepdims=keeps, **attributes)
-
-
-@aten("permute.default", "transpose.int", "t.default", "numpy_T.default", "mT.default")
-def _permute(call: Call) -> None:
-    x = call.get("self")
-    call.node("Transpose", x, perm=call.order(len(call.sizes[x])))
 
 
 @aten("layer_norm.default", "native_layer_norm.default")
@@ -585,11 +515,6 @@ def _rms_norm(call: Call) -> None:
         call.node("Mul", made, w)
 
 
-@aten("embedding.default")
-def _embedding(call: Call) -> None:
-    call.node("Gather", call.get("weight"), call.get("indices"))
-
-
 @aten("hardtanh.default", "clamp.default", "relu6.default")
 def _clip(call: Call) -> None:
     low, high = call.get("min_val", call.get("min")), call.get("max_val", call.get("max"))
@@ -604,17 +529,43 @@ def _clip(call: Call) -> None:
     call.node("Clip", call.get("self"), *ends)
 
 
-@aten("leaky_relu.default")
-def _leaky_relu(call: Call) -> None:
-    call.node("LeakyRelu", call.get("self"), alpha=float(call.get("negative_slope", 0.01)))
-
-
-@aten("gelu.default")
-def _gelu(call: Call) -> None:
-    call.node("Gelu", call.get("self"), approximate=call.get("approximate", "none"))
-
-
 @aten("silu.default")
 def _silu(call: Call) -> None:
     gate = call.node("Sigmoid", call.get("self"), suffix="gate")
     call.node("Mul", call.get("self"), gate)
+
+
+_ROWS: dict[str, Callable[[Call], Any]] = {
+    "fill.Scalar zero.default": lambda call: call.constant(call.get("value", 0)),
+    "fill.Tensor": lambda call: _expanded(call, call.get("value")),
+    "expand.default": lambda call: _expanded(call, call.get("self")),
+    "scalar_tensor.default": lambda call: call.constant(call.get("s")),
+    "tril.default triu.default": lambda call: call.node(
+        "Trilu", call.get("self"), call.tensor([int(call.get("diagonal", 0))], [], "diagonal"),
+        upper=int(call.target.startswith("triu"))),
+    "pow.Tensor_Scalar": lambda call: call.node(
+        "Pow", call.get("self"), call.operand("exponent", call.get("self"))),
+    "rsqrt.default": lambda call: call.node(
+        "Reciprocal", call.node("Sqrt", call.get("self"), suffix="root")),
+    "masked_fill.Scalar": lambda call: call.node(
+        "Where", call.get("mask"), call.operand("value", call.output), call.get("self")),
+    "matmul.default bmm.default mm.default": lambda call: call.node(
+        "MatMul", *list(call.arguments.values())[:2]),
+    "softmax.int _softmax.default log_softmax.int _log_softmax.default": lambda call: call.node(
+        "LogSoftmax" if "log" in call.target else "Softmax", call.get("self"),
+        axis=int(call.get("dim"))),
+    "cat.default": lambda call: call.node(
+        "Concat", *call.get("tensors"), axis=int(call.get("dim", 0))),
+    "permute.default transpose.int t.default numpy_T.default mT.default": lambda call: call.node(
+        "Transpose", call.get("self"), perm=call.order(len(call.sizes[call.get("self")]))),
+    "embedding.default": lambda call: call.node("Gather", call.get("weight"), call.get("indices")),
+    "leaky_relu.default": lambda call: call.node(
+        "LeakyRelu", call.get("self"), alpha=float(call.get("negative_slope", 0.01))),
+    "gelu.default": lambda call: call.node(
+        "Gelu", call.get("self"), approximate=call.get("approximate", "none")),
+    " ".join(f"{name}.{form}" for name in RESHAPED
+             for form in ("default", "using_ints", "dim", "dims", "int")):
+        lambda call: call.reshape(call.reads[0]),
+}  # fmt: skip
+for _names, _made in _ROWS.items():
+    OPERATORS |= dict.fromkeys(_names.split(), _made)

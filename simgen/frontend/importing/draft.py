@@ -13,14 +13,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from simgen.frontend.importing.names import unlike
-from simgen.frontend.importing.values import Refused
+from simgen.frontend.importing.values import Operator, Refused, Value, Values
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
-    from simgen.frontend.importing.values import Operator, Value, Values
 
 LONGEST = 50  # characters of a name, so that there is room for a suffix
 FLOATS = {1: "f32", 10: "f16", 16: "bf16"}  # TensorProto.DataType -> element type of layers

@@ -11,8 +11,9 @@ Source: native_functions.yaml of PyTorch (aliases and writes in the operators' s
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from simgen.frontend.importing.aten import (
     AS_IT_IS,
@@ -23,9 +24,6 @@ from simgen.frontend.importing.aten import (
     outputs_of,
     tensors_of,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
 
 IN_PLACE = ("__iand__", "__ior__", "__ixor__", "__ilshift__", "__irshift__")
 TURNED = ("permute", "transpose", "t", "numpy_T", "mT")

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from simgen.errors import printable
 from simgen.frontend.importing import extents
-from simgen.frontend.importing.values import Refused, Value
+from simgen.frontend.importing.values import Operator, Refused, Value, Values
 from simgen.ground.arrays import np
 
 if TYPE_CHECKING:
@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
     import onnx
     from numpy.typing import NDArray
-
-    from simgen.frontend.importing.values import Operator, Values
 
     Expansion = Callable[["Parts"], None]
 

@@ -14,12 +14,10 @@ from dataclasses import dataclass
 from math import prod
 from typing import TYPE_CHECKING, Any
 
-from simgen.frontend.importing.values import SMALL, Refused, called
+from simgen.frontend.importing.values import SMALL, Operator, Refused, Value, called
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
-
-    from simgen.frontend.importing.values import Operator, Value
 
     Shape = tuple[int, ...]
     Rule = Callable[["Reading"], Shape | None]

@@ -22,19 +22,16 @@ from dataclasses import dataclass, field
 from math import prod
 from typing import TYPE_CHECKING, Any
 
-from simgen.frontend.importing.draft import FLAGS, FLOATS, INTEGERS
+from simgen.frontend.importing.draft import FLAGS, FLOATS, INTEGERS, NodeSite
 from simgen.frontend.importing.masks import LOW, LOWEST_FLOAT
 from simgen.frontend.importing.table import operator
-from simgen.frontend.importing.values import Operator, Value
+from simgen.frontend.importing.values import Operator, Value, Values
 from simgen.ground.arrays import np
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from numpy.typing import NDArray
-
-    from simgen.frontend.importing.draft import NodeSite
-    from simgen.frontend.importing.values import Values
 
     Made = Callable[..., NDArray[Any]]
 

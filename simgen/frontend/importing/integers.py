@@ -19,10 +19,10 @@ from dataclasses import dataclass, replace
 from math import isclose
 from typing import TYPE_CHECKING, Any
 
-from simgen.frontend.importing.draft import BYTES
+from simgen.frontend.importing.draft import BYTES, NodeSite
 from simgen.frontend.importing.images import give_image, image_of, windows_of
 from simgen.frontend.importing.table import OPERATORS, operator
-from simgen.frontend.importing.values import Operator, Refused, Value, linked
+from simgen.frontend.importing.values import Operator, Refused, Value, Values, linked
 from simgen.ground.arrays import np
 
 if TYPE_CHECKING:
@@ -30,8 +30,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from simgen.frontend.importing.draft import NodeSite
-    from simgen.frontend.importing.values import Values
 
 LOW, HIGH = -128, 127
 WORDS = 6  # TensorProto.INT32

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 from simgen.errors import ConfigError
 from simgen.frontend.importing.draft import INTEGERS, NodeSite
 from simgen.frontend.importing.table import OPERATORS, operator
-from simgen.frontend.importing.values import Operator, Refused, Value, linked
+from simgen.frontend.importing.values import Operator, Refused, Value, Values, linked
 from simgen.ground.arrays import np
 
 if TYPE_CHECKING:
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from simgen.frontend.importing.values import Values
 
 MASK = "Mask"
 LOW = -1e4  # limit: with such a mask value or less, attention scores count as 0

@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import prod
-from typing import TYPE_CHECKING
 
-from simgen.frontend.importing.draft import FLOATS
+from simgen.frontend.importing.draft import FLOATS, NodeSite
 from simgen.frontend.importing.table import operator
 from simgen.frontend.importing.values import Refused
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from simgen.frontend.importing.draft import NodeSite
 
 MAX_PARTS = 16  # inputs of [Concat], outputs of [Slice]
 

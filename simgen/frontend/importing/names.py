@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Container
+from collections.abc import Container
 
 
 def unlike(taken: Container[str], wanted: str) -> str:

@@ -32,7 +32,7 @@ from simgen.frontend.importing.algebra import (
     product,
     times,
 )
-from simgen.frontend.importing.values import Operator, Value, linked
+from simgen.frontend.importing.values import Operator, Value, Values, linked
 from simgen.ground.arrays import np
 
 if TYPE_CHECKING:
@@ -41,7 +41,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from simgen.frontend.importing.algebra import Atom, Polynomial
-    from simgen.frontend.importing.values import Values
 
 ANCHORS = ("Erf", "Tanh", "Sigmoid", "HardSigmoid", "Clip", "Sqrt", "Pow")  # a pattern has one
 FURTHEST = 8  # nodes between an anchor and either end of its pattern

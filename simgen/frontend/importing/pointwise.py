@@ -6,10 +6,10 @@ from math import inf
 from typing import TYPE_CHECKING, Any
 
 from simgen.frontend.importing.broadcasting import fitted, of_two
-from simgen.frontend.importing.draft import FLOATS
+from simgen.frontend.importing.draft import FLOATS, NodeSite
 from simgen.frontend.importing.products import scales
 from simgen.frontend.importing.table import operator
-from simgen.frontend.importing.values import Refused
+from simgen.frontend.importing.values import Refused, Value
 from simgen.ground.arrays import np
 
 if TYPE_CHECKING:
@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from simgen.frontend.importing.draft import NodeSite
-    from simgen.frontend.importing.values import Value
 
 # Operator -> section, the mode of its layer, and key -> the attribute that it is, with its default.
 FUNCTIONS: dict[str, tuple[str, str, dict[str, tuple[str, float]]]] = {

@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from simgen.frontend.importing.table import operator
-from simgen.frontend.importing.values import Refused
+from simgen.frontend.importing.values import Refused, Value
 from simgen.ground.arrays import np
 
 if TYPE_CHECKING:
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from simgen.frontend.importing.draft import NodeSite
-    from simgen.frontend.importing.values import Value
 
 GATES = {"LSTM": (0, 2, 3, 1), "GRU": (1, 0, 2), "RNN": (0,)}  # ONNX's, in the order of the layer
 ACTIVATIONS = {"LSTM": ["Sigmoid", "Tanh", "Tanh"], "GRU": ["Sigmoid", "Tanh"]}

@@ -6,14 +6,13 @@ from math import prod
 from typing import TYPE_CHECKING
 
 from simgen.frontend.importing.table import operator
-from simgen.frontend.importing.values import Refused
+from simgen.frontend.importing.values import Operator, Refused, Values
 from simgen.ground.arrays import np
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from simgen.frontend.importing.draft import NodeSite
-    from simgen.frontend.importing.values import Operator, Values
 
 MOVES = ("Identity", "Cast", "Reshape", "Squeeze", "Unsqueeze", "Expand", "Transpose", "Slice",
          "Split", "Concat", "Gather")  # fmt: skip

@@ -17,7 +17,7 @@ import re
 import zipfile
 import zlib
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 
 from simgen.errors import ConfigError, one_line, printable, shortened
 from simgen.frontend.importing.aten import TYPES, Call, tensors_of
@@ -25,7 +25,6 @@ from simgen.frontend.importing.effects import Effects
 
 if TYPE_CHECKING:
     from pathlib import Path
-    from typing import IO
 
     import onnx
 

@@ -17,13 +17,10 @@ import contextlib
 import errno
 import fcntl
 import os
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from simgen.errors import MissingError, RefusedError, cure_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 USED = "workload.json"
 ADDED = "manifest.json"

@@ -20,15 +20,11 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
 
-from simgen.isa.legalise.assembly import Instruction, Label, parse
+from simgen.isa.legalise.assembly import AssemblyKernel, Instruction, Label, parse
 from simgen.isa.legalise.rewritten import Legalised
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    from simgen.isa.legalise.assembly import AssemblyKernel
 
 VECTOR = ("ds_", "flat_", "global_", "scratch_", "buffer_", "tbuffer_")
 SCALAR = ("s_load_", "s_buffer_load_", "s_store_", "s_buffer_store_", "buffer_wbinvl1")

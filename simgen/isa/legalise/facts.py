@@ -15,6 +15,7 @@ simulator's sources:
         half_mirror     whether the DPP control row_half_mirror does not end the simulation
         mirror, moves   whether the DPP control row_mirror is right; and any other one
         parts           whether SDWA forms can write to a part of a register but the lowest
+        keeps           whether SDWA forms can leave the rest of a register as it was
         literals        whether a constant of 32 bits may stand for 64
         infinities      whether v_cvt_f32_f16 keeps the sign of an infinity
         vcc_hi          whether the upper half of VCC can be an operand
@@ -31,7 +32,7 @@ simulator's sources:
 
 from __future__ import annotations
 
-from collections.abc import Mapping  # noqa: TC003 - a schema's types are read when it is used
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING
@@ -66,6 +67,7 @@ class Table:
     mirror: bool = True
     moves: bool = True
     parts: bool = True
+    keeps: bool = True
     literals: bool = True
     infinities: bool = True
     vcc_hi: bool = True

@@ -6,14 +6,11 @@ A walk along all paths from there, by the table of roles; what is not known coun
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections.abc import Mapping
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 from simgen.isa.legalise import roles
 from simgen.isa.legalise.assembly import AssemblyKernel, Instruction, Label
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 NEAR = 64  # instructions: the compiler's sequences are shorter
 _UNKNOWN = -1  # a branch to a place outside of the kernel

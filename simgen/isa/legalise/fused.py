@@ -9,11 +9,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from simgen.isa.legalise import doubles
-from simgen.isa.legalise.assembly import registers, source_modifiers
+from simgen.isa.legalise.assembly import Instruction, registers, source_modifiers
 from simgen.isa.legalise.table import GFX803, GFX942, rule
 
 if TYPE_CHECKING:
-    from simgen.isa.legalise.assembly import Instruction
     from simgen.isa.legalise.site import Site
 
 _MULTIPLY = ("v_mul_f32_e32", "v_mul_f32_e64")

@@ -26,15 +26,12 @@ c91af552, and in wrong results there. On a GPU the rewritten text computes the s
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from simgen.errors import RefusedError
 from simgen.isa.legalise.assembly import Instruction, parse, raise_counts, registers
 from simgen.isa.legalise.site import MOST_VGPRS
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 # Instructions that clear the upper half, as LLVM knows (zeroesHigh16BitsOfDest).
 HALF = re.compile(

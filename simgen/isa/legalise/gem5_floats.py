@@ -160,6 +160,13 @@ def _is_literal(operand: str) -> bool:
     return not registers(body) and not is_inline(body)
 
 
+def long_form(site: Site) -> None:
+    """v_cmpx_neq_f32_e32 (gfx8), which leaves EXEC as it was."""
+    result, a, b = site.item.operands
+    a = site.in_vgpr(a) if _is_literal(a) else a
+    site.put(f"{site.item.mnemonic.removesuffix('_e32')}_e64", result, a, b)
+
+
 def multiply_add(site: Site) -> None:
     """v_div_fmas_f32 where VCC is 0, as gem5's v_div_scale_f32 always leaves it: what is to be
     scaled, its v_div_fixup_f32 computes without."""
@@ -210,6 +217,7 @@ RULES: dict[str, Callable[[Site], None]] = {
     **dict.fromkeys(("v_cos_f32_e32", "v_cos_f32_e64"), cosine),
     **dict.fromkeys(("v_cvt_f16_f32_e32", "v_cvt_f16_f32_e64"), half),
     "v_cmp_lg_f32_e64": unequal,
+    "v_cmpx_neq_f32_e32": long_form,
     **dict.fromkeys(
         ("v_mad_f32", "v_mac_f32_e32", "v_mac_f32_e64", "v_madmk_f32", "v_madak_f32"),
         rounded_twice,

@@ -22,7 +22,7 @@ from simgen.isa.legalise import gem5_floats, half, packed_halves
 from simgen.isa.legalise.assembly import integer, is_constant, is_vgpr, source_modifiers
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from simgen.isa.legalise.site import Site
 
@@ -291,6 +291,33 @@ def pack(site: Site) -> None:
     site.put("v_lshl_or_b32", result, parts[1], "16", parts[0])
 
 
+def _parts(site: Site, sources: list[str]) -> Iterator[list[str]]:
+    """The lower halves that packed sources have by their modifiers, and the upper ones."""
+    item = site.item
+    for chosen, default, negated in (("op_sel", "0", "neg_lo"), ("op_sel_hi", "1", "neg_hi")):
+        uppers = packed_halves.digits(item, chosen, default)
+        signs = packed_halves.digits(item, negated, "0")
+        words = []
+        for source, upper, sign in zip(sources, uppers, signs, strict=False):
+            word = packed_halves.half_of(site, source, upper)
+            words.append(f"-{word}" if sign else word)
+        yield words
+
+
+def product_sum(site: Site) -> None:
+    """v_dot2_f32_f16, v_dot2c_f32_f16: products are exact, and each sum is rounded once."""
+    result, a, b, *rest = site.item.operands
+    total, held = (rest or [result])[0], site.vgpr()
+    if packed_halves.digits(site.item, "neg_lo", "0")[2:] == [True]:
+        total = f"-{total}"
+    for words in _parts(site, [a, b]):
+        site.put("v_fma_f32", held, *(_widened(site, word) for word in words), total)
+        total = held
+    if "clamp" in site.item.tail:
+        gem5_floats.clamp(site, held)
+    site.put("v_mov_b32_e32", result, held)
+
+
 def packed(site: Site) -> None:
     """v_pk_add, v_pk_mul, v_pk_fma, v_pk_min, v_pk_max: each half by itself."""
     item = site.item
@@ -298,16 +325,9 @@ def packed(site: Site) -> None:
     verb = item.mnemonic.split("_")[2]
     rule = {"add": arithmetic, "mul": arithmetic, "fma": fused}.get(verb, extreme)
     halves = []
-    for chosen, default, negated in (("op_sel", "0", "neg_lo"), ("op_sel_hi", "1", "neg_hi")):
-        words = []
-        uppers = packed_halves.digits(item, chosen, default)
-        for source, upper, sign in zip(
-            sources, uppers, packed_halves.digits(item, negated, "0"), strict=True
-        ):
-            word = packed_halves.half_of(site, source, upper)
-            words.append(f"-{word}" if sign else word)
+    for parts in _parts(site, sources):
         halves.append(site.vgpr())
-        words = [halves[-1], *words]
+        words = [halves[-1], *parts]
         tail = ("clamp",) if "clamp" in item.tail else ()
         site.item = replace(item, mnemonic=f"v_{verb}_f16", operands=tuple(words), tail=tail)
         rule(site)
@@ -353,11 +373,12 @@ _NAMED: dict[Callable[[Site], None], tuple[str, ...]] = {
     compare: tuple(f"v_{cmp}_{c}_f16" for cmp in ("cmp", "cmpx") for c in _CONDITIONS.split()),
     classified: ("v_cmp_class_f16", "v_cmpx_class_f16"),
     pack: ("v_pack_b32_f16",),
+    product_sum: ("v_dot2_f32_f16", "v_dot2c_f32_f16"),
     packed: tuple(f"v_pk_{verb}_f16" for verb in ("add", "mul", "fma", "min", "max")),
     **{rule: tuple(f"v_{name}_f16" for name in names.split()) for rule, names in _ALL.items()},
 }
 RULES: dict[str, Callable[[Site], None]] = {
-    f"{name}{encoding}": rule if rule is widen else _plain(rule)
+    f"{name}{encoding}": rule if rule in (widen, product_sum) else _plain(rule)
     for rule, names in _NAMED.items()
     for name in names
     for encoding in ("", "_e32", "_e64")

@@ -15,6 +15,8 @@
 * v_dot4_i32_i8, v_dot2_i32_i16, v_dot8_i32_i4 cut each product to the bits of a factor; v_dot4c
   and the like are not there
 * v_add_u32, v_sub_u32 and v_subrev_u32 ignore clamp
+* v_alignbyte_b32 shifts by more than three bytes
+* v_xad_u32 (to 22.0), packed ones of 16 bits (to 23.1) and others of 16 bits are not there
 * v_med3_f32 of a NaN and two numbers gives the greater one
 """
 
@@ -160,6 +162,41 @@ def median(site: Site) -> None:
     site.select(result, held, least, nan)
 
 
+def two_words(site: Site) -> None:
+    """v_alignbyte_b32: two bits of the third source count."""
+    result, high, low, by = site.item.operands
+    told = site.constant(by)
+    if told is None:
+        held = site.vgpr()
+        site.put("v_and_b32_e32", held, "3", site.in_vgpr(by))
+    else:
+        held = str(told & 3)
+    site.put("v_alignbyte_b32", result, high, low, held)
+
+
+def pair(site: Site) -> None:
+    """s_pack, of the lower (l) or upper (h) halves of two words; it leaves SCC as it is."""
+    result, *sources = site.item.operands
+    first, second = tuple(site.item.mnemonic.split("_")[2])
+    low, high = site.sgpr(), site.sgpr()
+    a, b = (x if registers(x) or is_inline(x) else site.in_sgpr(x) for x in sources)
+    with site.saving_scc():
+        site.put(*(("s_and_b32", low, a, "0xffff") if first == "l" else
+                   ("s_lshr_b32", low, a, "16")))  # fmt: skip
+        site.put(*(("s_lshl_b32", high, b, "16") if second == "l" else
+                   ("s_and_b32", high, b, "0xffff0000")))  # fmt: skip
+        site.put("s_or_b32", low, low, high)
+    site.put("s_mov_b32", result, low)
+
+
+def nothing(site: Site) -> None:
+    """s_setprio; s_setreg of MODE, which gem5 does not read."""
+    if "hwreg" in str(site.item) and "MODE" not in str(site.item):
+        site.out.append(site.item)
+    else:
+        site.put("s_nop", "0")
+
+
 def short(site: Site) -> None:
     """The long encoding of v_add_u32, v_sub_u32, v_subrev_u32 (gfx9, to 22.0 it ends there)."""
     result, a, b = site.item.operands
@@ -173,7 +210,11 @@ def short(site: Site) -> None:
 EXPRESSED = (
     "v_bfe_i32", "v_perm_b32", "v_or3_b32", "v_sad_u32", "v_sad_hi_u8", "v_dot4_i32_i8",
     "v_dot2_i32_i16", "v_dot8_i32_i4", "v_dot4c_i32_i8_e32", "v_dot2c_i32_i16_e32",
-    "v_dot8c_i32_i4_e32",
+    "v_dot8c_i32_i4_e32", "v_xad_u32", "v_xnor_b32_e32", "v_xnor_b32_e64",
+    "v_swap_b32", "v_add_i32", "v_sub_i32", "v_add_i16", "v_sub_i16", "v_mad_u32_u16",
+    "v_mad_i32_i16", "v_cvt_pk_u16_u32", "v_cvt_pk_i16_i32",
+    *(f"v_{verb}3_{kind}16" for verb in ("min", "max", "med") for kind in "ui"),
+    *(name for name in replacements.TABLE if name.startswith("v_pk_")),
 )  # fmt: skip
 SATURATING = tuple(f"v_{each}_u32_e64" for each in ("add", "sub", "subrev"))
 RULES: dict[str, Callable[[Site], None]] = {
@@ -187,4 +228,7 @@ RULES: dict[str, Callable[[Site], None]] = {
     "s_cmp_lt_u32": less,
     **dict.fromkeys(("s_mul_hi_u32", "s_mul_hi_i32"), high_product),
     "v_med3_f32": median,
+    "v_alignbyte_b32": two_words,
+    **dict.fromkeys((f"s_pack_{each}_b32_b16" for each in ("ll", "lh", "hh")), pair),
+    **dict.fromkeys(("s_setprio", "s_setreg_b32", "s_setreg_imm32_b32"), nothing),
 }

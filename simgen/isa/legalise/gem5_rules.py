@@ -37,6 +37,7 @@ from simgen.isa.legalise import (
     replacements,
 )
 from simgen.isa.legalise.assembly import (
+    AssemblyKernel,
     Instruction,
     is_vgpr,
     parse,
@@ -53,7 +54,6 @@ from simgen.isa.legalise.site import Registers, Site
 if TYPE_CHECKING:
     from collections.abc import Callable, Container
 
-    from simgen.isa.legalise.assembly import AssemblyKernel
     from simgen.isa.legalise.facts import Table
 
 # Results in floats of 32 and 64 bits in vector registers.
@@ -186,7 +186,7 @@ def _replace(site: Site, table: Table, mended: set[str]) -> None:
 
 def _in_a_form(item: Instruction) -> bool:
     """Whether an instruction has what no rule reads: half of a register."""
-    packs = item.mnemonic.startswith(("v_pack_b32_f16", "v_pk_"))
+    packs = item.mnemonic.startswith(("v_pack_b32_f16", "v_pk_", "v_dot2"))
     return not packs and any(word.startswith("op_sel") for word in item.tail)
 
 

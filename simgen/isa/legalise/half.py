@@ -13,14 +13,13 @@ from typing import TYPE_CHECKING
 
 from simgen.isa.legalise import vector_float
 from simgen.isa.legalise.assembly import integer, is_constant, source_modifiers
-from simgen.isa.legalise.expression import fadd, fmul, ge, gt, lt, where
+from simgen.isa.legalise.expression import Word, fadd, fmul, ge, gt, lt, where
 from simgen.isa.legalise.replacements import put
 from simgen.isa.legalise.table import GFX942, RULES, rule
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from simgen.isa.legalise.expression import Word
     from simgen.isa.legalise.site import Site
 
 TWO_TO_112 = 0x77800000  # the difference of the exponents' biases

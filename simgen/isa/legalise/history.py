@@ -11,7 +11,7 @@ benchmarks/lint/gem5_candidates.py lists the commits of a checkout that may be r
 
 from __future__ import annotations
 
-from collections.abc import Mapping  # noqa: TC003 - a schema's types are read when it is used
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
 

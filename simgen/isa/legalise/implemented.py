@@ -10,10 +10,9 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from simgen.isa.legalise import simulators
-from simgen.isa.legalise.machine_code import decoded
+from simgen.isa.legalise.machine_code import Decoded, decoded
 
 if TYPE_CHECKING:
-    from simgen.isa.legalise.machine_code import Decoded
     from simgen.isa.legalise.simulators import Model
 
 VOP3B = frozenset((281, 282, 283, 284, 285, 286, 480, 481))  # as MGPUSim decodes: a scalar result

@@ -45,6 +45,7 @@ from simgen.isa.legalise import (
     vector_integer,
 )
 from simgen.isa.legalise.assembly import (
+    AssemblyKernel,
     Instruction,
     is_vgpr,
     parse,
@@ -58,7 +59,6 @@ from simgen.isa.legalise.site import INFINITY, NoRuleError, Registers, Site
 from simgen.isa.legalise.table import RULES
 
 if TYPE_CHECKING:
-    from simgen.isa.legalise.assembly import AssemblyKernel
     from simgen.isa.legalise.simulators import Model
 
 TITLE = "MGPUSim"  # in messages

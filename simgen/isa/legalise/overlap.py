@@ -11,12 +11,11 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from simgen.isa.legalise import roles
-from simgen.isa.legalise.assembly import is_vgpr, registers
+from simgen.isa.legalise.assembly import Instruction, is_vgpr, registers
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from simgen.isa.legalise.assembly import Instruction
     from simgen.isa.legalise.site import Site
 
 _MEMORY = ("global_", "flat_", "ds_", "s_load")  # results come late; those rules look themselves

@@ -11,14 +11,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from simgen.isa.legalise import half, vector_float
-from simgen.isa.legalise.assembly import registers
-from simgen.isa.legalise.expression import eq, fadd, fmul, fsub, lt, sar, where
+from simgen.isa.legalise.assembly import Instruction, registers
+from simgen.isa.legalise.expression import Word, eq, fadd, fmul, fsub, lt, sar, where
 from simgen.isa.legalise.replacements import put
 from simgen.isa.legalise.table import GFX942, rule
 
 if TYPE_CHECKING:
-    from simgen.isa.legalise.assembly import Instruction
-    from simgen.isa.legalise.expression import Word
     from simgen.isa.legalise.site import Site
 
 

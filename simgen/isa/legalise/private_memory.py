@@ -25,18 +25,13 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from simgen.errors import RefusedError
-from simgen.isa.legalise.assembly import Instruction, parse, raise_counts
+from simgen.isa.legalise.assembly import AssemblyKernel, Instruction, parse, raise_counts
 from simgen.isa.legalise.rewritten import Legalised
 from simgen.isa.legalise.site import MOST_SGPRS, MOST_VGPRS
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from simgen.isa.legalise.assembly import AssemblyKernel
 
 LANES = 64  # lanes of a wavefront
 GRAIN = 16  # bytes that a lane's memory is a multiple of

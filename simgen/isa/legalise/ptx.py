@@ -9,7 +9,7 @@ reads and implements (data/ptx), is refused before anything runs. Places are of 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable  # noqa: TC003 - of a dataclass
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence  # noqa: TC003 - of a dataclass
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 

@@ -22,12 +22,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from functools import cache, lru_cache
-from typing import TYPE_CHECKING
 
-from simgen.isa.legalise.assembly import registers, source_modifiers
-
-if TYPE_CHECKING:
-    from simgen.isa.legalise.assembly import Instruction
+from simgen.isa.legalise.assembly import Instruction, registers, source_modifiers
 
 GCN3 = "gfx8"
 _WORD = re.compile(r"([dsbioa])(\d*|m)(\*?)\Z")

@@ -25,7 +25,7 @@ The table is keyed by (simulator, version, architecture).
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping  # noqa: TC003 - a schema's types are read when it is used
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from typing import NamedTuple

@@ -16,6 +16,7 @@ from simgen.isa.legalise.assembly import (
     CONTRACTED,
     DYNAMIC_LDS,
     VCC,
+    AssemblyKernel,
     Instruction,
     integer,
     is_inline,
@@ -28,7 +29,6 @@ from simgen.isa.legalise.assembly import (
 if TYPE_CHECKING:
     from collections.abc import Container
 
-    from simgen.isa.legalise.assembly import AssemblyKernel
     from simgen.isa.legalise.flow import Flow
 
     Mark = tuple[Instruction, int, int, tuple[int, int, bool]]

@@ -18,16 +18,13 @@ import importlib
 import os
 import struct
 import zlib
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from simgen.errors import DamagedError, MissingError, UsageError, one_line
 from simgen.ground.storage.files import read_regular
 from simgen.isa.lint import assembling, elf, embedded
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
 
 ELF, BUNDLE, COMPRESSED, ARCHIVE = b"\x7fELF", b"__CLANG_OFFLOAD_BUNDLE__", b"CCOB", b"!<arch>\n"
 MAGICS = (ELF, BUNDLE, COMPRESSED, ARCHIVE)

@@ -12,15 +12,11 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
 
 from simgen.isa.legalise.implemented import VOP3B
 from simgen.isa.legalise.machine_code import DPP, Decoded
 from simgen.isa.lint import naming
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 _RANGE = re.compile(r"[vsa]\[(\d+):(\d+)\]$")
 _SPECIAL = {

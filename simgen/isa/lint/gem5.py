@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from simgen.isa.legalise import gem5_operands, gem5_rules, roles
 from simgen.isa.legalise.empty_exec import SCALAR, VECTOR, MaskStep, unguarded
 from simgen.isa.legalise.gem5 import HALF, LATE
-from simgen.isa.legalise.machine_code import LITERAL
+from simgen.isa.legalise.machine_code import LITERAL, Decoded
 from simgen.isa.lint.naming import modifiers, name
 from simgen.isa.lint.verdicts import (
     EDGES,
@@ -20,15 +20,14 @@ from simgen.isa.lint.verdicts import (
     NOTE,
     OTHERWISE,
     WRONG,
+    Judged,
 )
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from simgen.isa.legalise.facts import Table
-    from simgen.isa.legalise.machine_code import Decoded
     from simgen.isa.legalise.simulators import Model
-    from simgen.isa.lint.verdicts import Judged
 
 _CLAMP_CURE = "write limits as minimum and maximum"
 _LANES_CURE = "bring the elements into their lanes before it"
@@ -59,6 +58,7 @@ _EXEC, _MINUS_ONE = 126, 193  # as operands are numbered
 _VGPRS = 256  # the first of them, as sources are numbered
 _ROW_MIRROR, _ROW_HALF_MIRROR = 0x140, 0x141  # two of DPP's controls
 _PARTS = (1, 2, 3, 5)  # places of SDWA's results: all bytes but the lowest, and the upper half
+_DWORD, _PRESERVE = 6, 2  # the whole register; and to keep what the result leaves
 _VCC_HI = 107  # as operands are numbered
 # Fields that may name a scalar register of 32 bits.
 _SCALARS = {
@@ -148,7 +148,11 @@ class Gem5:
             if not table.moves:
                 cure = LEGALISE if word == gem5_operands.MOVED else NO_CONTROLS["dpp"]
                 return WRONG, f"{self.title} moves lanes over each other there", cure
-        to_a_part = item.form == "sdwa" and item.format != "VOPC" and item.extra >> 8 & 7 in _PARTS
+        is_sdwa = item.form == "sdwa" and item.format != "VOPC"
+        to_a_part = is_sdwa and item.extra >> 8 & 7 in _PARTS
+        keeps = is_sdwa and item.extra >> 11 & 3 == _PRESERVE and item.extra >> 8 & 7 != _DWORD
+        if keeps and not table.keeps:
+            return ENDS, f"{self.title} asserts that it keeps nothing", NO_CONTROLS["sdwa"]
         if to_a_part and not table.parts:
             reason = f"{self.title} leaves that part of the result's register as it was"
             return WRONG, reason, NO_CONTROLS["sdwa"]

@@ -15,14 +15,13 @@ from simgen.isa.legalise import facts, simulators
 from simgen.isa.legalise.simulators import Model
 from simgen.isa.lint import containers, functions, mgpusim, naming
 from simgen.isa.lint.gem5 import Gem5
-from simgen.isa.lint.verdicts import ENDS, NOTE, REFUSED
+from simgen.isa.lint.verdicts import ENDS, NOTE, REFUSED, Judge
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from simgen.isa.legalise.facts import Tables
     from simgen.isa.lint.containers import Held
-    from simgen.isa.lint.verdicts import Judge
 
 NOT_LOADED = "lies in a section that is not loaded, and calls of it go anywhere"
 INTO_TEXT = "put it into .text"

@@ -9,10 +9,8 @@ from __future__ import annotations
 import json
 import re
 import struct
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
+from collections.abc import Iterable
+from typing import Any
 
 NT_METADATA = 32
 DEEPEST = 16

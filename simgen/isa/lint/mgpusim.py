@@ -6,14 +6,13 @@ from typing import TYPE_CHECKING
 
 from simgen.isa.legalise import implemented, instruction_rules
 from simgen.isa.lint import disassembly, naming
-from simgen.isa.lint.verdicts import EDGES, ENDS, LEGALISE, NO_CONTROLS, OTHERWISE, WRONG
+from simgen.isa.lint.verdicts import EDGES, ENDS, LEGALISE, NO_CONTROLS, OTHERWISE, WRONG, Judged
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from simgen.isa.legalise.machine_code import Decoded
     from simgen.isa.legalise.simulators import Model
-    from simgen.isa.lint.verdicts import Judged
 
 _FLOATS = (240, 248)  # the numbers of constants that are floats, as sources are numbered
 _NARROW = "takes constants of 32 bits for those of 64"

@@ -25,7 +25,7 @@ from simgen.ask.build import BuildChoices
 from simgen.ground.arrays import np
 from simgen.ground.dtypes import DType
 from simgen.ground.ir import Launch, TensorSpec
-from simgen.ground.machine import YES, fitted
+from simgen.ground.machine import YES, Machine, fitted
 from simgen.ground.numerics import rounding
 from simgen.ground.numerics.rounding import U
 from simgen.ground.numerics.spread import Spread, correlated, repeats
@@ -45,14 +45,12 @@ from simgen.layers.conv import spread_of_transforms as transforms
 from simgen.layers.conv import (
     winograd as conv_winograd,
 )
-from simgen.layers.conv.geometry import PHASES, Geometry, Names, Split, to_image, to_result
+from simgen.layers.conv.geometry import PHASES, Gather, Geometry, Names, Split, to_image, to_result
 from simgen.layers.product import fragment
 from simgen.layers.product.matrix_product import Channels, sum_of
 
 if TYPE_CHECKING:
-    from simgen.ground.machine import Machine
     from simgen.ground.numerics.rounding import Array
-    from simgen.layers.conv.geometry import Gather
     from simgen.layers.conv.transform_tiles import Products
     from simgen.layers.product.tile import Tile
 

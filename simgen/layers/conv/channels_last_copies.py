@@ -6,13 +6,12 @@ from dataclasses import dataclass
 from math import ceil
 from typing import TYPE_CHECKING
 
-from simgen.ground.ir import Kernel, Launch
+from simgen.ground.ir import Constants, Kernel, Launch
 from simgen.layers.base import Lowering
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from simgen.ground.ir import Constants
     from simgen.layers.conv.geometry import Gather, Geometry, Names
 
 BLOCK = 256  # work-items, where nothing is multiplied

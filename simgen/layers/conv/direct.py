@@ -16,14 +16,12 @@ from dataclasses import dataclass
 from math import ceil, prod
 from typing import TYPE_CHECKING
 
-from simgen.ground.ir import Kernel, Launch
+from simgen.ground.ir import Constants, Kernel, Launch
 from simgen.layers.base import Lowering
-from simgen.layers.conv.geometry import Split
+from simgen.layers.conv.geometry import Gather, Geometry, Names, Split
 
 if TYPE_CHECKING:
-    from simgen.ground.ir import Constants
     from simgen.ground.machine import Machine
-    from simgen.layers.conv.geometry import Gather, Geometry, Names
 
 LARGE, SMALL = 256, 64  # work-items of a work-group
 FILTERS = 8  # filters of a work-item, at most

@@ -33,7 +33,7 @@ from math import ceil, sqrt
 from typing import TYPE_CHECKING
 
 from simgen.ground.arrays import np
-from simgen.ground.ir import Kernel, Launch, TensorSpec
+from simgen.ground.ir import Constants, Kernel, Launch, TensorSpec
 from simgen.ground.numerics.rounding import SECOND_ORDER, TINY, accumulated
 from simgen.layers.base import Lowering
 from simgen.layers.conv import transform_tiles
@@ -41,7 +41,6 @@ from simgen.layers.conv.transform_tiles import Products
 from simgen.layers.product import tile
 
 if TYPE_CHECKING:
-    from simgen.ground.ir import Constants
     from simgen.ground.numerics.rounding import Array
     from simgen.layers.conv.geometry import Gather, Geometry, Names
 

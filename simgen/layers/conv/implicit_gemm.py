@@ -14,15 +14,13 @@ from math import ceil, prod
 from typing import TYPE_CHECKING
 
 from simgen.ground.dtypes import TOGETHER
-from simgen.ground.ir import Kernel, Launch, TensorSpec
+from simgen.ground.ir import Constants, Kernel, Launch, TensorSpec
 from simgen.layers.base import Choice, Lowering
-from simgen.layers.conv.geometry import Split, to_result
+from simgen.layers.conv.geometry import Gather, Geometry, Names, Split, to_result
 from simgen.layers.product import fragment, tile
 
 if TYPE_CHECKING:
-    from simgen.ground.ir import Constants
     from simgen.ground.machine import Machine
-    from simgen.layers.conv.geometry import Gather, Geometry, Names
 
 BLOCK = 256  # work-items that unroll windows
 GROUPS_OF_UNIT = 4  # work-groups for each compute unit, where the pixels are shared out

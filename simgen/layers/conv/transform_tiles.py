@@ -10,12 +10,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from simgen.ground.arrays import np
-from simgen.ground.ir import Kernel, Launch
+from simgen.ground.ir import Constants, Kernel, Launch
 from simgen.layers.product import tile
 from simgen.layers.product.matrix_product import UNALIGNED
 
 if TYPE_CHECKING:
-    from simgen.ground.ir import Constants
     from simgen.ground.machine import Machine
     from simgen.ground.numerics.rounding import Array
     from simgen.layers.conv.geometry import Gather

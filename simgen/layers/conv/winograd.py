@@ -30,18 +30,16 @@ from math import ceil
 from typing import TYPE_CHECKING
 
 from simgen.ground.arrays import np
-from simgen.ground.ir import Kernel, Launch, TensorSpec
+from simgen.ground.ir import Constants, Kernel, Launch, TensorSpec
 from simgen.ground.numerics.rounding import TINY, accumulated
 from simgen.layers.base import Lowering
 from simgen.layers.conv import transform_tiles
-from simgen.layers.conv.geometry import to_result
+from simgen.layers.conv.geometry import Gather, Geometry, Names, to_result
 from simgen.layers.conv.transform_tiles import Products
 from simgen.layers.product import tile
 
 if TYPE_CHECKING:
-    from simgen.ground.ir import Constants
     from simgen.ground.numerics.rounding import Array
-    from simgen.layers.conv.geometry import Gather, Geometry, Names
 
 TAKES = "3 x 3, stride 1 and dilation 1"
 BLOCK = 256  # work-items of a transformation

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from math import ceil
 from typing import TYPE_CHECKING
 
-from simgen.ground.ir import Kernel, Launch, Pass
+from simgen.ground.ir import Constants, Kernel, Launch, Pass
 from simgen.ground.numerics.rounding import float32, identifier
 from simgen.layers import elementwise, reduction
 from simgen.layers.base import Lowering
@@ -23,7 +23,6 @@ from simgen.layers.reduction import BLOCK, FINALS, View
 
 if TYPE_CHECKING:
     from simgen.ground.dtypes import DType
-    from simgen.ground.ir import Constants
 
     Ports = tuple[str, ...]
     Made = tuple[Kernel, Launch]

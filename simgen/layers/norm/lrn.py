@@ -30,7 +30,7 @@ from math import ceil, sqrt
 from typing import TYPE_CHECKING, ClassVar
 
 from simgen.ground.arrays import np
-from simgen.ground.ir import Distribution, Fill, Kernel, Launch, Pass, TensorSpec
+from simgen.ground.ir import Constants, Distribution, Fill, Kernel, Launch, Pass, TensorSpec
 from simgen.ground.numerics.rounding import (
     EXP2,
     RCP,
@@ -49,7 +49,6 @@ from simgen.layers.norm import written as written
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from simgen.ground.ir import Constants
     from simgen.ground.numerics.rounding import Array
     from simgen.layers.base import Tensors
 

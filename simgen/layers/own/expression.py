@@ -11,20 +11,16 @@ from __future__ import annotations
 import ast
 import operator
 import re
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from simgen.errors import did_you_mean, printable
 from simgen.layers.own import inexact
 from simgen.layers.own.functions import CONSTANTS, FUNCTIONS, METHODS, limited
-from simgen.layers.own.inexact import FLOAT32, Decision, Inexact
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
-
-    from simgen.layers.own.inexact import Arithmetic
+from simgen.layers.own.inexact import FLOAT32, Arithmetic, Decision, Inexact
 
 LONGEST = 4000  # characters
 DEEPEST = 60  # levels

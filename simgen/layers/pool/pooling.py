@@ -38,7 +38,7 @@ from math import ceil, gcd, prod, sqrt
 from typing import TYPE_CHECKING, ClassVar
 
 from simgen.ground.arrays import np
-from simgen.ground.ir import Distribution, DType, Fill, Kernel, Launch, Pass, TensorSpec
+from simgen.ground.ir import Constants, Distribution, DType, Fill, Kernel, Launch, Pass, TensorSpec
 from simgen.ground.numerics import exactness, ranged
 from simgen.ground.numerics.powers import next_power_of_two
 from simgen.ground.numerics.rounding import RCP, SECOND_ORDER, TINY, U, float32
@@ -53,7 +53,6 @@ from simgen.layers.requantisation import check_zero_point, zero_key
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from simgen.ground.ir import Constants
     from simgen.ground.numerics.rounding import Array
     from simgen.layers.base import Tensors
     from simgen.layers.pool.along_axis import Ints, PooledAxis

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from simgen.ground.dtypes import DType
-from simgen.ground.ir import Launch, Pass
+from simgen.ground.ir import Kernel, Launch, Pass
 from simgen.layers import conversion, layout
 from simgen.layers.base import Lowering
 from simgen.layers.product.matrix_product import sum_of
@@ -15,7 +15,6 @@ from simgen.layers.recurrent.cells import RecurrentCell
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from simgen.ground.ir import Kernel
     from simgen.layers.recurrent.unrolled import Unrolled
 
 F, BX, BW = Pass.FORWARD, Pass.BACKWARD_DATA, Pass.BACKWARD_WEIGHT

@@ -24,8 +24,8 @@ from math import ceil, prod
 from typing import TYPE_CHECKING
 
 from simgen.ground.arrays import np
-from simgen.ground.ir import Kernel
-from simgen.ground.machine import NO
+from simgen.ground.ir import Constants, Kernel
+from simgen.ground.machine import NO, Machine
 from simgen.ground.numerics.powers import next_power_of_two
 from simgen.ground.numerics.rounding import TINY, U, accumulated
 from simgen.ground.numerics.running import Bounded
@@ -38,8 +38,6 @@ from simgen.layers.written import Places, Writes, cut_by, writes
 
 if TYPE_CHECKING:
     from simgen.ground.dtypes import DType
-    from simgen.ground.ir import Constants
-    from simgen.ground.machine import Machine
     from simgen.ground.numerics.rounding import Array
     from simgen.layers.written import Values
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from simgen.ground.dtypes import WORD, DType
 from simgen.ground.ir import Pass, TensorSpec
-from simgen.ground.machine import NoRoomError
+from simgen.ground.machine import Machine, NoRoomError
 from simgen.ground.numerics import storing
 from simgen.layers.product.elements import Elements
 from simgen.layers.product.matrix_product import Product
@@ -18,7 +18,6 @@ from simgen.layers.recurrent.cells import RecurrentCell
 from simgen.layers.recurrent.step import MatrixTile, StepKernels, StepTile, by_matrix, tile_of
 
 if TYPE_CHECKING:
-    from simgen.ground.machine import Machine
     from simgen.ground.numerics.rounding import Array
 
 F, BX, BW = Pass.FORWARD, Pass.BACKWARD_DATA, Pass.BACKWARD_WEIGHT

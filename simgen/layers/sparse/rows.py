@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from simgen.ground.arrays import np
 from simgen.ground.dtypes import TOGETHER, DType
-from simgen.ground.ir import TensorSpec
+from simgen.ground.ir import Pass, TensorSpec
 from simgen.ground.numerics import exactness
 from simgen.ground.numerics.powers import next_power_of_two
 from simgen.ground.numerics.rounding import SECOND_ORDER, TINY, U
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from simgen.ground.ir import Pass
     from simgen.ground.numerics.rounding import Array
     from simgen.layers.base import Tensors
 

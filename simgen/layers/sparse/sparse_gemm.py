@@ -25,7 +25,7 @@ Source: SpMM of cuSPARSE, and DeepBench's sparse products (S. Narang, G. Diamos,
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from simgen.ground.arrays import np
 from simgen.ground.dtypes import DType
@@ -37,7 +37,6 @@ from simgen.layers.written import Places, Writes, cut_by, writes
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from typing import Any
 
     from numpy.typing import NDArray
 

@@ -18,14 +18,13 @@ from typing import TYPE_CHECKING
 
 from simgen.ask.build import BuildChoices
 from simgen.ground.ir import Kernel
-from simgen.ground.machine import NO
+from simgen.ground.machine import NO, Machine
 from simgen.layers.product import fragment
 from simgen.layers.product.elements import constant, name_of
 from simgen.layers.written import Places, Writes, cut_by, writes
 
 if TYPE_CHECKING:
     from simgen.ground.dtypes import DType
-    from simgen.ground.machine import Machine
     from simgen.layers.written import Values
 
 OF_WORD = 32  # columns of a whose positions a word has

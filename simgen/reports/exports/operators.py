@@ -12,16 +12,11 @@ group: with N images of P x Q results, K filters and C R S taps
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from simgen.frontend import exporting
 from simgen.frontend.network import make_layer
-from simgen.frontend.operation import ConvOperation, GemmOperation
-from simgen.ground.ir import Pass
-
-if TYPE_CHECKING:
-    from simgen.frontend.operation import LibraryOperation
-    from simgen.ground.ir import Step, Workload
+from simgen.frontend.operation import ConvOperation, GemmOperation, LibraryOperation
+from simgen.ground.ir import Pass, Step, Workload
 
 
 @dataclass(frozen=True)

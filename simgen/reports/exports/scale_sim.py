@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from simgen.errors import UsageError
 from simgen.frontend.operation import ConvOperation
-from simgen.ground.ir import Pass
+from simgen.ground.ir import Pass, Step
 from simgen.ground.storage.files import atomic_folder
 from simgen.reports.exports import base, operators
 from simgen.reports.exports.operators import title
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from simgen.ground.ir import Step
     from simgen.reports.exports.base import Exported
 
 GEMM = ("Layer", "M", "N", "K")

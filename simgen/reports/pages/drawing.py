@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from simgen.bundle import result_names
 from simgen.ground import metrics
 from simgen.reports.pages import correlation, figures, sweep_figures
-from simgen.reports.pages.series import shares
+from simgen.reports.pages.series import Dotted, Grouped, Roofline, Stacked, shares
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -94,7 +94,7 @@ def agreement(points: Points) -> list[tuple[str, Plot]]:
             several = len({bundle for bundle, _ in both}) > 1
             named = {" ".join(place) if several else place[1]: v for place, v in both.items()}
             scale = correlation.correlate(TIME, a, b, list(both.values())).scale
-            dots = figures.against(named, f"seconds, {a}", f"seconds, {b}", scale)
+            dots = figures.Plot(Dotted(named, f"seconds, {a}", f"seconds, {b}", scale))
             drawn.append((f"Time on {b} against {a}", dots))
     return drawn
 
@@ -120,7 +120,7 @@ def _times(
         parts = {name: [at.get(each) for each in places] for name, at in table.items()}
         said, shown, parts = _readable(title, places, parts)
         errors = {name: [at.get(each) for each in shown] for name, at in halves.items()}
-        drawn.append((said, figures.stacked(shown, parts, metrics.unit(TIME), errors)))
+        drawn.append((said, figures.Plot(Stacked(shown, parts, metrics.unit(TIME), errors))))
     return drawn
 
 
@@ -141,7 +141,9 @@ def _roof(
         if values.get(TIME)
     }
     points = {name: each for name, each in points.items() if all(each)}
-    return [(f"Roofline: {series}", figures.roofline(points, *roof))] if roof and points else []
+    return (
+        [(f"Roofline: {series}", figures.Plot(Roofline(points, *roof)))] if roof and points else []
+    )
 
 
 def _counters(
@@ -159,7 +161,7 @@ def _counters(
         if metric.figure and lines:
             whole = 1.0 if metrics.is_share(metric.name) else None
             said, shown, lines = _readable(metric.title, places, lines)
-            drawn.append((said, figures.grouped(shown, lines, metric.unit, whole)))
+            drawn.append((said, figures.Plot(Grouped(shown, lines, metric.unit, whole))))
     swept = _swept_names(table)
     for series, at in table.items():
         if series not in swept:
@@ -175,8 +177,9 @@ def _of_one(series: str, at: Mapping[str, Mapping[str, float]]) -> list[tuple[st
         if any(needed in found for found in at.values()):
             parts = {label: _sums(at, places, n) for label, n in metrics.parts(key).items()}
             said, shown, parts = _readable(f"{title}: {series}", places, parts)
-            draw = figures.stacked if as_shares else figures.grouped
-            drawn.append((said, draw(shown, shares(parts) if as_shares else parts, unit)))
+            draw = Stacked if as_shares else Grouped
+            bars = draw(shown, shares(parts) if as_shares else parts, unit)
+            drawn.append((said, figures.Plot(bars)))
     return drawn
 
 

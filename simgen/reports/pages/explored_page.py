@@ -14,6 +14,7 @@ from simgen.ground.storage.files import write_atomic
 from simgen.kernels import render
 from simgen.reports.pages import exploring, figures, interactive, store, sweep_figures
 from simgen.reports.pages.reporting import REPORT
+from simgen.reports.pages.series import Front
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -222,7 +223,7 @@ def _fronts(points: Sequence[ComparedPoint]) -> list[tuple[str, Plot]]:
                 for each in timed if not each.lacking
             }  # fmt: skip
             front = {f"{each.point.bundle} on {each.point.result}" for each in timed if each.pareto}
-            made.append((title, figures.front(shown, front, other, "seconds")))
+            made.append((title, figures.Plot(Front(shown, front, other, "seconds"))))
     return made
 
 
@@ -236,7 +237,9 @@ def _speed_ups(points: Sequence[ComparedPoint]) -> list[tuple[str, Plot]]:
         }
         same = len({frozenset(each) for each in given.values()}) == 1
         drawn = sweep_figures.drawn(timed, given, {}) if same else []
-        made += [(f"{what}; {title}", plot) for what, plot in drawn if plot.shown["ideal"]]
+        made += [
+            (f"{what}; {title}", plot) for what, plot in drawn if getattr(plot.shown, "ideal", None)
+        ]
     return made
 
 

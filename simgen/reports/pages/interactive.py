@@ -13,11 +13,19 @@ from simgen.reports.pages.series import is_wide, needs_log_axis, outliers, roofs
 from simgen.reports.pages.still import COLOURS, HATCHES
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Sequence
 
     from plotly.graph_objects import Figure
 
-    from simgen.reports.pages.series import Series
+    from simgen.reports.pages.series import (
+        Curves,
+        Dotted,
+        Front,
+        Grouped,
+        Roofline,
+        Series,
+        Stacked,
+    )  # fmt: skip
 
 HEIGHT = 340  # pixels
 UPRIGHT = 16  # so many names below an axis, or more, stand on end where it is narrow
@@ -31,90 +39,75 @@ def library() -> str:
     return str(get_plotlyjs())
 
 
-def grouped(
-    places: Sequence[str],
-    series: Series,
-    unit: str,
-    whole: float | None = None,
-    level: float | None = None,
-) -> str:
-    """The element of `figures.grouped`, and so below."""
-    figure = _bars(places, series, unit)
-    if level is not None:
-        figure.add_hline(level, line={"color": "#666", "width": 1})
-    if whole is not None:
-        figure.update_yaxes(range=[0, whole], tickformat=".0%")
-    elif is_wide(series):
+def grouped(of: Grouped) -> str:
+    """The element of `figures.Grouped`, and so below."""
+    figure = _bars(of.places, of.series, of.unit)
+    if of.level is not None:
+        figure.add_hline(of.level, line={"color": "#666", "width": 1})
+    if of.whole is not None:
+        figure.update_yaxes(range=[0, of.whole], tickformat=".0%")
+    elif is_wide(of.series):
         figure.update_yaxes(type="log")
     return _element(figure)
 
 
-def stacked(
-    places: Sequence[str], parts: Series, unit: str, errors: Series | None, across: str
-) -> str:
-    figure = _bars(places, parts, unit)
-    if across:
-        figure.update_xaxes(title={"text": _plain(across), "standoff": 8})
+def stacked(of: Stacked) -> str:
+    figure = _bars(of.places, of.parts, of.unit)
+    if of.across:
+        figure.update_xaxes(title={"text": _plain(of.across), "standoff": 8})
     for trace in figure.data:
-        halves = (errors or {}).get(trace.name, ())
+        halves = (of.errors or {}).get(trace.name, ())
         if any(halves):
             trace.error_y = {"type": "data", "array": [half or 0.0 for half in halves]}
     figure.update_layout(barmode="stack")
     return _element(figure)
 
 
-def lines(
-    values: Sequence[str],
-    sizes: Sequence[float] | None,
-    series: Series,
-    across: str,
-    unit: str,
-    ideal: Sequence[float] | None = None,
-) -> str:
+def curves(of: Curves) -> str:
     from plotly.graph_objects import Scatter
 
     figure = _figure()
-    at: list[Any] = list(sizes) if sizes else list(values)
-    if ideal:
+    at: list[Any] = list(of.sizes) if of.sizes else list(of.values)
+    if of.ideal:
         dashed = {"color": "#777", "width": 1, "dash": "dash"}
-        figure.add_trace(Scatter(x=at, y=list(ideal), name="ideal", mode="lines", line=dashed))
-    for label, found in series.items():
+        figure.add_trace(Scatter(x=at, y=list(of.ideal), name="ideal", mode="lines", line=dashed))
+    for label, found in of.series.items():
         y = list(found)
         figure.add_trace(Scatter(x=at, y=y, name=_plain(label), mode="lines+markers"))
-    _name(figure, across, unit)
-    figure.update_xaxes(type="linear" if sizes else "category")
-    if sizes:
-        figure.update_xaxes(tickvals=at, ticktext=[_plain(value) for value in values])
-        if needs_log_axis(sizes):
+    _name(figure, of.across, of.unit)
+    figure.update_xaxes(type="linear" if of.sizes else "category")
+    if of.sizes:
+        figure.update_xaxes(tickvals=at, ticktext=[_plain(value) for value in of.values])
+        if needs_log_axis(of.sizes):
             figure.update_xaxes(type="log")
-    if ideal and sizes and needs_log_axis(sizes):
-        figure.update_yaxes(type="log", tickvals=list(ideal), ticktext=[f"{n:g}" for n in ideal])
-    elif is_wide(series):
+    if of.ideal and of.sizes and needs_log_axis(of.sizes):
+        figure.update_yaxes(
+            type="log", tickvals=list(of.ideal), ticktext=[f"{n:g}" for n in of.ideal]
+        )
+    elif is_wide(of.series):
         figure.update_yaxes(type="log")
     else:
         figure.update_yaxes(rangemode="tozero")
     return _element(figure)
 
 
-def against(
-    points: Mapping[str, tuple[float, float]], across: str, up: str, scale: float | None
-) -> str:
+def dotted(of: Dotted) -> str:
     from plotly.graph_objects import Scatter
 
-    names = list(points)
-    ends = [value for point in points.values() for value in point]
+    names = list(of.points)
+    ends = [value for point in of.points.values() for value in point]
     span = [10.0 ** math.floor(math.log10(min(ends))), 10.0 ** math.ceil(math.log10(max(ends)))]
     figure = _figure(height=440)
     line = {"color": "#bbb", "width": 1}
     figure.add_trace(Scatter(x=span, y=span, mode="lines", name="equal", line=line))
-    if scale:
-        fit = [end / scale for end in span]
-        figure.add_trace(Scatter(x=span, y=fit, mode="lines", name=f"x = {scale:.3g} y"))
-    worst = outliers(points, scale)
+    if of.scale:
+        fit = [end / of.scale for end in span]
+        figure.add_trace(Scatter(x=span, y=fit, mode="lines", name=f"x = {of.scale:.3g} y"))
+    worst = outliers(of.points, of.scale)
     figure.add_trace(
         Scatter(
-            x=[points[name][0] for name in names],
-            y=[points[name][1] for name in names],
+            x=[of.points[name][0] for name in names],
+            y=[of.points[name][1] for name in names],
             mode="markers+text",
             name="layers",
             text=[_plain(name) if name in worst else "" for name in names],
@@ -123,57 +116,53 @@ def against(
             marker={"size": 8},
         )
     )
-    _name(figure, across, up)
+    _name(figure, of.across, of.up)
     figure.update_xaxes(type="log")
     figure.update_yaxes(type="log")
     return _element(figure)
 
 
-def front(
-    points: Mapping[str, tuple[float, float]], best: Collection[str], across: str, up: str
-) -> str:
+def front(of: Front) -> str:
     from plotly.graph_objects import Scatter
 
     figure = _figure(height=400)
-    ends = sorted((points[name], name) for name in best)
+    ends = sorted((of.points[name], name) for name in of.best)
     for label, names in (
         ("on the front", [name for _, name in ends]),
-        ("the others", [name for name in points if name not in best]),
+        ("the others", [name for name in of.points if name not in of.best]),
     ):
         figure.add_trace(
             Scatter(
-                x=[points[name][0] for name in names],
-                y=[points[name][1] for name in names],
+                x=[of.points[name][0] for name in names],
+                y=[of.points[name][1] for name in names],
                 mode="lines+markers" if label == "on the front" else "markers",
                 name=label,
                 hovertext=[_plain(name) for name in names],
                 marker={"size": 9},
             )
         )
-    _name(figure, across, up)
+    _name(figure, of.across, of.up)
     for axis, at in ((figure.update_xaxes, 0), (figure.update_yaxes, 1)):
-        if is_wide({"": [point[at] for point in points.values()]}):
+        if is_wide({"": [point[at] for point in of.points.values()]}):
             axis(type="log")
     return _element(figure)
 
 
-def roofline(
-    points: Mapping[str, tuple[float, float, float]], operations: float, rate: float
-) -> str:
+def roofline(of: Roofline) -> str:
     from plotly.graph_objects import Scatter
 
-    shown, (low, ridge, high) = roofs(points, operations, rate)
+    shown, (low, ridge, high) = roofs(of.points, of.operations, of.rate)
     figure = _figure(height=440)
     figure.add_trace(
         Scatter(
             x=[low, ridge, high],
-            y=[low * rate, operations, operations],
+            y=[low * of.rate, of.operations, of.operations],
             mode="lines",
-            name=f"{quantity(operations, 'op/s')}, {quantity(rate, 'B/s')}",
+            name=f"{quantity(of.operations, 'op/s')}, {quantity(of.rate, 'B/s')}",
             line={"color": "#444"},
         )
     )
-    shares = [points[name][2] / sum(t for _, _, t in points.values()) for name in shown]
+    shares = [of.points[name][2] / sum(t for _, _, t in of.points.values()) for name in shown]
     figure.add_trace(
         Scatter(
             x=[x for x, _ in shown.values()],

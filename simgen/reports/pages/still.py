@@ -17,12 +17,21 @@ from simgen.ground.metrics import quantity
 from simgen.reports.pages.series import is_wide, needs_log_axis, outliers, roofs
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping, Sequence
+    from collections.abc import Callable, Sequence
 
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from simgen.reports.pages.series import Series
+    from simgen.reports.pages.series import (
+        Curves,
+        Dotted,
+        Front,
+        Grouped,
+        Picture,
+        Roofline,
+        Series,
+        Stacked,
+    )  # fmt: skip
 
 DOTS_PER_INCH, PRINTED_DOTS = 96, 300
 SLANTED = 4  # more places than this have slanted names
@@ -54,26 +63,22 @@ class Look:
         return int(self.width * POINTS / columns / (self.size * LETTER)) - 5
 
 
-def svg(kind: str, shown: Mapping[str, Any]) -> str:
+def svg(of: Picture) -> str:
     """SVG as a page has it: it is as wide as its places want, and text stays text."""
-    places = shown.get("places", shown.get("values", ()))
-    bars = len(shown["series"]) if kind == "grouped" else 1
+    places = getattr(of, "places", getattr(of, "values", ()))
+    bars = len(getattr(of, "series", ())) if of.kind == "grouped" else 1
     width = max(5.0, 1.6 + len(places) * max(0.5, 0.25 * bars))
-    (text,) = _saved(kind, shown, Look(width, 3.6, 9, paper=False), ["svg"], "none")
+    (text,) = _saved(of, Look(width, 3.6, 9, paper=False), ["svg"], "none")
     return text.decode()[text.index(b"<svg") :]
 
 
-def printed(
-    kind: str, shown: Mapping[str, Any], forms: Sequence[str], inches: float
-) -> list[bytes]:
+def printed(of: Picture, forms: Sequence[str], inches: float) -> list[bytes]:
     """Files for paper: as wide as that, their type 7 to 9 points, their fonts embedded."""
     height = min(max(0.62 * inches, 1.9), 4.5)
-    return _saved(kind, shown, Look(inches, height, 8, paper=True), forms, "path")
+    return _saved(of, Look(inches, height, 8, paper=True), forms, "path")
 
 
-def _saved(
-    kind: str, shown: Mapping[str, Any], look: Look, forms: Sequence[str], letters: str
-) -> list[bytes]:
+def _saved(of: Picture, look: Look, forms: Sequence[str], letters: str) -> list[bytes]:
     import matplotlib as mpl
     from matplotlib.figure import Figure
 
@@ -90,7 +95,7 @@ def _saved(
         warnings.filterwarnings("ignore", "Glyph .* missing from")
         figure = Figure((look.width, look.height), DOTS_PER_INCH, layout="constrained")
         axes = figure.subplots()
-        _DRAWS[kind](axes, look, **shown)
+        _DRAWS[of.kind](axes, look, of)
         axes.spines[["top", "right"]].set_visible(False)
         _legend(figure, axes, look)
         for form in forms:
@@ -104,41 +109,25 @@ def _saved(
 # ------------------------------------------------------------------ kinds of figures
 
 
-def _grouped(
-    axes: Axes,
-    look: Look,
-    places: Sequence[str],
-    series: Series,
-    unit: str,
-    whole: float | None,
-    level: float | None,
-) -> None:
-    places, series = _cut(_fitting(look, series), places, series)
+def _grouped(axes: Axes, look: Look, of: Grouped) -> None:
+    places, series = _cut(_fitting(look, of.series), of.places, of.series)
     width = GROUP / len(series)
     for nth, (label, values) in enumerate(series.items()):
         at = [place + (nth - (len(series) - 1) / 2) * width for place in range(len(places))]
         axes.bar(at, [value or 0.0 for value in values], width, **_bar(nth, label))
-    if level is not None:
-        axes.axhline(level, color="0.4", linewidth=1)
-    if whole is None:
+    if of.level is not None:
+        axes.axhline(of.level, color="0.4", linewidth=1)
+    if of.whole is None:
         _scale(axes, series)
     else:
-        axes.set_ylim(0, whole)
-    _name(axes, look, places, unit)
+        axes.set_ylim(0, of.whole)
+    _name(axes, look, places, of.unit)
 
 
-def _stacked(
-    axes: Axes,
-    look: Look,
-    places: Sequence[str],
-    parts: Series,
-    unit: str,
-    errors: Series | None,
-    across: str,
-) -> None:
-    kept = _fitting(look, parts)
-    _, halves = _cut(kept, places, errors or {})
-    places, parts = _cut(kept, places, {k: v for k, v in parts.items() if any(v)} or parts)
+def _stacked(axes: Axes, look: Look, of: Stacked) -> None:
+    kept = _fitting(look, of.parts)
+    _, halves = _cut(kept, of.places, of.errors or {})
+    places, parts = _cut(kept, of.places, {k: v for k, v in of.parts.items() if any(v)} or of.parts)
     base = [0.0] * len(places)
     for nth, (label, values) in enumerate(parts.items()):
         heights = [value or 0.0 for value in values]
@@ -148,113 +137,82 @@ def _stacked(
         axes.bar(range(len(places)), heights, 0.6, bottom=base, **style)
         base = [low + height for low, height in zip(base, heights, strict=True)]
     axes.set_ylim(bottom=0)
-    axes.set_xlabel(_plain(across))
-    _name(axes, look, places, unit)
+    axes.set_xlabel(_plain(of.across))
+    _name(axes, look, places, of.unit)
 
 
-def _lines(
-    axes: Axes,
-    look: Look,
-    values: Sequence[str],
-    sizes: Sequence[float] | None,
-    series: Series,
-    across: str,
-    unit: str,
-    ideal: Sequence[float] | None,
-) -> None:
-    at = list(sizes) if sizes else [float(place) for place in range(len(values))]
-    if ideal:
-        axes.plot(at, ideal, color="0.5", linestyle="--", linewidth=0.9, label="ideal")
-    for nth, (label, found) in enumerate(series.items()):
+def _curves(axes: Axes, look: Look, of: Curves) -> None:
+    at = list(of.sizes) if of.sizes else [float(place) for place in range(len(of.values))]
+    if of.ideal:
+        axes.plot(at, of.ideal, color="0.5", linestyle="--", linewidth=0.9, label="ideal")
+    for nth, (label, found) in enumerate(of.series.items()):
         shown = [(x, y) for x, y in zip(at, found, strict=True) if y is not None]
         style: Any = {"color": COLOURS[nth % len(COLOURS)], "marker": MARKERS[nth % len(MARKERS)]}
         axes.plot([x for x, _ in shown], [y for _, y in shown], label=_plain(label), **style)
-    if sizes and needs_log_axis(sizes):
+    if of.sizes and needs_log_axis(of.sizes):
         axes.set_xscale("log", base=2)
         axes.minorticks_off()
-    if ideal and sizes and needs_log_axis(sizes):
+    if of.ideal and of.sizes and needs_log_axis(of.sizes):
         axes.set_yscale("log", base=2)
         axes.yaxis.set_major_formatter("{x:g}")
     else:
-        _scale(axes, series)
-    axes.set_xlabel(_plain(across))
-    _name(axes, look, values, unit, at)
+        _scale(axes, of.series)
+    axes.set_xlabel(_plain(of.across))
+    _name(axes, look, of.values, of.unit, at)
 
 
-def _against(
-    axes: Axes,
-    look: Look,
-    points: Mapping[str, tuple[float, float]],
-    across: str,
-    up: str,
-    scale: float | None,
-) -> None:
-    ends = [value for point in points.values() for value in point]
+def _dotted(axes: Axes, look: Look, of: Dotted) -> None:
+    ends = [value for point in of.points.values() for value in point]
     span = [10.0 ** math.floor(math.log10(min(ends))), 10.0 ** math.ceil(math.log10(max(ends)))]
     axes.plot(span, span, color="0.7", linewidth=0.9, label="equal")
-    if scale:
-        fit = [end / scale for end in span]
-        axes.plot(span, fit, color=COLOURS[3], linestyle="--", label=f"x = {scale:.3g} y")
-    worst = outliers(points, scale)
-    _dots(axes, list(points.values()), "layers")
+    if of.scale:
+        fit = [end / of.scale for end in span]
+        axes.plot(span, fit, color=COLOURS[3], linestyle="--", label=f"x = {of.scale:.3g} y")
+    worst = outliers(of.points, of.scale)
+    _dots(axes, list(of.points.values()), "layers")
     for name in worst:
-        axes.annotate(_short(name), points[name], fontsize=look.size - 1, ha="center",
+        axes.annotate(_short(name), of.points[name], fontsize=look.size - 1, ha="center",
                       xytext=(0, 4), textcoords="offset points")  # fmt: skip
-    _log(axes, across, up)
+    _log(axes, of.across, of.up)
 
 
-def _front(
-    axes: Axes,
-    look: Look,
-    points: Mapping[str, tuple[float, float]],
-    best: Collection[str],
-    across: str,
-    up: str,
-) -> None:
-    ends = sorted(points[name] for name in best)
+def _front(axes: Axes, look: Look, of: Front) -> None:
+    ends = sorted(of.points[name] for name in of.best)
     style: dict[str, Any] = {"color": COLOURS[0], "marker": "o", "label": "on the front"}
     axes.plot([x for x, _ in ends], [y for _, y in ends], **style)
-    others = [points[name] for name in points if name not in best]
+    others = [of.points[name] for name in of.points if name not in of.best]
     if others:
         _dots(axes, others, "the others", COLOURS[3], "s")
     for axis, scale, nth in (
         (axes.set_xlim, axes.set_xscale, 0),
         (axes.set_ylim, axes.set_yscale, 1),
     ):
-        if is_wide({"": [point[nth] for point in points.values()]}):
+        if is_wide({"": [point[nth] for point in of.points.values()]}):
             scale("log")
         else:
             axis(0)
-    axes.set_xlabel(_plain(across))
-    axes.set_ylabel(_plain(up))
+    axes.set_xlabel(_plain(of.across))
+    axes.set_ylabel(_plain(of.up))
     _engineer(axes)
 
 
-def _roofline(
-    axes: Axes,
-    look: Look,
-    points: Mapping[str, tuple[float, float, float]],
-    operations: float,
-    rate: float,
-) -> None:
-    shown, (low, ridge, high) = roofs(points, operations, rate)
-    label = f"{quantity(operations, 'op/s')}, {quantity(rate, 'B/s')}"
-    axes.plot([low, ridge, high], [low * rate, operations, operations], color="0.25", label=label)
-    total = sum(t for _, _, t in points.values())
-    sizes = [8 + 120 * points[name][2] / total for name in shown]
+def _roofline(axes: Axes, look: Look, of: Roofline) -> None:
+    shown, (low, ridge, high) = roofs(of.points, of.operations, of.rate)
+    label = f"{quantity(of.operations, 'op/s')}, {quantity(of.rate, 'B/s')}"
+    axes.plot(
+        [low, ridge, high], [low * of.rate, of.operations, of.operations], color="0.25", label=label
+    )
+    total = sum(t for _, _, t in of.points.values())
+    sizes = [8 + 120 * of.points[name][2] / total for name in shown]
     at = list(shown.values())
     _dots(axes, at, "layers", size=sizes)
     _log(axes, "operations per byte", "operations/s")
 
 
 _DRAWS: dict[str, Callable[..., None]] = {
-    "grouped": _grouped,
-    "stacked": _stacked,
-    "lines": _lines,
-    "against": _against,
-    "front": _front,
-    "roofline": _roofline,
-}
+    "grouped": _grouped, "stacked": _stacked, "curves": _curves, "dotted": _dotted,
+    "front": _front, "roofline": _roofline,
+}  # fmt: skip
 
 
 # ------------------------------------------------------------------ what they have in common

@@ -12,6 +12,7 @@ from simgen.ground.ir import CONTRACTS
 from simgen.ground.metrics import seconds
 from simgen.reports.pages import figures, limits
 from simgen.reports.pages.correlation import HOST
+from simgen.reports.pages.series import Grouped
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -275,7 +276,7 @@ def against(found: Sequence[Row], told: Sequence[RunFacts], bundle: str, target:
             f"--baseline {called}: no other result can be compared with it, by time of all its "
             "layers; run the bundle on another simulator or GPU, or a sweep"
         )
-    figure = figures.grouped(list(base), series, f"speed-up over {called}")
+    figure = figures.Plot(Grouped(list(base), series, f"speed-up over {called}"))
     total = sum(row.metrics[TIME] for row in base.values())
     name = f"{bundle} on {target}"
     return Against(name, seconds(total), tuple(compared), tuple(passed), tuple(lines), figure)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from simgen.bundle import result_names
 from simgen.ground import metrics
 from simgen.reports.pages import figures
+from simgen.reports.pages.series import Curves, Stacked
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -61,7 +62,7 @@ def _of_option(
     given: Given,
     waits: Mapping[str, tuple[str, ...]],
 ) -> list[tuple[str, Plot]]:
-    """Lines for the other options' values; where those are the same throughout, for layers."""
+    """Curves for the other options' values; where those are the same throughout, for layers."""
     lines: dict[str, dict[str, Mapping[str, Mapping[str, float]]]] = {}
     for name in sorted(points, key=lambda each: result_names.rank_of(given[each])):
         own = given[name]
@@ -86,7 +87,7 @@ def _of_option(
     made += _speed_up(title, values, {ALL: whole, **alone}, option)
     parts = {k: [_total(only[v], names) for v in values] for k, names in waits.items()}
     if _any(parts):
-        bars = figures.stacked(values, parts, "cycles of wavefronts", across=option)
+        bars = figures.Plot(Stacked(values, parts, "cycles of wavefronts", across=option))
         made.append((f"{metrics.PARTS[metrics.WAITS][0]} {title}", bars))
     return made
 
@@ -108,7 +109,7 @@ def _speed_up(
         if line[0]
     }
     ideal = [size / at[0] for size in at]
-    drawn = figures.lines(values, at, found, option, "speed-up", ideal)
+    drawn = figures.Plot(Curves(values, at, found, option, "speed-up", ideal))
     return [(f"Speed-up {title}", drawn)] if found else []
 
 
@@ -129,7 +130,7 @@ def _by_layer(
 def _lines(values: Sequence[str], times: Mapping[str, Sequence[float | None]], option: str) -> Plot:
     sizes = [result_names.magnitude(value) for value in values]
     at = None if None in sizes else [size for size in sizes if size is not None]
-    return figures.lines(values, at, times, option, metrics.unit("seconds"))
+    return figures.Plot(Curves(values, at, times, option, metrics.unit("seconds")))
 
 
 def _total(at: Mapping[str, Mapping[str, float]], names: Sequence[str]) -> float | None:

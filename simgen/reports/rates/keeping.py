@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping  # noqa: TC003 - a schema's types are read when it is used
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Annotated
 
@@ -16,7 +16,6 @@ from simgen.ground.storage.schema import SchemaError, Within, from_json, parse
 from simgen.kernels import cache
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
     from pathlib import Path
 
     from simgen.ground.machine import Machine

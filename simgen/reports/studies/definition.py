@@ -7,15 +7,12 @@ is a Printed with the place that it was read in; nothing is there that was not r
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING
 
 from simgen.ask.build import BuildChoices
 from simgen.errors import UsageError, did_you_mean, printable
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 Settings = tuple[tuple[str, str], ...]  # keys of a config, and values
 STUDIES: dict[str, Study] = {}  # by name; importing simgen.reports.studies fills it

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from simgen.errors import UsageError
 from simgen.ground import metrics
 from simgen.reports.pages import figures
-from simgen.reports.pages.series import shares
+from simgen.reports.pages.series import Stacked, shares
 from simgen.reports.studies import (
     explaining,
     measuring,
@@ -248,7 +248,7 @@ def _parts(of: DrawnFrom, made: Drawn, target: str) -> None:
             stacks = shares(series) if as_shares else series
             caption = f"{each.point.place.title}, batch {each.point.batch}"
             for title, places, cut in halves(caption, list(table), stacks):
-                made.pictures.append((title, figures.stacked(places, cut, unit)))
+                made.pictures.append((title, figures.Plot(Stacked(places, cut, unit))))
 
 
 def _sum(values: Mapping[str, float], names: Iterable[str]) -> float | None:
@@ -297,7 +297,7 @@ def _shares_of_time(kind: Callable[[Measured, Row], str], quantity: str) -> _Dra
         if table:
             place = next(p for p in of.scope.places(target) if p.machine == of.figure.machine)
             caption = f"{place.title}, batch {max(of.scope.batches)}"
-            svg = figures.stacked(list(table), shares(series), "share of time")
+            svg = figures.Plot(Stacked(list(table), shares(series), "share of time"))
             made.pictures.append((caption, svg))
 
     return of_target

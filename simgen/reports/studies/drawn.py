@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from simgen.ground import metrics
 from simgen.ground.ir import Pass
 from simgen.reports.pages import figures, page
+from simgen.reports.pages.series import Grouped
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -132,7 +133,7 @@ def add_picture(
 ) -> None:
     whole = 1.0 if share and _most(series) > SMALL_SHARE else None
     for title, shown, cut in halves(caption, places, series):
-        made.pictures.append((title, figures.grouped(shown, cut, unit, whole)))
+        made.pictures.append((title, figures.Plot(Grouped(shown, cut, unit, whole))))
 
 
 def halves(

@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from simgen.ground import metrics
-from simgen.reports.studies.definition import Draws
+from simgen.reports.studies.definition import Draws, Figure, Study
 from simgen.targets import TARGETS
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from simgen.reports.studies.definition import Figure, Study
 
 NOT_THERE = "not to be had"
 

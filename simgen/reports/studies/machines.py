@@ -12,13 +12,12 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from simgen.errors import MissingError, RefusedError, UsageError, did_you_mean, printable
-from simgen.targets import TARGETS
+from simgen.targets import TARGETS, Target
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-    from simgen.targets import Target
 
 DEFAULT = ("gem5-se", "mgpusim", "cuda", "hip", "host")  # order of the usable targets
 

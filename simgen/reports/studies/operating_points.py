@@ -8,16 +8,12 @@ layer's own setting is taken from these runs, as if changing it took no time.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from simgen.errors import MissingError, UsageError
 from simgen.reports.studies.definition import Draws, Figure
 from simgen.targets import TARGETS
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
 
 SLACK = 0.05  # time that a layer may lose against its fastest setting
 PREFIXES = {"MHz": 1e6, "GHz": 1e9}

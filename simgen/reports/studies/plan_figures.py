@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from simgen.reports.pages import figures
+from simgen.reports.pages.series import Curves, Stacked
 from simgen.workload import costs
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ def memory(of: DrawnFrom, made: Drawn) -> None:
         for kind in costs.KINDS
         if any(found[kind] for found in table.values())
     }
-    svg = figures.stacked(list(table), series, "bytes")
+    svg = figures.Plot(Stacked(list(table), series, "bytes"))
     made.pictures.append((f"batch {largest}, counted from the plan", svg))
 
 
@@ -83,7 +84,7 @@ def _over(
         (f"{what}counted from the plan: the sum of what tensors hold", bytes_of, "bytes"),
         (f"{what}the same, by that of {names[0]}", parts, f"bytes / bytes of {names[0]}"),
     ):
-        svg = figures.lines([f"{n:g}" for n in sizes], sizes, series, across, unit)
+        svg = figures.Plot(Curves([f"{n:g}" for n in sizes], sizes, series, across, unit))
         made.pictures.append((caption, svg))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from simgen.reports.pages import figures
+from simgen.reports.pages.series import Grouped
 from simgen.reports.studies import measuring
 from simgen.reports.studies.drawn import DrawnFrom, add_line, halves, table_of, whole_of
 
@@ -57,7 +58,7 @@ def fusion(of: DrawnFrom, made: Drawn, target: str) -> None:
                 f"{target}: {before / after:.3f} times as fast, {_percent(before / after)}"
             )
             caption = f"{a.point.place.title}, batch {a.point.batch}: {before / after:.3f}"
-            svg = figures.grouped([case], {k: [v] for k, v in values.items()}, "seconds")
+            svg = figures.Plot(Grouped([case], {k: [v] for k, v in values.items()}, "seconds"))
             made.pictures.append((caption, svg))
 
 
@@ -95,4 +96,4 @@ def _ratio_picture(
     drawn = {label: [values.get(place) for place in places] for label, values in series.items()}
     if places:
         for title, shown, cut in halves(target, places, drawn):
-            made.pictures.append((title, figures.grouped(shown, cut, "speed-up", level=1.0)))
+            made.pictures.append((title, figures.Plot(Grouped(shown, cut, "speed-up", level=1.0))))

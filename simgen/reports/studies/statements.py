@@ -6,12 +6,11 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from simgen.reports.studies.definition import OF_PLAN
+from simgen.reports.studies.definition import OF_PLAN, Read, Sentence, Study
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from simgen.reports.studies.definition import Read, Sentence, Study
     from simgen.reports.studies.drawn import Drawn
     from simgen.reports.studies.measuring import Scope
 

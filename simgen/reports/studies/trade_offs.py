@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from simgen.reports.pages import figures
+from simgen.reports.pages.series import Curves, Grouped
 from simgen.reports.studies import operating_points
-from simgen.reports.studies.drawn import add_line, halves, table_of, whole_of
-from simgen.reports.studies.operating_points import AXES, CLOCKS, GPUS, SLACK, value
-
-if TYPE_CHECKING:
-    from simgen.reports.studies.drawn import Drawn, DrawnFrom
-    from simgen.reports.studies.operating_points import Axis
+from simgen.reports.studies.drawn import Drawn, DrawnFrom, add_line, halves, table_of, whole_of
+from simgen.reports.studies.operating_points import AXES, CLOCKS, GPUS, SLACK, Axis, value
 
 
 def draw(of: DrawnFrom, made: Drawn, target: str) -> None:
@@ -45,7 +40,7 @@ def draw(of: DrawnFrom, made: Drawn, target: str) -> None:
         series = {word: [at[word] for at in times.values()] for word in words}
         caption = f"{runs[0].point.place.title}, batch {runs[0].point.batch}"
         for title, shown, cut in halves(caption, list(times), dict(series)):
-            made.pictures.append((title, figures.grouped(shown, cut, "seconds")))
+            made.pictures.append((title, figures.Plot(Grouped(shown, cut, "seconds"))))
 
 
 def scaling(of: DrawnFrom, made: Drawn, target: str) -> None:
@@ -86,7 +81,7 @@ def scaling(of: DrawnFrom, made: Drawn, target: str) -> None:
         first = next(run for runs in at.values() for run in runs)
         caption = f"{first.point.place.title}, batch {first.point.batch}"
         sizes = [value(word) for word in words]
-        plot = figures.lines(list(words), sizes, efficiency, "GPUs", "efficiency")
+        plot = figures.Plot(Curves(list(words), sizes, efficiency, "GPUs", "efficiency"))
         made.pictures.append((caption, plot))
 
 

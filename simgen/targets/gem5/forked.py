@@ -13,15 +13,13 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from simgen.kernels import render
-from simgen.targets.base import File
+from simgen.targets.base import File, Job
 from simgen.targets.gem5.kfd import Kfd, memory_nbytes
-from simgen.targets.gem5.launcher import Command, memory_text
+from simgen.targets.gem5.launcher import Built, Command, Simulated, memory_text
 
 if TYPE_CHECKING:
     from simgen.ground.ir import Workload
     from simgen.kernels.build import Builder
-    from simgen.targets.base import Job
-    from simgen.targets.gem5.launcher import Built, Simulated
 
 
 class Forked(Kfd, registered=False):

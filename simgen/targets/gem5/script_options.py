@@ -7,17 +7,14 @@ sets the compute units too.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING
 
 from simgen.errors import printable
 from simgen.ground import resources
 from simgen.ground.storage.files import read_regular
 from simgen.ground.storage.schema import from_json, parse
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
 
 MAX_NBYTES = 1 << 20  # size limit of the table
 SCRIPT, OWN = "apu_se", "gem5"  # owners of options

@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING
 
 from simgen.targets.base import Progress, Watcher
 from simgen.targets.gem5 import stats
-from simgen.targets.gem5.launcher import NAME
+from simgen.targets.gem5.launcher import NAME, Launcher, Simulated
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
     from simgen.ground.ir import Workload
-    from simgen.targets.gem5.launcher import Launcher, Simulated
 
 AT_ONCE = r"(?m)^simgen: \d+ queues at once$"  # a line of run.sh
 HANGS = r"launch \d+ \("  # begins the program's error about a kernel that does not finish

@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING, ClassVar
 from simgen.ask.build import BuildChoices
 from simgen.errors import RefusedError
 from simgen.ground import machine
-from simgen.ground.ir import GUARD
+from simgen.ground.ir import GUARD, Workload
 from simgen.kernels import ptx_modules, render, stages
 from simgen.targets import machine_file, replaced
 from simgen.targets.base import (
     File,
+    Job,
     Package,
     Reader,
     Requirements,
@@ -34,11 +35,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from simgen.ground.ir import Workload
     from simgen.ground.machine import Machine
     from simgen.isa.legalise import Legalised
     from simgen.kernels.build import Builder
-    from simgen.targets.base import Job
 
 NAME = "gpgpusim"
 VERSION = "4.2"  # version of the table in data/ptx

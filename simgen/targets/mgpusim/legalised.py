@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from simgen.ask.choice import spelled
 from simgen.errors import RefusedError
 from simgen.isa import legalise
-from simgen.isa.legalise import cache_policy
+from simgen.isa.legalise import Model, cache_policy
 from simgen.kernels import render, source_line, stages
 from simgen.targets import fit, own_sources
 
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from simgen.ground.ir import Workload
-    from simgen.isa.legalise import Model
     from simgen.kernels.build import Builder
 
 _NUMBERED = re.compile(r"kernel (\w+) .*?(instruction (\d+), \w+)")  # what a launcher says

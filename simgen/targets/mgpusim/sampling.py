@@ -12,19 +12,17 @@ from typing import TYPE_CHECKING
 
 from simgen.ask.run import RunChoices
 from simgen.errors import DamagedError, UsageError
-from simgen.ground.ir import PAGE
+from simgen.ground.ir import PAGE, Kernel, Workload
 from simgen.isa import code_object
 from simgen.targets import launch_rows, machine_file
 from simgen.workload import samples as sampling
-from simgen.workload.samples import Extrapolated
+from simgen.workload.samples import Extrapolated, Sample
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-    from simgen.ground.ir import Kernel, Workload
     from simgen.ground.machine import Machine
-    from simgen.workload.samples import Sample
 
     Row = dict[str, float]
 

@@ -20,7 +20,7 @@ from simgen.ask.choice import spelled
 from simgen.ask.run import RunChoices
 from simgen.errors import DamagedError, printable
 from simgen.ground import machine
-from simgen.ground.ir import FOR_AMD, Language, to_json
+from simgen.ground.ir import FOR_AMD, Kernel, Language, Workload, to_json
 from simgen.ground.storage.files import read_regular
 from simgen.isa import code_object
 from simgen.isa.legalise import Model, cache_policy
@@ -28,6 +28,7 @@ from simgen.kernels import render, stages
 from simgen.targets import kernargs, machine_file, replaced
 from simgen.targets.base import (
     File,
+    Job,
     Package,
     Reader,
     Requirements,
@@ -48,10 +49,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-    from simgen.ground.ir import Kernel, Workload
     from simgen.ground.machine import Machine
     from simgen.kernels.build import Builder
-    from simgen.targets.base import Job
     from simgen.workload.samples import Sample
 
 SIMULATOR = "mgpusim"  # name in the table of simulators

@@ -21,7 +21,7 @@ from simgen.ask.build import BuildChoices
 from simgen.frontend.network import make_layer
 from simgen.ground import resources
 from simgen.ground.arrays import np
-from simgen.ground.ir import Pass, Role
+from simgen.ground.ir import Buffer, Node, Pass, Role, Workload
 from simgen.layers.base import PortRole
 from simgen.tensors import own_values
 from simgen.tensors.samples import images, questions, texts
@@ -33,8 +33,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from numpy.typing import NDArray
-
-    from simgen.ground.ir import Buffer, Node, Workload
 
     Samples = Images | Text | Pairs | Questions
     _Given = Iterator[tuple[Buffer, NDArray[Any]]]

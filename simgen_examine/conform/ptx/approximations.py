@@ -22,14 +22,13 @@ if TYPE_CHECKING:
 FUNCTIONS: dict[str, Callable[..., Expected]] = {}
 
 
-def approximates(function: Callable[..., Expected]) -> Callable[..., Expected]:
-    """Give the description a function by its name: of an operation and arrays of floats."""
+def _quiet(function: Callable[..., Expected]) -> Callable[..., Expected]:
+    """The function of an operation and arrays of floats, called without NumPy's warnings."""
 
     def quietly(*sources: Any) -> Expected:
         with np.errstate(all="ignore"):
             return function(*sources)
 
-    FUNCTIONS[function.__name__] = quietly
     return quietly
 
 
@@ -76,37 +75,6 @@ def _flushed(op: OpcodeText, a: Values) -> Values:
     return kept.astype(np.float64)
 
 
-@approximates
-def near_rcp(op: OpcodeText, a: Values) -> Expected:
-    return _near(op, 1 / _flushed(op, a), np.float32, ulps=1)
-
-
-@approximates
-def near_rsqrt(op: OpcodeText, a: Values) -> Expected:
-    return _near(op, 1 / np.sqrt(_flushed(op, a)), np.float32, relative=2.0**-22.9)
-
-
-@approximates
-def near_rsqrt64(op: OpcodeText, a: Values) -> Expected:
-    """No bound is told; it is called an approximation, and has to be one to 2^-40."""
-    return _near(op, 1 / np.sqrt(a), np.float64, relative=2.0**-40)
-
-
-@approximates
-def near_sqrt(op: OpcodeText, a: Values) -> Expected:
-    return _near(op, np.sqrt(_flushed(op, a)), np.float32, relative=2.0**-23)
-
-
-@approximates
-def near_gross_rcp(op: OpcodeText, a: Values) -> Expected:
-    return _gross(op, lambda x: 1 / x, a)
-
-
-@approximates
-def near_gross_rsqrt(op: OpcodeText, a: Values) -> Expected:
-    return _gross(op, lambda x: 1 / np.sqrt(x), a)
-
-
 def _gross(op: OpcodeText, of: Callable[[Values], Values], a: Values) -> Expected:
     """Result from the upper word, with 20 bits of fraction; an error of one unit in the last is
     allowed."""
@@ -116,8 +84,7 @@ def _gross(op: OpcodeText, of: Callable[[Values], Values], a: Values) -> Expecte
     return _near(op, about, np.float64, relative=2.0**-19, free=nan & ~np.isnan(upper))
 
 
-@approximates
-def near_div(op: OpcodeText, a: Values, b: Values) -> Expected:
+def _div(op: OpcodeText, a: Values, b: Values) -> Expected:
     """2 ulps for |b| of 2^-126 to 2^126; above, zero, or NaN of infinity."""
     x, y = _flushed(op, a), _flushed(op, b)
     told = _near(op, x / y, np.float32, ulps=2)
@@ -135,21 +102,6 @@ def _underflows(x: Values, y: Values) -> Where:
         return np.abs(1 / y) < 2.0**-126
 
 
-@approximates
-def near_div_full(op: OpcodeText, a: Values, b: Values) -> Expected:
-    return _near(op, _flushed(op, a) / _flushed(op, b), np.float32, ulps=2)
-
-
-@approximates
-def near_sin(op: OpcodeText, a: Values) -> Expected:
-    return _angle(op, np.sin, a)
-
-
-@approximates
-def near_cos(op: OpcodeText, a: Values) -> Expected:
-    return _angle(op, np.cos, a)
-
-
 def _angle(op: OpcodeText, of: Callable[[Values], Values], a: Values) -> Expected:
     """In radians; of more than 100 pi, no error is told."""
     x = _flushed(op, a)
@@ -158,8 +110,7 @@ def _angle(op: OpcodeText, of: Callable[[Values], Values], a: Values) -> Expecte
     return _near(op, of(np.where(beyond, 0.0, x)), np.float32, absolute=bound, free=beyond)
 
 
-@approximates
-def near_lg2(op: OpcodeText, a: Values) -> Expected:
+def _lg2(op: OpcodeText, a: Values) -> Expected:
     x = _flushed(op, a)
     inner = (x > 0.5) & (x < 2)
     about = np.log2(x)
@@ -167,21 +118,32 @@ def near_lg2(op: OpcodeText, a: Values) -> Expected:
     return _near(op, about, np.float32, absolute=np.where(np.isfinite(bound), bound, 0.0))
 
 
-@approximates
-def near_ex2(op: OpcodeText, a: Values) -> Expected:
-    return _near(op, np.exp2(_flushed(op, a)), np.float32, ulps=2.5)
-
-
-@approximates
-def near_tanh(op: OpcodeText, a: Values) -> Expected:
-    return _near(op, np.tanh(a.astype(np.float64)), np.float32, relative=2.0**-11)
-
-
-@approximates
-def near_tanh16(op: OpcodeText, a: Values) -> Expected:
-    return _near(op, np.tanh(a.astype(np.float64)), np.float16, absolute=2.0**-10.987)
-
-
-@approximates
-def near_ex2_16(op: OpcodeText, a: Values) -> Expected:
-    return _near(op, np.exp2(a.astype(np.float64)), np.float16, relative=2.0**-9.9)
+_ROWS: dict[str, Callable[..., Expected]] = {
+    "near_rcp": lambda op, a: _near(op, 1 / _flushed(op, a), np.float32, ulps=1),
+    "near_rsqrt": lambda op, a: _near(
+        op, 1 / np.sqrt(_flushed(op, a)), np.float32, relative=2.0**-22.9
+    ),
+    # no bound is told; it is called an approximation, and has to be one to 2^-40
+    "near_rsqrt64": lambda op, a: _near(op, 1 / np.sqrt(a), np.float64, relative=2.0**-40),
+    "near_sqrt": lambda op, a: _near(op, np.sqrt(_flushed(op, a)), np.float32, relative=2.0**-23),
+    "near_gross_rcp": lambda op, a: _gross(op, lambda x: 1 / x, a),
+    "near_gross_rsqrt": lambda op, a: _gross(op, lambda x: 1 / np.sqrt(x), a),
+    "near_div": _div,
+    "near_lg2": _lg2,
+    "near_div_full": lambda op, a, b: _near(
+        op, _flushed(op, a) / _flushed(op, b), np.float32, ulps=2
+    ),
+    "near_sin": lambda op, a: _angle(op, np.sin, a),
+    "near_cos": lambda op, a: _angle(op, np.cos, a),
+    "near_ex2": lambda op, a: _near(op, np.exp2(_flushed(op, a)), np.float32, ulps=2.5),
+    "near_tanh": lambda op, a: _near(
+        op, np.tanh(a.astype(np.float64)), np.float32, relative=2.0**-11
+    ),
+    "near_tanh16": lambda op, a: _near(
+        op, np.tanh(a.astype(np.float64)), np.float16, absolute=2.0**-10.987
+    ),
+    "near_ex2_16": lambda op, a: _near(
+        op, np.exp2(a.astype(np.float64)), np.float16, relative=2.0**-9.9
+    ),
+}
+FUNCTIONS |= {name: _quiet(function) for name, function in _ROWS.items()}

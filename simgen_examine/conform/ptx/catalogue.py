@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 from simgen_examine.conform.ptx.control import control
-from simgen_examine.conform.ptx.forms import forms
+from simgen_examine.conform.ptx.forms import PtxForm, forms
 from simgen_examine.conform.ptx.memory import memory
 from simgen_examine.conform.ptx.warps import warps
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from simgen_examine.conform.ptx.forms import PtxForm
 
 
 def catalogue(arch: str) -> Iterator[PtxForm]:

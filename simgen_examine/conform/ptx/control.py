@@ -2,22 +2,31 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from simgen_examine.conform import values
 from simgen_examine.conform.arithmetic import Wanted
 from simgen_examine.conform.expected import Expected
-from simgen_examine.conform.ptx.description import Opcode
-from simgen_examine.conform.ptx.forms import PtxForm, Shown, column, output, wanted
+from simgen_examine.conform.ptx.forms import (
+    PtxForm,
+    Shown,
+    column,
+    constant,
+    form,
+    one_by_one,
+    output,
+    wanted,
+)
 from simgen_examine.conform.ptx.kernels import INDEX, KEPT, NAME, OUT
-from simgen_examine.conform.ptx.operation import OpcodeText
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from simgen_examine.conform.values import Words
+
+    Extents = tuple[int, ...]
 
 GUARDS = "9.3 Predicated Execution"
 FLOW = "9.7.12 Control Flow Instructions"
@@ -52,11 +61,8 @@ def _form(
         a, b = column(words[0], "u32"), column(words[1], "u32")
         return [wanted("u32", [of(a[n], b[n], n) for n in range(values.TUPLES)])]
 
-    return PtxForm(
-        Opcode(OpcodeText(name), section, ("u32",), ("u32", "u32"), "", name), text, what,
-        ("u32", "u32"), ("%r1", "%r2"), (output("u32", 11),), answers,
-        ("mov.u32 %r11, 5;", *setup), after, (), constants,
-    )  # fmt: skip
+    return form(name, section, text, what, "u32 u32", "u32", answers,
+                setup=("mov.u32 %r11, 5;", *setup), after=after, constants=constants)  # fmt: skip
 
 
 _ODD = ("and.b32 %r31, %r1, 1;", "setp.ne.u32 %p1, %r31, 0;")
@@ -75,10 +81,20 @@ def _guards() -> Iterator[PtxForm]:
             _where(when, lambda a, b: int(a < b), 1), GUARDS,
             (*_ODD, "setp.eq.u32 %p2, %r1, %r1;"), after=("selp.u32 %r11, 1, 0, %p2;",),
         )  # fmt: skip
-        yield _guarded_store(guard, when)
-        yield _guarded_load(guard, when)
+        for root, text, kept, more in _MOVED:
+
+            def moved(a: int, when: int = when, kept: int = kept) -> int:
+                return a if a & 1 == when else kept
+
+            yield form(f"{root}.global.u32", GUARDS, f"{guard} {text}", guard, "u32", "u32",
+                       one_by_one("u32", "u32", moved), f"guard {root}", **more)  # fmt: skip
 
 
+_MOVED: tuple[tuple[str, str, int, dict[str, Any]], ...] = (
+    ("st", f"st.global.u32 [{OUT}], %r1;", KEPT,
+     {"results": (Shown("memory", "", 1),), "setup": _ODD}),
+    ("ld", "ld.global.u32 %r11, [%rd91];", 5, {"setup": ("mov.u32 %r11, 5;", *_ODD)}),
+)  # fmt: skip
 _GUARDED: tuple[tuple[str, Callable[[int, int], int]], ...] = (
     ("add.s32 %r11, %r1, %r2;", lambda a, b: a + b),
     ("mul.lo.u32 %r11, %r1, %r2;", lambda a, b: a * b),
@@ -88,30 +104,6 @@ _GUARDED: tuple[tuple[str, Callable[[int, int], int]], ...] = (
 def _where(when: int, of: Callable[[int, int], int], before: int) -> Callable[[int, int, int], int]:
     """What the lanes of odd, or of even a, have; the others keep what was there."""
     return lambda a, b, _: of(a, b) if a & 1 == when else before
-
-
-def _guarded_store(guard: str, when: int) -> PtxForm:
-    def answers(words: Words) -> list[Wanted]:
-        a = column(words[0], "u32")
-        return [wanted("u32", [each if each & 1 == when else KEPT for each in a])]
-
-    return PtxForm(
-        Opcode(OpcodeText("st.global.u32"), GUARDS, ("u32",), ("u32",), "", "guard st"),
-        f"{guard} st.global.u32 [{OUT}], %r1;", guard, ("u32",), ("%r1",),
-        (Shown("memory", "", 1),), answers, _ODD,
-    )  # fmt: skip
-
-
-def _guarded_load(guard: str, when: int) -> PtxForm:
-    def answers(words: Words) -> list[Wanted]:
-        a = column(words[0], "u32")
-        return [wanted("u32", [each if each & 1 == when else 5 for each in a])]
-
-    return PtxForm(
-        Opcode(OpcodeText("ld.global.u32"), GUARDS, ("u32",), ("u32",), "", "guard ld"),
-        f"{guard} ld.global.u32 %r11, [%rd91];", guard, ("u32",), ("%r1",),
-        (output("u32", 11),), answers, ("mov.u32 %r11, 5;", *_ODD),
-    )  # fmt: skip
 
 
 def _label(text: str) -> str:
@@ -208,30 +200,12 @@ def _literals() -> Iterator[PtxForm]:
                     lambda a, _, __, v=value: a + v, section)  # type: ignore[misc]  # fmt: skip
     for text, value in (("9223372036854775807", (1 << 63) - 1), ("-4294967297", -(1 << 32) - 1),
                         ("0x8000000000000000", 1 << 63), ("4294967296", 1 << 32)):  # fmt: skip
-        yield _long_literal(text, value)
+        yield form("mov.u64", section, f"mov.u64 %rd11, {text};", text, "", "u64",
+                   constant("u64", value), "literal of 64 bits")  # fmt: skip
     for text, bits in (("0f3f8ccccd", 0x3F8CCCCD), ("0F3F8CCCCD", 0x3F8CCCCD), ("-2.5", 0xC0200000),
                        ("1.0e2", 0x42C80000), ("0.1", 0x3DCCCCCD)):  # fmt: skip
-        yield _float_literal(text, bits)
-
-
-def _long_literal(text: str, value: int) -> PtxForm:
-    def answers(_: Words) -> list[Wanted]:
-        return [wanted("u64", [value] * values.TUPLES)]
-
-    return PtxForm(
-        Opcode(OpcodeText("mov.u64"), "4.5 Constants", ("u64",), (), "", "literal of 64 bits"),
-        f"mov.u64 %rd11, {text};", text, (), (), (output("u64", 11),), answers,
-    )  # fmt: skip
-
-
-def _float_literal(text: str, bits: int) -> PtxForm:
-    def answers(_: Words) -> list[Wanted]:
-        return [wanted("b32", [bits] * values.TUPLES)]
-
-    return PtxForm(
-        Opcode(OpcodeText("mov.f32"), "4.5 Constants", ("f32",), (), "", "literal of f32"),
-        f"mov.f32 %f11, {text};", text, (), (), (output("f32", 11),), answers,
-    )  # fmt: skip
+        yield form("mov.f32", section, f"mov.f32 %f11, {text};", text, "", "f32",
+                   constant("b32", bits), "literal of f32")  # fmt: skip
 
 
 def _barriers() -> Iterator[PtxForm]:
@@ -249,12 +223,8 @@ def _barriers() -> Iterator[PtxForm]:
 
     for text in ("bar.sync 0;", "bar.sync 3;", "bar.sync 1, 256;", "barrier.sync 0;",
                  "barrier.sync.aligned 2, 256;", "bar.cta.sync 0;"):  # fmt: skip
-        name = text.split()[0]
-        yield PtxForm(
-            Opcode(OpcodeText(name), SECTION, ("u32",), ("u32",), "", name), text,
-            text.partition(" ")[2].rstrip(";"), ("u32",), ("%r1",), (output("u32", 11),),
-            exchanged, put, get, board,
-        )  # fmt: skip
+        yield form(text.split()[0], SECTION, text, text.partition(" ")[2].rstrip(";"), "u32", "u32",
+                   exchanged, setup=put, after=get, variables=board)  # fmt: skip
     yield from _reductions()
 
 
@@ -274,17 +244,15 @@ def _reductions() -> Iterator[PtxForm]:
                     found += [of(bits[start : start + BLOCK])] * BLOCK  # type: ignore[operator]
                 return [wanted("u32", found)]
 
-            yield PtxForm(
-                Opcode(OpcodeText(f"bar.red.{name}"), SECTION, ("u32",), ("u32",), "",
-                       f"bar.red.{name}"),
+            yield form(
+                f"bar.red.{name}", SECTION,
                 f"bar.red.{name} {result}, 0, {'!' if inverted else ''}%p1;",
-                "inverted" if inverted else "truths", ("u32",), ("%r1",), (output("u32", 11),),
-                answers,
-                (f"shr.u32 %r31, {INDEX}, 8;", "and.b32 %r32, %r1, 1;",
-                 "setp.eq.u32 %p31, %r31, 2;", "selp.u32 %r32, 0, %r32, %p31;",
-                 "setp.eq.u32 %p31, %r31, 3;", "selp.u32 %r32, 1, %r32, %p31;",
-                 "setp.ne.u32 %p1, %r32, 0;"),
-                () if result == "%r11" else ("selp.u32 %r11, 1, 0, %p11;",),
+                "inverted" if inverted else "truths", "u32", "u32", answers,
+                setup=(f"shr.u32 %r31, {INDEX}, 8;", "and.b32 %r32, %r1, 1;",
+                       "setp.eq.u32 %p31, %r31, 2;", "selp.u32 %r32, 0, %r32, %p31;",
+                       "setp.eq.u32 %p31, %r31, 3;", "selp.u32 %r32, 1, %r32, %p31;",
+                       "setp.ne.u32 %p1, %r32, 0;"),
+                after=() if result == "%r11" else ("selp.u32 %r11, 1, 0, %p11;",),
             )  # fmt: skip
 
 
@@ -298,29 +266,53 @@ _FENCES = (
 def _fences() -> Iterator[PtxForm]:
     """What stands between a store and a load of the same thread has to change neither."""
     for text in _FENCES:
-        name = text.split()[0].rstrip(";")
-        yield PtxForm(
-            Opcode(OpcodeText(name), SECTION, ("u32",), ("u32",), "", name), text,
-            "between a store and a load", ("u32",), ("%r1",), (output("u32", 11),),
-            lambda words: [wanted("u32", column(words[0], "u32"))],
-            (f"st.global.u32 [{OUT}+8192], %r1;",), (f"ld.global.u32 %r11, [{OUT}+8192];",),
-        )  # fmt: skip
+        yield form(text.split()[0].rstrip(";"), SECTION, text, "between a store and a load", "u32",
+                   "u32", one_by_one("u32", "u32", lambda a: a),
+                   setup=(f"st.global.u32 [{OUT}+8192], %r1;",),
+                   after=(f"ld.global.u32 %r11, [{OUT}+8192];",))  # fmt: skip
 
 
 def _ids() -> Iterator[PtxForm]:
     for grid, block in SHAPES:
-        for register in ("tid", "ntid", "ctaid", "nctaid"):
-            yield _id(register, grid, block)
-        for register in ("laneid", "lanemask_eq", "lanemask_lt", "lanemask_le", "lanemask_gt",
-                         "lanemask_ge"):  # fmt: skip
-            yield _lane(register, grid, block)
+        for name, axes in _IDS:
+            texts = [f"mov.u32 %r{11 + n}, %{name}{axis};" for n, axis in enumerate(axes)]
+
+            def answers(
+                _: Words, name: str = name, axes: tuple[str, ...] = axes, grid: Extents = grid,
+                block: Extents = block,
+            ) -> list[Wanted]:  # fmt: skip
+                rows = [_told(name, *each, grid, block) for each in _places(grid, block)]
+                return [_left_over([row[n] for row in rows]) for n in range(len(axes))]
+
+            shape = f"grid {'x'.join(map(str, grid))}, block {'x'.join(map(str, block))}"
+            yield form("mov.u32", REGISTERS, " ".join(texts), shape, "", "u32", answers,
+                       f"%{name}", grid=grid, block=block, place="ids",
+                       results=tuple(output("u32", 11 + n) for n in range(len(axes))))  # fmt: skip
     yield _form("WARP_SZ", "add.u32 %r11, %r1, WARP_SZ;", "constant", lambda a, *_: a + 32,
                 "4.5.5 Predefined Constants")  # fmt: skip
 
 
-def _places(
-    grid: tuple[int, int, int], block: tuple[int, int, int]
-) -> list[tuple[tuple[int, ...], tuple[int, ...], int]]:
+_IDS = (
+    *((name, (".x", ".y", ".z")) for name in ("tid", "ntid", "ctaid", "nctaid")),
+    *((name, ("",)) for name in ("laneid", "lanemask_eq", "lanemask_lt", "lanemask_le",
+                                 "lanemask_gt", "lanemask_ge")),
+)  # fmt: skip
+
+
+def _told(
+    name: str, mine: Extents, group: Extents, at: int, grid: Extents, block: Extents
+) -> Extents:
+    """What a special register holds in a thread."""
+    lane = at % 32
+    bit = 1 << lane
+    return {
+        "tid": mine, "ntid": block, "ctaid": group, "nctaid": grid, "laneid": (lane,),
+        "lanemask_eq": (bit,), "lanemask_lt": (bit - 1,), "lanemask_le": (2 * bit - 1,),
+        "lanemask_gt": (MASK & ~(2 * bit - 1),), "lanemask_ge": (MASK & ~(bit - 1),),
+    }[name]  # fmt: skip
+
+
+def _places(grid: Extents, block: Extents) -> list[tuple[Extents, Extents, int]]:
     """For each thread: its ids, those of its block, and its number in the block."""
     return [
         ((x, y, z), (i, j, k), (z * block[1] + y) * block[0] + x)
@@ -335,38 +327,3 @@ def _left_over(found: list[int]) -> Wanted:
     whole = np.zeros(values.TUPLES, np.uint32)
     whole[: len(found)] = found
     return Wanted("u32", Expected(whole, free))
-
-
-def _of_ids(
-    name: str, texts: list[str], of: Callable[..., list[int]], grid: tuple[int, int, int],
-    block: tuple[int, int, int],
-) -> PtxForm:  # fmt: skip
-    def answers(_: Words) -> list[Wanted]:
-        rows = [of(*each) for each in _places(grid, block)]
-        return [_left_over([row[n] for row in rows]) for n in range(len(texts))]
-
-    shape = f"grid {'x'.join(map(str, grid))}, block {'x'.join(map(str, block))}"
-    return PtxForm(
-        Opcode(OpcodeText("mov.u32"), REGISTERS, ("u32",), (), "", name), " ".join(texts), shape,
-        (), (), tuple(output("u32", 11 + n) for n in range(len(texts))), answers,
-        grid=grid, block=block, place="ids",
-    )  # fmt: skip
-
-
-def _id(name: str, grid: tuple[int, int, int], block: tuple[int, int, int]) -> PtxForm:
-    def of(mine: tuple[int, ...], group: tuple[int, ...], _: int) -> list[int]:
-        return list({"tid": mine, "ntid": block, "ctaid": group, "nctaid": grid}[name])
-
-    texts = [f"mov.u32 %r{11 + n}, %{name}.{axis};" for n, axis in enumerate("xyz")]
-    return _of_ids(f"%{name}", texts, of, grid, block)
-
-
-def _lane(name: str, grid: tuple[int, int, int], block: tuple[int, int, int]) -> PtxForm:
-    def of(_: tuple[int, ...], __: tuple[int, ...], at: int) -> list[int]:
-        lane = at % 32
-        bit = 1 << lane
-        return [{"laneid": lane, "lanemask_eq": bit, "lanemask_lt": bit - 1,
-                 "lanemask_le": 2 * bit - 1, "lanemask_gt": MASK & ~(2 * bit - 1),
-                 "lanemask_ge": MASK & ~(bit - 1)}[name]]  # fmt: skip
-
-    return _of_ids(f"%{name}", [f"mov.u32 %r11, %{name};"], of, grid, block)

@@ -11,9 +11,10 @@ from __future__ import annotations
 
 import itertools
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from simgen.ask.checks import ConformChoices
 from simgen.errors import DamagedError, UsageError, did_you_mean
@@ -21,9 +22,6 @@ from simgen.ground.storage import schema
 from simgen.ground.storage.files import read_regular
 from simgen_examine import HERE
 from simgen_examine.conform.ptx.operation import OpcodeText, signed, width
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 FILE = "ptx.json"
 MAX_NBYTES = 2**20

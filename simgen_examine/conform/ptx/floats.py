@@ -10,14 +10,20 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from simgen_examine.conform.ptx import exact
-from simgen_examine.conform.ptx.exact import FORMATS, Number, decoded, encoded
+from simgen_examine.conform.ptx.exact import FORMATS, FloatFormat, Number, decoded, encoded
 from simgen_examine.conform.ptx.integers import joined, told_as
-from simgen_examine.conform.ptx.operation import Either, OpcodeText, does, limited, width, wrapped
+from simgen_examine.conform.ptx.operation import (
+    FUNCTIONS,
+    Either,
+    OpcodeText,
+    does,
+    limited,
+    width,
+    wrapped,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-    from simgen_examine.conform.ptx.exact import FloatFormat
 
     Result = int | Either
 
@@ -83,52 +89,6 @@ def _computed(op: OpcodeText, of: Callable[..., Number], *sources: int) -> Resul
     return _each(op, one, *sources)
 
 
-@does
-def fadd(op: OpcodeText, a: int, b: int) -> Result:
-    return _computed(op, lambda x, y: exact.plus(x, y, op.rounding), a, b)
-
-
-@does
-def fsub(op: OpcodeText, a: int, b: int) -> Result:
-    return _computed(op, lambda x, y: exact.plus(x, y.negated(), op.rounding), a, b)
-
-
-@does
-def fmul(op: OpcodeText, a: int, b: int) -> Result:
-    return _computed(op, exact.times, a, b)
-
-
-@does
-def fma(op: OpcodeText, a: int, b: int, c: int) -> Result:
-    """a b + c, rounded once."""
-    return _computed(op, lambda x, y, z: exact.plus(exact.times(x, y), z, op.rounding), a, b, c)
-
-
-@does
-def fdiv(op: OpcodeText, a: int, b: int) -> Result:
-    return _computed(op, exact.over, a, b)
-
-
-@does
-def frcp(op: OpcodeText, a: int) -> Result:
-    return _computed(op, lambda x: exact.over(Number(0, 1), x), a)
-
-
-@does
-def fsqrt(op: OpcodeText, a: int) -> Result:
-    return _computed(op, exact.root, a)
-
-
-@does
-def fabs(op: OpcodeText, a: int) -> Result:
-    return _signs(op, a, lambda bits, sign: bits & ~sign)
-
-
-@does
-def fneg(op: OpcodeText, a: int) -> Result:
-    return _signs(op, a, lambda bits, sign: bits ^ sign)
-
-
 def _signs(op: OpcodeText, a: int, of: Callable[[int, int], int]) -> Result:
     format_ = FORMATS[element(op.type)]
 
@@ -137,16 +97,6 @@ def _signs(op: OpcodeText, a: int, of: Callable[[int, int], int]) -> Result:
         return flushed(found, format_) if op.ftz else found
 
     return _each(op, one, a)
-
-
-@does
-def fmin(op: OpcodeText, a: int, b: int) -> Result:
-    return _extreme(op, a, b, least=True)
-
-
-@does
-def fmax(op: OpcodeText, a: int, b: int) -> Result:
-    return _extreme(op, a, b, least=False)
 
 
 def _extreme(op: OpcodeText, a: int, b: int, *, least: bool) -> Result:
@@ -220,11 +170,6 @@ def fcompare2(op: OpcodeText, a: int, b: int) -> tuple[int, int]:
         _holds(op, a >> shift & 0xFFFF, b >> shift & 0xFFFF, element(op.type)) for shift in (0, 16)
     )
     return low, high
-
-
-@does
-def fset(op: OpcodeText, a: int, b: int, p: int | None = None) -> int:
-    return told_as(op, fcompare(op, a, b, p))
 
 
 @does
@@ -302,3 +247,24 @@ def two_to_packed(op: OpcodeText, a: int, b: int) -> Result:
     pairs = [(h.first, h.second) if isinstance(h, Either) else (h, h) for h in (low, high)]
     first, second = (x | y << 16 for x, y in zip(*pairs, strict=True))
     return first if first == second else Either(first, second)
+
+
+FUNCTIONS |= {
+    "fadd": lambda op, a, b: _computed(op, lambda x, y: exact.plus(x, y, op.rounding), a, b),
+    "fsub": lambda op, a, b: _computed(
+        op, lambda x, y: exact.plus(x, y.negated(), op.rounding), a, b
+    ),
+    "fmul": lambda op, a, b: _computed(op, exact.times, a, b),
+    # a b + c, rounded once
+    "fma": lambda op, a, b, c: _computed(
+        op, lambda x, y, z: exact.plus(exact.times(x, y), z, op.rounding), a, b, c
+    ),
+    "fdiv": lambda op, a, b: _computed(op, exact.over, a, b),
+    "frcp": lambda op, a: _computed(op, lambda x: exact.over(Number(0, 1), x), a),
+    "fsqrt": lambda op, a: _computed(op, exact.root, a),
+    "fabs": lambda op, a: _signs(op, a, lambda bits, sign: bits & ~sign),
+    "fneg": lambda op, a: _signs(op, a, lambda bits, sign: bits ^ sign),
+    "fmin": lambda op, a, b: _extreme(op, a, b, least=True),
+    "fmax": lambda op, a, b: _extreme(op, a, b, least=False),
+    "fset": lambda op, a, b, p=None: told_as(op, fcompare(op, a, b, p)),
+}

@@ -13,12 +13,12 @@ from simgen_examine.conform.arithmetic import Wanted
 from simgen_examine.conform.expected import TYPES, BrainFloats, Expected
 from simgen_examine.conform.integers import typed as as_typed
 from simgen_examine.conform.ptx import approximations, description, floats, integers
-from simgen_examine.conform.ptx.operation import FUNCTIONS, Either, signed, width
+from simgen_examine.conform.ptx.description import Opcode
+from simgen_examine.conform.ptx.operation import FUNCTIONS, Either, OpcodeText, signed, width
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from simgen_examine.conform.ptx.description import Opcode
     from simgen_examine.conform.values import Words
 
     Answers = Callable[[Words], list[Wanted]]
@@ -104,6 +104,38 @@ class PtxForm:
     def outcome(self, given: Words) -> list[Wanted]:
         """What has to come out."""
         return self.answers(given)
+
+
+def form(
+    name: str, section: str, text: str, what: str, given: str, found: str, answers: Answers,
+    family: str = "", **more: Any,
+) -> PtxForm:  # fmt: skip
+    """A form without a row in the description: its opcode, the types of its sources in registers
+    from SOURCE on, and of its results from RESULT on."""
+    of, to = tuple(given.split()), tuple(found.split())
+    parts: dict[str, Any] = {
+        "signature": tuple(value_type(each) for each in of),
+        "sources": tuple(register(each, SOURCE + n) for n, each in enumerate(of)),
+        "results": tuple(output("u32" if each == "pred" else each, RESULT + n)
+                         for n, each in enumerate(to)), **more,
+    }  # fmt: skip
+    opcode = Opcode(OpcodeText(name), section, to, of, "", family or name)
+    return PtxForm(opcode, text, what, answers=answers, **parts)
+
+
+def one_by_one(given: str, found: str, of: Callable[..., Any]) -> Answers:
+    """What `of` makes of each thread's sources."""
+
+    def answers(words: Words) -> list[Wanted]:
+        columns = [column(words[n], type_) for n, type_ in enumerate(given.split())]
+        return [wanted(found, [of(*row) for row in zip(*columns, strict=True)])]
+
+    return answers
+
+
+def constant(type_: str, value: int) -> Answers:
+    """The same in all threads."""
+    return lambda _: [wanted(type_, [value] * values.TUPLES)]
 
 
 def value_type(type_: str) -> str:

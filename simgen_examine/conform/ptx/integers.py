@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from simgen_examine.conform.ptx.operation import does, limited, signed, width, wrapped
+from simgen_examine.conform.ptx.operation import FUNCTIONS, does, limited, signed, width, wrapped
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -41,19 +41,9 @@ def add(op: OpcodeText, a: int, b: int) -> int:
 
 
 @does
-def sub(op: OpcodeText, a: int, b: int) -> int:
-    return _saturated(op, a - b)
-
-
-@does
 def mul(op: OpcodeText, a: int, b: int) -> int:
     """The lower half of the product, the upper one, or all of it."""
     return a * b >> width(op.type) if op.has("hi") else a * b
-
-
-@does
-def mad(op: OpcodeText, a: int, b: int, c: int) -> int:
-    return _saturated(op, mul(op, a, b) + c)
 
 
 @does
@@ -63,19 +53,9 @@ def mul24(op: OpcodeText, a: int, b: int) -> int:
     return product >> 16 if op.has("hi") else product
 
 
-@does
-def mad24(op: OpcodeText, a: int, b: int, c: int) -> int:
-    return _saturated(op, wrapped(mul24(op, a, b), op.type) + c)
-
-
 def _low24(number: int, type_: str) -> int:
     low = number & 0xFFFFFF
     return low - (1 << 24) if signed(type_) and low >> 23 else low
-
-
-@does
-def sad(_: OpcodeText, a: int, b: int, c: int) -> int:
-    return c + abs(a - b)
 
 
 @does
@@ -99,26 +79,6 @@ def _overflows(op: OpcodeText, a: int, b: int) -> bool:
     return signed(op.type) and b == -1 and a == -(1 << width(op.type) - 1)
 
 
-@does
-def absolute(_: OpcodeText, a: int) -> int:
-    return abs(a)
-
-
-@does
-def neg(_: OpcodeText, a: int) -> int:
-    return -a
-
-
-@does
-def minimum(op: OpcodeText, a: int, b: int) -> int:
-    return _extreme(op, a, b)
-
-
-@does
-def maximum(op: OpcodeText, a: int, b: int) -> int:
-    return _extreme(op, a, b)
-
-
 def _extreme(op: OpcodeText, a: int, b: int) -> int:
     of = min if op.root == "min" else max
     relu = op.has("relu")
@@ -129,27 +89,12 @@ def _extreme(op: OpcodeText, a: int, b: int) -> int:
 
 
 @does
-def popc(_: OpcodeText, a: int) -> int:
-    return a.bit_count()
-
-
-@does
-def clz(op: OpcodeText, a: int) -> int:
-    return width(op.type) - a.bit_length()
-
-
-@does
 def bfind(op: OpcodeText, a: int) -> int:
     """The highest bit that is not the sign's."""
     found = (~a if a < 0 else a).bit_length() - 1
     if found < 0:
         return NOT_FOUND
     return width(op.type) - 1 - found if op.has("shiftamt") else found
-
-
-@does
-def brev(op: OpcodeText, a: int) -> int:
-    return int(f"{a:0{width(op.type)}b}"[::-1], 2)
 
 
 @does
@@ -236,31 +181,6 @@ def dp2a(op: OpcodeText, a: int, b: int, c: int) -> int:
 
 
 @does
-def cnot(_: OpcodeText, a: int) -> int:
-    return int(a == 0)
-
-
-@does
-def bit_and(_: OpcodeText, a: int, b: int) -> int:
-    return a & b
-
-
-@does
-def bit_or(_: OpcodeText, a: int, b: int) -> int:
-    return a | b
-
-
-@does
-def bit_xor(_: OpcodeText, a: int, b: int) -> int:
-    return a ^ b
-
-
-@does
-def bit_not(_: OpcodeText, a: int) -> int:
-    return ~a
-
-
-@does
 def lop3(op: OpcodeText, a: int, b: int, c: int) -> int:
     """Any function of three bits, by its table in the tail."""
     table, found = int(op.tail.strip(", "), 0), 0
@@ -272,16 +192,6 @@ def lop3(op: OpcodeText, a: int, b: int, c: int) -> int:
                 both &= term
             found |= both
     return found
-
-
-@does
-def shl(op: OpcodeText, a: int, b: int) -> int:
-    return a << min(b, width(op.type))
-
-
-@does
-def shr(op: OpcodeText, a: int, b: int) -> int:
-    return a >> min(b, width(op.type))
 
 
 @does
@@ -317,16 +227,6 @@ def prmt(op: OpcodeText, a: int, b: int, c: int) -> int:
 
 
 @does
-def move(_: OpcodeText, a: int) -> int:
-    return a
-
-
-@does
-def selp(_: OpcodeText, a: int, b: int, p: int) -> int:
-    return a if p else b
-
-
-@does
 def compare(op: OpcodeText, a: int, b: int, p: int | None = None) -> int:
     """Comparison of whole numbers, combined with a predicate."""
     of = op.parts[1]
@@ -344,20 +244,10 @@ def joined(op: OpcodeText, found: int, p: int | None) -> int:
     return found & p if op.has("and") else found | p if op.has("or") else found ^ p
 
 
-@does
-def set_(op: OpcodeText, a: int, b: int, p: int | None = None) -> int:
-    return told_as(op, compare(op, a, b, p))
-
-
 def told_as(op: OpcodeText, truth: int) -> int:
     """A truth value as the result of `set`: all ones, or 1.0."""
     one = {"f32": 0x3F800000, "f16": 0x3C00, "bf16": 0x3F80}.get(op.types[0], -1)
     return one if truth else 0
-
-
-@does
-def slct(_: OpcodeText, a: int, b: int, c: int) -> int:
-    return a if c >= 0 else b
 
 
 @does
@@ -431,3 +321,29 @@ def packed_limits(op: OpcodeText, a: int, b: int, c: int = 0) -> int:
     mask = (1 << bits) - 1
     pair = (limited(a, to) & mask) << bits | (limited(b, to) & mask)
     return pair | c << 2 * bits
+
+
+FUNCTIONS |= {
+    "sub": lambda op, a, b: _saturated(op, a - b),
+    "mad": lambda op, a, b, c: _saturated(op, mul(op, a, b) + c),
+    "mad24": lambda op, a, b, c: _saturated(op, wrapped(mul24(op, a, b), op.type) + c),
+    "sad": lambda _, a, b, c: c + abs(a - b),
+    "absolute": lambda _, a: abs(a),
+    "neg": lambda _, a: -a,
+    "minimum": _extreme,
+    "maximum": _extreme,
+    "popc": lambda _, a: a.bit_count(),
+    "clz": lambda op, a: width(op.type) - a.bit_length(),
+    "brev": lambda op, a: int(f"{a:0{width(op.type)}b}"[::-1], 2),
+    "cnot": lambda _, a: int(a == 0),
+    "bit_and": lambda _, a, b: a & b,
+    "bit_or": lambda _, a, b: a | b,
+    "bit_xor": lambda _, a, b: a ^ b,
+    "bit_not": lambda _, a: ~a,
+    "shl": lambda op, a, b: a << min(b, width(op.type)),
+    "shr": lambda op, a, b: a >> min(b, width(op.type)),
+    "move": lambda _, a: a,
+    "selp": lambda _, a, b, p: a if p else b,
+    "set_": lambda op, a, b, p=None: told_as(op, compare(op, a, b, p)),
+    "slct": lambda _, a, b, c: a if c >= 0 else b,
+}

@@ -8,9 +8,9 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from simgen.errors import MissingError
 from simgen.ground.storage.files import new_mode, read_regular
@@ -20,9 +20,6 @@ from simgen.targets.gpgpusim import needs
 from simgen_examine import HERE
 from simgen_examine.conform.ptx import description
 from simgen_examine.conform.ptx.running import LAUNCHER, MOST_LOG
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 TAKES = ptx_modules.Resources(32, 2048, 8)  # about what each kernel of a probe does
 MOST_CONFIG = 1 << 20

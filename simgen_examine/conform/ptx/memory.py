@@ -6,22 +6,25 @@ constant memory before; what a store or an atomic leaves is read back, all of 8 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from simgen_examine.conform import values
-from simgen_examine.conform.ptx.description import Opcode, number
+from simgen_examine.conform.ptx.description import number
 from simgen_examine.conform.ptx.exact import FORMATS
 from simgen_examine.conform.ptx.forms import (
     PtxForm,
     Shown,
     column,
+    constant,
+    form,
     loaded,
+    one_by_one,
     output,
     register,
     wanted,
-)
+)  # fmt: skip
 from simgen_examine.conform.ptx.kernels import IN, INDEX, KEPT, NAME, OUT, PLANE
 from simgen_examine.conform.ptx.operation import FUNCTIONS, OpcodeText, width, wrapped
 
@@ -29,6 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from simgen_examine.conform.arithmetic import Wanted
+    from simgen_examine.conform.ptx.forms import Answers
     from simgen_examine.conform.values import Words
 
 _NONE: tuple[str, ...] = ()
@@ -48,6 +52,7 @@ _STORED = (
 FILLED = KEPT << 32 | KEPT
 TABLE = tuple(0x0123456789ABCDEF * (n + 1) & (1 << 64) - 1 for n in range(8))  # constant memory
 _AT = "%rd31"  # an address
+MEMORY = (Shown("memory", "", 2),)
 
 
 def memory(arch: str) -> Iterator[PtxForm]:
@@ -65,12 +70,6 @@ def memory(arch: str) -> Iterator[PtxForm]:
 def _least(type_: str) -> str:
     """The narrowest register type for values of a type."""
     return f"{type_[0]}16" if width(type_) == 8 else type_
-
-
-def _opcode(
-    name: str, results: Sequence[str], sources: Sequence[str], family: str, section: str = SECTION
-) -> Opcode:
-    return Opcode(OpcodeText(name), section, tuple(results), tuple(sources), "", family)
 
 
 def _loads() -> Iterator[PtxForm]:
@@ -102,7 +101,6 @@ def _load(name: str, type_: str, offset: int, where: str, wide: int = 0) -> PtxF
     what = f"byte {offset}" + (f", into {wide} bits" if wide else "")
     if where not in (IN, *name.split(".")):
         what += f", {where}"
-    opcode = _opcode(name, (into,), ("b64",), f"{name.split('.')[0]}.{type_}")
 
     def answers(words: Words) -> list[Wanted]:
         given = column(words[0], "b64")
@@ -110,9 +108,10 @@ def _load(name: str, type_: str, offset: int, where: str, wide: int = 0) -> PtxF
             given = [TABLE[n & 7] for n in range(values.TUPLES)]
         return [wanted(into, [wrapped(each >> 8 * offset, type_) for each in given])]
 
-    return PtxForm(
-        opcode, f"{name} {held}, [{address}+{offset}];", what, ("b64",), sources,
-        (output(into, 11),), answers, setup, (), variables, constants,
+    return form(
+        name, SECTION, f"{name} {held}, [{address}+{offset}];", what, "b64", into, answers,
+        f"{name.split('.')[0]}.{type_}", sources=sources, setup=setup, variables=variables,
+        constants=constants,
     )  # fmt: skip
 
 
@@ -167,11 +166,11 @@ def _vector_load(many: int, type_: str, space: str, wide: int = 0) -> PtxForm:
             for n in range(many)
         ]
 
-    return PtxForm(
-        _opcode(name, [into] * many, ("b64",), f"ld.v{many}.{type_}"),
-        f"{name} {{{', '.join(held)}}}, [{_AT}];",
-        (space or "generic") + (f", into {wide} bits" if wide else ""), ("b64",), ("",),
-        tuple(output(into, 11 + n) for n in range(many)), answers, _sixteen("p_in"),
+    return form(
+        name, SECTION, f"{name} {{{', '.join(held)}}}, [{_AT}];",
+        (space or "generic") + (f", into {wide} bits" if wide else ""), "b64",
+        " ".join([into] * many), answers, f"ld.v{many}.{type_}", sources=("",),
+        setup=_sixteen("p_in"),
     )  # fmt: skip
 
 
@@ -200,33 +199,26 @@ def _stores() -> Iterator[PtxForm]:
 
 def _store(name: str, type_: str, offset: int, where: str, wide: int = 0) -> PtxForm:
     of = f"{type_[0]}{wide}" if wide else _least(type_)
-    held = register(of, 1)
 
     def answers(words: Words) -> list[Wanted]:
         before = [FILLED] * values.TUPLES
         return [wanted("b64", _written(before, type_, offset, column(words[0], of)))]
 
-    setup: tuple[str, ...] = ()
-    after: tuple[str, ...] = ()
-    variables: tuple[str, ...] = ()
-    results, address = (Shown("memory", "", 2),), OUT
+    more: dict[str, Any] = {"results": MEMORY}
+    address = OUT
     if where in ("shared", "local"):
         # 64-bit constants are tried by themselves: this one is made of halves.
         filled = (f"mov.u32 %r33, {KEPT:#x};", "mov.b64 %rd33, {%r33, %r33};")
         placed, variables, _, address = _placed(where)
-        setup = (*filled, *(line.replace("%rd1;", "%rd33;") for line in placed))
-        after = (f"ld.{where}.u64 %rd11, [{address}];",)
-        results = (output("u64", 11),)
-    return PtxForm(
-        _opcode(name, ("b64",), (of,), f"{name.split('.')[0]}.{type_}"),
-        f"{name} [{address}+{offset}], {held};",
-        f"byte {offset}" + (f", from {wide} bits" if wide else ""),
-        (_value(of),), (held,), results, answers, setup, after, variables,
+        more = {
+            "setup": (*filled, *(line.replace("%rd1;", "%rd33;") for line in placed)),
+            "after": (f"ld.{where}.u64 %rd11, [{address}];",), "variables": variables,
+        }  # fmt: skip
+    return form(
+        name, SECTION, f"{name} [{address}+{offset}], {register(of, 1)};",
+        f"byte {offset}" + (f", from {wide} bits" if wide else ""), of, "b64", answers,
+        f"{name.split('.')[0]}.{type_}", **more,
     )  # fmt: skip
-
-
-def _value(type_: str) -> str:
-    return {"s16": "i16", "s32": "i32", "s64": "i64"}.get(type_, type_)
 
 
 def _vector_stores() -> Iterator[PtxForm]:
@@ -240,7 +232,6 @@ def _vector_stores() -> Iterator[PtxForm]:
 
 def _vector_store(many: int, type_: str) -> PtxForm:
     of = _least(type_)
-    held = tuple(register(of, 1 + n) for n in range(many))
 
     def answers(words: Words) -> list[Wanted]:
         now = [FILLED] * values.TUPLES
@@ -248,17 +239,11 @@ def _vector_store(many: int, type_: str) -> PtxForm:
             now = _written(now, type_, n * width(type_) // 8, column(words[n], of))
         return [wanted("b64", now)]
 
-    name = f"st.global.v{many}.{type_}"
-    return PtxForm(
-        _opcode(name, ("b64",), [of] * many, f"st.v{many}.{type_}"),
-        f"{name} [{OUT}], {{{', '.join(held)}}};", "8 bytes or less", (_value(of),) * many, held,
-        (Shown("memory", "", 2),), answers,
-    )  # fmt: skip
+    return _several(many, type_, of, OUT, "8 bytes or less", answers)
 
 
 def _wide_vector_store(many: int, type_: str) -> PtxForm:
     """16 bytes of each of 512 threads."""
-    held = tuple(register(type_, 1 + n) for n in range(many))
 
     def answers(words: Words) -> list[Wanted]:
         columns = [column(words[n], type_) for n in range(many)]
@@ -268,12 +253,16 @@ def _wide_vector_store(many: int, type_: str) -> PtxForm:
             found += [whole & (1 << 64) - 1, whole >> 64]
         return [wanted("b64", found)]
 
-    name = f"st.global.v{many}.{type_}"
-    return PtxForm(
-        _opcode(name, ("b64",), [type_] * many, f"st.v{many}.{type_}"),
-        f"{name} [{_AT}], {{{', '.join(held)}}};", "16 bytes", (type_,) * many, held,
-        (Shown("memory", "", 2),), answers, _sixteen("p_out"), block=(128, 1, 1),
-    )  # fmt: skip
+    return _several(many, type_, type_, _AT, "16 bytes", answers, setup=_sixteen("p_out"),
+                    block=(128, 1, 1))  # fmt: skip
+
+
+def _several(
+    many: int, type_: str, of: str, address: str, what: str, answers: Answers, **more: Any
+) -> PtxForm:
+    name, held = f"st.global.v{many}.{type_}", ", ".join(register(of, 1 + n) for n in range(many))
+    return form(name, SECTION, f"{name} [{address}], {{{held}}};", what, " ".join([of] * many),
+                "b64", answers, f"st.v{many}.{type_}", results=MEMORY, **more)  # fmt: skip
 
 
 def _parameters() -> Iterator[PtxForm]:
@@ -288,10 +277,9 @@ def _parameters() -> Iterator[PtxForm]:
         up = 64 - bits
         whole += [f"shl.b64 %rd13, %rd13, {up};",
                   f"shr.{'s' if type_[0] == 's' else 'u'}64 %rd13, %rd13, {up};"]  # fmt: skip
-        yield PtxForm(
-            _opcode(f"ld.param.{type_}", ("b64",), (), f"ld.param.{type_}"),
-            f"ld.param.{type_} {held}, [p_in+{offset}];", f"byte {offset}", (), (),
-            (output("u64", 11),), lambda _: [wanted("b64", [0] * values.TUPLES)],
+        yield form(
+            f"ld.param.{type_}", SECTION, f"ld.param.{type_} {held}, [p_in+{offset}];",
+            f"byte {offset}", "", "b64", constant("b64", 0), results=(output("u64", 11),),
             after=(to, *whole, "sub.u64 %rd11, %rd12, %rd13;"),
         )  # fmt: skip
 
@@ -304,20 +292,18 @@ def _addresses() -> Iterator[PtxForm]:
             if space == "global":
                 setup = (f"mov.u64 {_AT}, {OUT};",)
             setup = tuple(line for line in setup if not line.startswith("st."))
-            truth = int(space == asked)
-            yield PtxForm(
-                _opcode(f"isspacep.{asked}", ("pred",), (), "isspacep"),
-                f"isspacep.{asked} %p11, {_AT};", f"of {space} memory", (), (),
-                (output("u32", 11),), lambda _, t=truth: [wanted("pred", [t] * values.TUPLES)],  # type: ignore[misc]
-                setup, ("selp.u32 %r11, 1, 0, %p11;",), variables,
+            yield form(
+                f"isspacep.{asked}", SECTION, f"isspacep.{asked} %p11, {_AT};",
+                f"of {space} memory", "", "pred", constant("pred", int(space == asked)),
+                "isspacep", setup=setup,
+                after=("selp.u32 %r11, 1, 0, %p11;",), variables=variables,
             )  # fmt: skip
     for space in ("shared", "local"):
         setup, variables, _, _ = _placed(f"generic {space}")
-        yield PtxForm(
-            _opcode(f"cvta.to.{space}.u64", ("b64",), ("b64",), "cvta.u64"),
-            f"cvta.to.{space}.u64 %rd34, {_AT};", "there and back", ("b64",), ("%rd1",),
-            (output("u64", 11),), lambda words: [wanted("b64", column(words[0], "b64"))],
-            setup, (f"ld.{space}.u64 %rd11, [%rd34];",), variables,
+        yield form(
+            f"cvta.to.{space}.u64", SECTION, f"cvta.to.{space}.u64 %rd34, {_AT};",
+            "there and back", "b64", "b64", one_by_one("b64", "b64", lambda a: a), "cvta.u64",
+            setup=setup, after=(f"ld.{space}.u64 %rd11, [%rd34];",), variables=variables,
         )  # fmt: skip
 
 
@@ -385,18 +371,13 @@ def _atomic(root: str, space: str, name: str, type_: str, function: str) -> PtxF
     result = register(type_, 11)
     first = output(type_, 11) if returns else Shown("memory", "", cell.words)
     operands = [f"[{address}]", *held[1:]]
-    return PtxForm(
-        Opcode(OpcodeText(opcode_name), SYNCHRONISATION, (type_,), (type_,) * count, "",
-               f"{root.split('.')[0]}.{name}.{type_}"),
+    return form(
+        opcode_name, SYNCHRONISATION,
         f"{opcode_name} {', '.join([result, *operands] if returns else operands)};",
         ".".join(filter(None, (root.partition(".")[2], space or "generic"))),
-        (_atomic_value(type_),) * count, tuple(held), (first, cell), answers, setup, after,
-        variables,
+        " ".join([type_] * count), type_, answers, f"{root.split('.')[0]}.{name}.{type_}",
+        results=(first, cell), setup=setup, after=after, variables=variables,
     )  # fmt: skip
-
-
-def _atomic_value(type_: str) -> str:
-    return {"s32": "i32", "s64": "i64", "f16x2": "pk_f16", "bf16x2": "pk_bf16"}.get(type_, type_)
 
 
 def _subnormal(*bits: object) -> bool:
@@ -425,10 +406,8 @@ def _meeting() -> Iterator[PtxForm]:
                 return [wanted("b64", cells)]
 
             opcode = f"{root}.global.{name}.{type_}"
-            yield PtxForm(
-                Opcode(OpcodeText(opcode), SYNCHRONISATION, (type_,), (type_,), "",
-                       f"{root}.{name}.{type_}"),
-                f"{opcode} {returns}[{_AT}], {register(type_, 1)};", "all threads at one cell",
-                (_value(type_),), (register(type_, 1),), (Shown("memory", "", 2),), answers,
-                (f"ld.param.u64 {_AT}, [p_out];",),
+            yield form(
+                opcode, SYNCHRONISATION, f"{opcode} {returns}[{_AT}], {register(type_, 1)};",
+                "all threads at one cell", type_, type_, answers, f"{root}.{name}.{type_}",
+                results=MEMORY, setup=(f"ld.param.u64 {_AT}, [p_out];",),
             )  # fmt: skip

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import functools
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from simgen_examine.conform.ptx.exact import NEAREST
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 FUNCTIONS: dict[str, Callable[..., Any]] = {}
 _TYPE = re.compile(r"(?:[suf]|b|bf|tf)\d+(?:x2)?|pred")

@@ -14,14 +14,13 @@ from simgen.ground.storage.files import scratch_folder
 from simgen_examine.conform.ptx import description
 from simgen_examine.conform.ptx.catalogue import catalogue
 from simgen_examine.conform.ptx.machines import DriverMachine, gpgpu_sim, nearest
-from simgen_examine.conform.ptx.running import PtxProbe
+from simgen_examine.conform.ptx.running import PtxProbe, Runs
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
     from simgen_examine.conform.judging import Seen
-    from simgen_examine.conform.ptx.running import Runs
 
 CUDA, GPGPUSIM = "cuda", "gpgpusim"
 ON = (CUDA, GPGPUSIM)

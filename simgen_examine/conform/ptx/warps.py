@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import functools
+import operator
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 from simgen_examine.conform import values
-from simgen_examine.conform.ptx.description import Opcode, number
-from simgen_examine.conform.ptx.forms import PtxForm, column, output, register, wanted
+from simgen_examine.conform.ptx.description import number
+from simgen_examine.conform.ptx.forms import PtxForm, column, constant, form, register, wanted
 from simgen_examine.conform.ptx.kernels import INDEX
-from simgen_examine.conform.ptx.operation import OpcodeText
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -34,10 +36,6 @@ def warps(arch: str) -> Iterator[PtxForm]:
     yield from _parts()
     if number(arch) >= 80:
         yield from _sums()
-
-
-def _opcode(name: str, family: str, section: str = SECTION) -> Opcode:
-    return Opcode(OpcodeText(name), section, ("b32",), ("b32",), "", family)
 
 
 def _by_warp(of: Callable[..., Sequence[int]], *columns: Sequence[int]) -> list[int]:
@@ -71,12 +69,6 @@ def _shuffles() -> Iterator[PtxForm]:
 def _shuffle(mode: str, told: str | int, clamp: str | int) -> PtxForm:
     b = "%r2" if told == "register" else str(told)
     c = "%r32" if clamp == "register" else f"{clamp:#x}"
-    signature, sources = ["b32", "u32"], ["%r1", "%r2"]
-    setup: tuple[str, ...] = ()
-    if clamp == "register":
-        signature.append("u32")
-        sources.append("%r3")
-        setup = ("and.b32 %r32, %r3, 0x1f1f;",)
 
     def answers(words: Words) -> list[Wanted]:
         a, by = column(words[0], "b32"), column(words[1], "u32")
@@ -95,21 +87,21 @@ def _shuffle(mode: str, told: str | int, clamp: str | int) -> PtxForm:
         return [wanted("b32", [each >> 1 for each in both]),
                 wanted("pred", [each & 1 for each in both])]  # fmt: skip
 
-    name = f"shfl.sync.{mode}.b32"
-    return PtxForm(
-        _opcode(name, f"shfl.sync.{mode}", SHUFFLES),
-        f"{name} %r11|%p11, %r1, {b}, {c}, 0xffffffff;",
-        f"b {told}, c {clamp if clamp == 'register' else hex(int(clamp))}",
-        tuple(signature), tuple(sources), (output("b32", 11), output("u32", 12)), answers, setup,
-        ("selp.u32 %r12, 1, 0, %p11;",),
+    name, by_register = f"shfl.sync.{mode}.b32", clamp == "register"
+    return form(
+        name, SHUFFLES, f"{name} %r11|%p11, %r1, {b}, {c}, 0xffffffff;",
+        f"b {told}, c {clamp if by_register else hex(int(clamp))}",
+        "b32 u32 u32" if by_register else "b32 u32", "b32 u32", answers, f"shfl.sync.{mode}",
+        setup=("and.b32 %r32, %r3, 0x1f1f;",) if by_register else (),
+        after=("selp.u32 %r12, 1, 0, %p11;",),
     )  # fmt: skip
 
 
-def _alone(form: PtxForm) -> PtxForm:
+def _alone(of: PtxForm) -> PtxForm:
     """A shuffle that sets no predicate."""
     return replace(
-        form, text=form.text.replace("|%p11", ""), what=f"{form.what}, no predicate",
-        results=form.results[:1], after=(), answers=lambda words: form.answers(words)[:1],
+        of, text=of.text.replace("|%p11", ""), what=f"{of.what}, no predicate",
+        results=of.results[:1], after=(), answers=lambda words: of.answers(words)[:1],
     )  # fmt: skip
 
 
@@ -152,13 +144,11 @@ def _vote(mode: str, *, mixed: bool, inverted: bool) -> PtxForm:
         setup = (f"shr.u32 %r31, {INDEX}, 5;", "and.b32 %r31, %r31, 1;")
     name = f"vote.sync.{mode}.{of}"
     result = "%r11" if of == "b32" else "%p11"
-    return PtxForm(
-        _opcode(name, f"vote.sync.{mode}"),
-        f"{name} {result}, {'!' if inverted else ''}%p1, 0xffffffff;",
+    return form(
+        name, SECTION, f"{name} {result}, {'!' if inverted else ''}%p1, 0xffffffff;",
         ("mixed truths" if mixed else "truths by warps") + (", inverted" if inverted else ""),
-        ("b32",), ("%r1",), (output("b32", 11),), answers,
-        (*setup, "setp.ne.u32 %p1, %r31, 0;"),
-        () if of == "b32" else ("selp.u32 %r11, 1, 0, %p11;",),
+        "b32", "b32", answers, f"vote.sync.{mode}", setup=(*setup, "setp.ne.u32 %p1, %r31, 0;"),
+        after=() if of == "b32" else ("selp.u32 %r11, 1, 0, %p11;",),
     )  # fmt: skip
 
 
@@ -198,15 +188,11 @@ def _match(mode: str, type_: str) -> PtxForm:
         if type_ == "b64":
             setup.append("cvt.u64.u32 %rd33, %r33;")
         setup.append(f"selp.{type_} {kept}, {register(type_, 33)}, {kept}, %p31;")
-    results = [output("b32", 11)]
-    after: tuple[str, ...] = ()
-    if mode == "all":
-        results.append(output("u32", 12))
-        after = ("selp.u32 %r12, 1, 0, %p11;",)
-    return PtxForm(
-        _opcode(name, f"match.{mode}.sync"),
-        f"{name} %r11{'|%p11' if mode == 'all' else ''}, {kept}, 0xffffffff;", type_, (type_,),
-        (source,), tuple(results), answers, tuple(setup), after,
+    both = mode == "all"
+    return form(
+        name, SECTION, f"{name} %r11{'|%p11' if both else ''}, {kept}, 0xffffffff;", type_, type_,
+        "b32 u32" if both else "b32", answers, f"match.{mode}.sync", setup=tuple(setup),
+        after=("selp.u32 %r12, 1, 0, %p11;",) if both else (),
     )  # fmt: skip
 
 
@@ -229,61 +215,37 @@ def _parts() -> Iterator[PtxForm]:
         return answers
 
     rows = (
-        ("activemask.b32", ("@%p1 activemask.b32 %r11;",), of(lambda *_: mask)),
-        (
-            "vote.sync.ballot",
-            (f"@%p1 vote.sync.ballot.b32 %r11, %p2, {mask:#x};",),
-            of(lambda _, warp: _mask_of([each & 1 for each in warp]) & mask),
-        ),
-        (
-            "shfl.sync.idx",
-            (f"@%p1 shfl.sync.idx.b32 %r11, %r1, 29, 0x1f, {mask:#x};",),
-            of(lambda _, warp: warp[29]),
-        ),
-        (
-            "shfl.sync.down",
-            (f"@%p1 shfl.sync.down.b32 %r11, %r1, 4, 0x1f, {mask:#x};",),
-            of(lambda at, warp: warp[at + 4 if at + 4 < LANES else at]),
-        ),
-    )
-    for family, (text,), answers in rows:
-        yield PtxForm(
-            _opcode(text.split()[1], family), text, "one lane of four", ("b32",), ("%r1",),
-            (output("b32", 11),), answers,
-            (*lane, "and.b32 %r33, %r1, 1;", "setp.ne.u32 %p2, %r33, 0;"),
-        )  # fmt: skip
-    yield PtxForm(
-        _opcode("activemask.b32", "activemask.b32"), "activemask.b32 %r11;", "all lanes", (), (),
-        (output("b32", 11),), lambda _: [wanted("b32", [ALL] * values.TUPLES)],
+        ("activemask.b32", "activemask.b32 %r11;", lambda *_: mask),
+        ("vote.sync.ballot", f"vote.sync.ballot.b32 %r11, %p2, {mask:#x};",
+         lambda _, warp: _mask_of([each & 1 for each in warp]) & mask),
+        ("shfl.sync.idx", f"shfl.sync.idx.b32 %r11, %r1, 29, 0x1f, {mask:#x};",
+         lambda _, warp: warp[29]),
+        ("shfl.sync.down", f"shfl.sync.down.b32 %r11, %r1, 4, 0x1f, {mask:#x};",
+         lambda at, warp: warp[at + 4 if at + 4 < LANES else at]),
     )  # fmt: skip
+    for family, text, told in rows:
+        yield form(text.split()[0], SECTION, f"@%p1 {text}", "one lane of four", "b32", "b32",
+                   of(told), family,
+                   setup=(*lane, "and.b32 %r33, %r1, 1;", "setp.ne.u32 %p2, %r33, 0;"))  # fmt: skip
+    yield form("activemask.b32", SECTION, "activemask.b32 %r11;", "all lanes", "", "b32",
+               constant("b32", ALL))  # fmt: skip
 
 
-_SUMS: dict[str, Callable[[Sequence[int]], int]] = {
-    "add": sum, "min": min, "max": max, "and": lambda of: _folded(of, lambda x, y: x & y),
-    "or": lambda of: _folded(of, lambda x, y: x | y),
-    "xor": lambda of: _folded(of, lambda x, y: x ^ y),
+_SUMS: dict[str, tuple[str, Callable[[Sequence[int]], int]]] = {  # types, and what is computed
+    "add": ("us", sum), "min": ("us", min), "max": ("us", max),
+    **{name: ("b", partial(functools.reduce, of)) for name, of in
+       (("and", operator.and_), ("or", operator.or_), ("xor", operator.xor))},
 }  # fmt: skip
 
 
-def _folded(of: Sequence[int], by: Callable[[int, int], int]) -> int:
-    found = of[0]
-    for each in of[1:]:
-        found = by(found, each)
-    return found
-
-
 def _sums() -> Iterator[PtxForm]:
-    for name, types in (("add", "us"), ("min", "us"), ("max", "us"), ("and", "b"), ("or", "b"),
-                        ("xor", "b")):  # fmt: skip
-        for letter in types:
-            type_ = f"{letter}32"
+    for name, (types, of) in _SUMS.items():
+        for type_ in (f"{letter}32" for letter in types):
 
-            def answers(words: Words, type_: str = type_, name: str = name) -> list[Wanted]:
+            def answers(words: Words, type_: str = type_, of: Any = of) -> list[Wanted]:
                 given = column(words[0], type_)
-                return [wanted(type_, _by_warp(lambda of: [_SUMS[name](of)] * LANES, given))]
+                return [wanted(type_, _by_warp(lambda warp: [of(warp)] * LANES, given))]
 
-            yield PtxForm(
-                _opcode(f"redux.sync.{name}.{type_}", f"redux.sync.{name}"),
-                f"redux.sync.{name}.{type_} %r11, %r1, 0xffffffff;", type_,
-                ("i32" if letter == "s" else type_,), ("%r1",), (output(type_, 11),), answers,
-            )  # fmt: skip
+            yield form(f"redux.sync.{name}.{type_}", SECTION,
+                       f"redux.sync.{name}.{type_} %r11, %r1, 0xffffffff;", type_, type_, type_,
+                       answers, f"redux.sync.{name}")  # fmt: skip

@@ -12,10 +12,11 @@ import re
 import shlex
 import sys
 import time
+from collections.abc import AsyncGenerator, Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import snakemake_executor_plugin_kubernetes as plugin
 import urllib3
@@ -29,9 +30,6 @@ from simgen.ask.run import JobChoices
 from simgen.errors import MissingError, SimgenError, UsageError, one_line, shortened
 from simgen.running.workflow.engine import ERROR, WAITS
 from simgen.running.workflow.executors import KUBERNETES, SECONDS
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Callable, Sequence
 
 ExecutorSettings = plugin.ExecutorSettings
 # Jobs see the folder; nothing is copied, or installed in a pod.
