@@ -57,6 +57,13 @@ SIZES_OF: dict[str, tuple[str | None, ...]] = {
         "shape=2x4x9x20 value_size=12 mask=bias softcap=5 algo=split",
         "shape=1x16x4x576 value_size=512 kv_heads=1 keys=100 mask=keep",
     ),
+    "gate": (None, "shape=3x37", "shape=3x40 gate_packed=true", "shape=3x38 gate_packed=true"),
+    "router": (
+        None, "shape=9x16 scores_mode=sigmoid correction=true groups=4 top_groups=2",
+        "shape=5x100 top_k=8 normalised=false",
+    ),
+    "expert_blocks": (None, "shape=700x3 experts=9 block_rows=4"),
+    "experts": (None, "shape=24x64 experts=8 intermediate=20", "shape=1x8 stored=2"),
     "attention_sum": (None, "shape=3x11 vocabulary=5"),
     "reduce_mean": (None, "shape=2x5x6", "shape=3x7x999"),
     "rearrange": (None, "shape=2x4x3x5x7"),
