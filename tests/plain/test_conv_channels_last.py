@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-
-import simgen
 from launch_geometry import problems_of
 
+import simgen
 from simgen.errors import ConfigError
 from simgen.frontend import network, problem
 from simgen.ground.ir import Pass
