@@ -212,7 +212,7 @@ def list_(what: str, part: str | None, as_json: bool) -> None:
     exports and schemas (of JSON).
 
     `deepbench` lists DeepBench's problems. Add gemm, conv, rnn, sparse or allreduce to list one
-    family.
+    family. `atrex` lists operators of LLM serving; add a family, such as rms_norm.
 
     A file is a log that MIOpen, rocBLAS or hipBLASLt wrote of a model's run. simgen lists its
     problems, which `simgen build` takes, and how often each was called.
@@ -234,12 +234,13 @@ def list_(what: str, part: str | None, as_json: bool) -> None:
         "exports": _list_exports,
         "schemas": _list_schemas,
         "deepbench": lambda: _list_deepbench(part),
+        "atrex": lambda: _list_atrex(part),
     }
     if what not in listings and Path(what).is_file():
         listings[what] = lambda: logs.listed(Path(what))
     if what not in listings:
         raise UsageError(f"list {what!r}: unknown; {did_you_mean(what, listings)}")
-    if part is not None and what != "deepbench":
+    if part is not None and what not in ("deepbench", "atrex"):
         raise UsageError(f"list {what} {part!r}: {what} has no parts; leave {part!r} out")
     rows = listings[what]()
     if as_json:
@@ -318,6 +319,23 @@ def _list_deepbench(family: str | None) -> list[dict[str, Any]]:
             "note": each.note,
         }
         for each in found
+    ]
+
+
+def _list_atrex(family: str | None) -> list[dict[str, Any]]:
+    from simgen.frontend import atrex
+
+    if family is not None and family not in atrex.OPERATORS:
+        cure = did_you_mean(family, atrex.OPERATORS)
+        raise UsageError(f"list atrex {family!r}: no such family; {cure}")
+    return [
+        {
+            "operator": each.name,
+            "layer": each.kind,
+            "keys": each.keys,
+            "type": each.type or "i32",
+        }
+        for each in atrex.operators(family)
     ]
 
 
