@@ -68,6 +68,8 @@ BASE: dict[str, dict[str, str]] = {
     "bcm_fc": {"num_output": "64", "block_size": "4"},
     "gemm": {"m": "33", "n": "20", "k": "19"},
     "embedding": {"vocabulary": "37", "features": "6", "zipf": "1.0"},
+    "expert_blocks": {"skew": "0.5", "experts": "8"},
+    "experts": {"skew": "0.5"},
     "sampled_softmax": {"vocabulary": "37", "samples": "9", "zipf": "1.0"},
     "sparse_gemm": {"m": "33", "n": "20", "k": "40", "sparsity": "0.75"},
     "structured_gemm": {"m": "33", "n": "20", "k": "40"},
@@ -192,6 +194,14 @@ EXTRA: dict[str, list[dict[str, str]]] = {
             ("64", "192"),
         )
     ],
+    "router": [
+        {"top_k": "1", "normalised": "false"},
+        {"groups": "2", "weight_scale": "2.5"},
+        {"groups": "4", "top_groups": "2", "correction": "true", "scores_mode": "sigmoid"},
+        {"top_k": "8", "correction": "true", "weight_scale": "2.5"},
+    ],
+    "expert_blocks": [{"block_rows": "1"}, {"experts": "5", "block_rows": "4"}],
+    "experts": [{"stored": "3"}, {"intermediate": "20", "experts": "70"}, {"top_k": "5"}],
     "lrn": [
         {"lrn_mode": mode, "local_size": size}
         for mode in ("cross_channel_dim1", "within_channel")
@@ -344,6 +354,9 @@ SHAPES_OF: dict[str, tuple[tuple[int, ...], ...]] = {
     ),
     "rope": ((1, 1, 1, 2), (2, 3, 9, 8), (1, 2, 33, 20), (3, 1, 2, 14), (1, 2, 5, 64)),
     "attention_sum": ((1, 1), (2, 5), (3, 17, 1), (30, 100), (2, 601)),
+    "router": ((1, 8), (2, 3, 16), (5, 128), (9, 200)),
+    "expert_blocks": ((1, 1), (3, 4), (7, 5), (700, 3)),
+    "experts": ((1, 4), (3, 20), (2, 5, 64), (40, 132)),
     "embedding": ((1, 1), (2, 5), (3, 4, 13), (3, 1500), (2, 3001)),  # places
     "mask": ((1, 1, 1), (2, 3, 5), (3, 2, 7, 9), (2, 17, 33), (2, 64, 64), (5, 3, 1, 130)),
     "heads": (
@@ -535,6 +548,9 @@ SMALL_OF: dict[str, dict[str, str]] = {
     "sparse_gemm": {"m": "33", "n": "12", "k": "40", "sparsity": "0.75"},
     "structured_gemm": {"m": "33", "n": "12", "k": "40"},
     "heads": {"shape": "2x5x6", "heads": "3"},
+    "router": {"shape": "5x16"},
+    "expert_blocks": {"shape": "5x3", "experts": "9", "block_rows": "4"},
+    "experts": {"shape": "3x20", "experts": "5", "intermediate": "12", "stored": "4"},
     "embedding": {"shape": "3x11", "vocabulary": "9", "features": "6"},
     "mask": {"shape": "2x5x7", "mask": "lengths"},
     "attention": {"shape": "2x4x9x8", "kv_heads": "2", "causal": "true", "softcap": "1.5"},

@@ -67,7 +67,6 @@ class Rope(Layer):
     contract: ClassVar[Contract] = Contract(rounds=True, cancels=True)
     input_names: ClassVar[tuple[str, ...]] = ("x", "positions")
     indices: ClassVar[tuple[str, ...]] = ("positions",)
-    rank: ClassVar[int | None] = 4
     per_sample = True
     any_float = True
     axis_names: ClassVar[tuple[str, ...]] = ("batch", "heads", "tokens", "size")
@@ -95,6 +94,8 @@ class Rope(Layer):
             cure = "leave them out" if given else "name them in previous_layer"
             told = str(self.with_positions).lower()
             raise ValueError(f"positions={told}, and it has {len(inputs)} inputs; {cure}")
+        if len(x.shape) != 4:
+            raise ValueError("x has other axes than (N, H, T, D); insert [Heads] before it")
         n, _, tokens, size = x.shape
         if given and given[0].shape != (n, tokens):
             told = " x ".join(map(str, given[0].shape))

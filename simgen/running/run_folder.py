@@ -23,6 +23,7 @@ from simgen.bundle import writing as bundles
 from simgen.bundle.run_record import Run
 from simgen.errors import DamagedError, MissingError, UsageError, cure_of
 from simgen.ground.storage.files import PART
+from simgen.ground.version import version
 from simgen.tensors import state_file
 from simgen.tensors.state_file import Mark
 
@@ -97,7 +98,8 @@ def record(
     """What a run of these steps is about, on this machine."""
     variables = _variables(target, environment)
     run = Run(bundle.digest, target.settings(), variables, tuple(steps), layers, inputs)
-    return replace(run, machine=run_record.machine(), asked=asked.to_json() if asked else {})
+    told = asked.to_json() if asked else {}
+    return replace(run, machine=run_record.machine(), asked=told, simgen=version())
 
 
 def discard(start: Start) -> None:

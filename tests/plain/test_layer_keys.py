@@ -253,5 +253,6 @@ def test_which_keys_are_hints() -> None:
     assert {kind: names for kind, names in found.items() if names} == {
         "all_reduce": "route", "attention": "algo", "attention_sum": "vocabulary zipf",
         "bcm_fc": "optimization",
-        "conv": CONV, "fused_conv": CONV, "embedding": "zipf", "recurrent": "algo",
+        "conv": CONV, "fused_conv": CONV, "embedding": "zipf",
+        "expert_blocks": "skew", "experts": "skew", "recurrent": "algo",
     }  # fmt: skip

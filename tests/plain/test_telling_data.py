@@ -49,6 +49,9 @@ SHAPE_OF = {
     "embedding": (5, 6),
     "heads": (5, 4, 12),
     "mask": (5, 6, 7, 9),
+    "gate": (5, 6, 9, 8),
+    "router": (5, 12),
+    "experts": (5, 8),
     "slice": (5, 6, 6, 12),  # to be cut along any axis
 }
 SAME = 1e-9  # relative: two forms of one function, in float64

@@ -24,6 +24,7 @@ from layer_variants import (
 
 from simgen.ground.ir import Pass
 from simgen.layers import LAYERS
+from simgen.layers.activation import Activation
 from simgen.layers.fused import FusedMode
 from simgen.targets.host import Host
 
@@ -343,8 +344,9 @@ def test_gradients_at_special_values(tmp_path: Path, builder: Builder, sanitize:
         "soft_relu": [0.0, 1e-40, 1e-7, 0.6931472, 88.0, 104.0, 1e30],
         "gelu": [*SPECIAL, *-SPECIAL, -0.7517915],
         "gelu_tanh": [*SPECIAL, *-SPECIAL, -0.7524614],
+        "silu": [*SPECIAL, *-SPECIAL, -1.2784645],
     }
-    pairs: dict[str, NDArray[np.float32]] = {}  # layer -> (y, or x of gelu, and dy) of each element
+    pairs: dict[str, NDArray[np.float32]] = {}  # layer -> (y, or x, and dy) of each element
     found: dict[str, Problem] = {}
     for i, variant in enumerate(variants("activation")):
         mode = dict(variant.parameters)["activation_mode"]
@@ -355,7 +357,8 @@ def test_gradients_at_special_values(tmp_path: Path, builder: Builder, sanitize:
     found = distinct_kernels(iter(found.items()), B)
     made = make(tmp_path, plan(found, B), builder, sanitize=sanitize)
     for name, problem in found.items():
-        kept = "x" if "gelu" in dict(problem.variant.parameters)["activation_mode"] else "y"
+        layer = problem.variant.layer
+        kept = "x" if isinstance(layer, Activation) and layer.of_x else "y"
         for port, values in zip((kept, "dy"), pairs[name]):
             made.rewrite(f"{name}.{port}", _set_to(values.reshape(problem.shape)))
     assert not failures(made.good())

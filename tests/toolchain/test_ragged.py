@@ -57,6 +57,13 @@ SIZES_OF: dict[str, tuple[str | None, ...]] = {
         "shape=2x4x9x20 value_size=12 mask=bias softcap=5 algo=split",
         "shape=1x16x4x576 value_size=512 kv_heads=1 keys=100 mask=keep",
     ),
+    "gate": (None, "shape=3x37", "shape=3x40 gate_packed=true", "shape=3x38 gate_packed=true"),
+    "router": (
+        None, "shape=9x16 scores_mode=sigmoid correction=true groups=4 top_groups=2",
+        "shape=5x100 top_k=8 normalised=false",
+    ),
+    "expert_blocks": (None, "shape=700x3 experts=9 block_rows=4"),
+    "experts": (None, "shape=24x64 experts=8 intermediate=20", "shape=1x8 stored=2"),
     "attention_sum": (None, "shape=3x11 vocabulary=5"),
     "reduce_mean": (None, "shape=2x5x6", "shape=3x7x999"),
     "rearrange": (None, "shape=2x4x3x5x7"),
@@ -119,4 +126,16 @@ def test_products_of_every_type_leave_amds_compiler_enough_registers() -> None:
         some = products[at : at + TOGETHER]
         text = toolchain.assembly(together(some), "gfx902")
         assert len(metadata(text, "vgpr_spill_count")) == len(some)
+        no_scratch_no_stack_no_spills(text)
+
+
+def test_products_by_matrix_instructions_leave_registers_of_gfx11() -> None:
+    for name, (m, n, k) in product(("f16", "i8"), ((4096, 9164, 128), (4095, 9163, 129))):
+        found: dict[str, Kernel] = {}
+        for a, b in product(("false", "true"), repeat=2):
+            settings = {"m": m, "n": n, "k": k, "transa": a, "transb": b}
+            given = {key: str(each) for key, each in settings.items()}
+            found |= {each.name: each for each in lower("gemm_fwd", given, name, "rx7900xtx")}
+        assert sum("_m16x16w" in each for each in found) == 4
+        text = toolchain.assembly(together(list(found.values())), "gfx1100")
         no_scratch_no_stack_no_spills(text)
