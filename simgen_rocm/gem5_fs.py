@@ -26,6 +26,7 @@ from simgen.kernels import render
 from simgen.targets.base import (
     EVERYTHING,
     File,
+    Job,
     Lack,
     Package,
     Progress,
@@ -48,7 +49,6 @@ if TYPE_CHECKING:
 
     from simgen.ground.ir import Workload
     from simgen.kernels.build import Builder
-    from simgen.targets.base import Job
 
 KVM = Path("/dev/kvm")
 GEM5_OPT = "build/VEGA_X86/gem5.opt"

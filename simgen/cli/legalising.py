@@ -60,7 +60,7 @@ def legalise(
     from simgen.isa.legalise import facts
     from simgen.isa.lint import containers, linting, rewriting
 
-    file = Path(streams.read(str(file), ".co"))
+    file = Path(streams.read(str(file), ".co", ".s"))
     if streamed := str(output) == streams.STREAM:
         quiet = True
     else:

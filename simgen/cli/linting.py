@@ -64,7 +64,7 @@ def lint(
     from simgen.isa.legalise import facts, history
     from simgen.isa.lint import linting
 
-    files = tuple(Path(streams.read(str(each), ".co")) for each in files)
+    files = tuple(Path(streams.read(str(each), ".co", ".s")) for each in files)
     if form and as_json:
         raise UsageError(f"lint --as {form} --json: two forms of one output; leave out one of them")
     if bool(simulator) is bool(own):

@@ -113,6 +113,8 @@ def main() -> None:
     answers.begin()
     logging.basicConfig(format="simgen: %(message)s")
     with _one_line_errors():
+        if sys.platform != "linux" or os.uname().machine != "x86_64":
+            _fail(f"this machine: {sys.platform} is not Linux on x86-64; use a container", 3)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})  # see simgen/__main__.py
         code = cli.main(prog_name="simgen", standalone_mode=False)
         sys.stdout.flush()

@@ -22,8 +22,9 @@ MOST = 2**31  # bytes of stdin that are believed
 BLOCK = 2**20
 
 
-def read(word: str, ending: str) -> str:
-    """The name of a file; for `-`, of one that holds what stdin has, until the command ends.
+def read(word: str, ending: str, of_text: str = "") -> str:
+    """The name of a file; for `-`, of one that holds what stdin has, until the command ends. It has
+    the ending `of_text` if it is one without zeros.
 
     Raises:
         UsageError: stdin is a terminal, or does not end.
@@ -36,14 +37,15 @@ def read(word: str, ending: str) -> str:
     if sys.stdin is None or sys.stdin.isatty():
         raise UsageError("-: stdin is a terminal; give it a file, as in: simgen ... - < FILE")
     folder = click.get_current_context().with_resource(files.scratch_folder("stdin"))
-    path, left = folder / f"stdin{ending}", MOST
+    path, left, is_text = folder / f"stdin{ending}", MOST, bool(of_text)
     with path.open("wb") as file:
         while block := sys.stdin.buffer.read(BLOCK):
             file.write(block)
+            is_text = is_text and b"\0" not in block
             left -= len(block)
             if left < 0:
                 raise UsageError(f"-: stdin has more than {MOST} bytes; write them to a file")
-    return str(path)
+    return str(path.rename(path.with_suffix(of_text)) if is_text else path)
 
 
 @contextlib.contextmanager

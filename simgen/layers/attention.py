@@ -37,7 +37,7 @@ from math import ceil, log, sqrt
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from simgen.ground.arrays import np
-from simgen.ground.ir import Distribution, DType, Fill, Kernel, Launch, Pass, TensorSpec
+from simgen.ground.ir import Constants, Distribution, DType, Fill, Kernel, Launch, Pass, TensorSpec
 from simgen.ground.machine import NoRoomError
 from simgen.ground.numerics import rounding
 from simgen.ground.numerics.rounding import (
@@ -61,7 +61,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from simgen.ground.ir import Constants
     from simgen.ground.numerics.rounding import Array
     from simgen.layers.base import Tensors
     from simgen.layers.written import Values

@@ -29,7 +29,7 @@ from simgen.errors import (
 from simgen.ground.storage.files import PART
 from simgen.isa.child import until_parent_ends
 from simgen.running import capacity, run_folder
-from simgen.targets.base import log_text
+from simgen.targets.base import Progress, log_text
 from simgen.tensors import state_file
 
 if TYPE_CHECKING:
@@ -40,7 +40,6 @@ if TYPE_CHECKING:
     from simgen.ground.ir import Workload
     from simgen.running.run_folder import Start
     from simgen.targets import Target
-    from simgen.targets.base import Progress
 
 GRACE = 5.0  # seconds between asking a run to end and ending it
 LOOK = 0.05  # seconds between looks at whether its processes have ended

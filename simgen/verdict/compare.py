@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from simgen.ground.dtypes import DType, Special
+from simgen.ground.numerics import storing
 from simgen.ground.numerics.spread import Spread, peak_limit, statistic_limit
 
 if TYPE_CHECKING:
@@ -55,15 +56,19 @@ class Beyond:
         found: NDArray[np.float64],
         reference: NDArray[np.float64],
         bound: NDArray[np.float64],
+        dtype: DType,
     ) -> NDArray[np.bool_]:
-        """Elements that may be what an overflow or underflow has left: it, 0, infinity or NaN, or
-        a number between it and the reference, where the machine has subnormal numbers."""
+        """Elements that may be what an overflow or underflow has left: it, stored in the type, 0,
+        infinity or NaN, or a number between it and the reference, where the machine has subnormal
+        numbers."""
         infinite = ~np.isfinite(found)
         allowed: NDArray[np.bool_] = self.mask
         if self.values is not None:
             with np.errstate(all="ignore"):
                 off, gap = np.abs(found - self.values), np.abs(self.values - reference) * (1 + NEAR)
-                near = off <= bound + np.abs(self.values) * NEAR
+                lost = storing.rounding(self.values, dtype)
+                near = off <= bound + np.abs(self.values) * NEAR + lost
+                gap += lost
                 near |= np.isfinite(gap) & (off <= gap) & (np.abs(found - reference) <= gap)
                 near |= np.isnan(self.values)
             allowed = allowed & (near | infinite | (found == 0))
@@ -258,7 +263,7 @@ class Comparison:
         outside = outside & ~free
         made = beyond() if beyond and outside.any() else None
         if made:
-            over = outside & made.of(numbers).allows(found, reference, bound)
+            over = outside & made.of(numbers).allows(found, reference, bound, self.dtype)
             self._add_cause(made.cause, over)
             free |= over
         self.free += int(np.count_nonzero(free))
@@ -390,13 +395,13 @@ def suspicions(comparison: Comparison, which: int, untouched: int, guard_intact:
 
     A kernel that never ran leaves the canary, zeros or one constant; each of them is within
     tolerance of some reference. Where a type has one NaN of a sign, the canary is what overflows
-    leave too: where all that are NaN must be, it says nothing.
+    leave too: where all that are NaN must or may be, it says nothing.
     """
     found: list[str] = []
     size = comparison.elements - comparison.free
     if comparison.dtype.special in (Special.FINITE, Special.UNSIGNED_ZERO):
-        right = comparison.outside == 0 and untouched <= comparison.overflowed + comparison.nans
-        untouched = 0 if right else untouched
+        known = comparison.overflowed + comparison.nans + comparison.free
+        untouched = 0 if comparison.outside == 0 and untouched <= known else untouched
     zeros = comparison.zeros[which]
     if untouched:
         found.append(f"{untouched} of {size} elements were never written")

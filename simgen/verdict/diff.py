@@ -33,7 +33,7 @@ from simgen.errors import UsageError
 from simgen.frontend.network import make_layer
 from simgen.ground.dtypes import FLUSHED, DType
 from simgen.ground.ir import Pass
-from simgen.ground.numerics import ranged
+from simgen.ground.numerics import ranged, storing
 from simgen.ground.numerics.spread import Spread, both
 from simgen.tensors import data_file
 from simgen.verdict import shares
@@ -103,9 +103,7 @@ class _Range:
         with np.errstate(all="ignore"):
             large = sizes - np.abs(reference) >= DType.F32.overflow  # without the result itself
             # `values` are not rounded to the port's type.
-            stored = np.abs(reference) * dtype.roundoff
-            stored = stored + (dtype.vanishing if dtype.is_float else 0.5)
-            near = np.abs(values - reference) <= bound + stored
+            near = np.abs(values - reference) <= bound + storing.rounding(reference, dtype)
             infinite = np.isinf(values) & (np.abs(reference) >= DType.F32.overflow)
             same_sign = np.sign(values) == np.sign(reference)
         right = near | (values == reference) | np.isnan(reference) | (infinite & same_sign)

@@ -27,14 +27,12 @@ from simgen.isa.code_object import PACKED_IDS, S_NOP
 from simgen_examine.conform import values
 from simgen_examine.conform.arithmetic import BITS, KEPT, VCC
 from simgen_examine.conform.description import SCALAR_MEMORY, SWITCH
-from simgen_examine.conform.forms import RESULT, SOURCE, Form
+from simgen_examine.conform.forms import RESULT, SOURCE, Form, Shape
 from simgen_examine.conform.movements import LDS_NBYTES
 from simgen_examine.conform.stores import adding
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
-
-    from simgen_examine.conform.forms import Shape
 
     Placed = tuple[int, Form, int]  # a block's number, its form, byte of the results it begins at
 

@@ -32,10 +32,10 @@ from simgen.ground.storage.files import new_mode, write_atomic
 from simgen.isa import child
 from simgen.kernels import cache, stages
 from simgen.kernels.build import Builder
-from simgen.targets.base import File, Job
+from simgen.targets.base import File, Job, Package, Target
 from simgen.tensors import data_file
 from simgen_examine.conform import assembly, values
-from simgen_examine.conform.forms import Shape
+from simgen_examine.conform.forms import Form, Shape
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -44,9 +44,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from simgen.kernels.stages import Products, Stage
-    from simgen.targets.base import Package, Target
     from simgen_examine.conform.assembly import Assembled
-    from simgen_examine.conform.forms import Form
 
 VALUES, RESULTS = "conform.values", "conform.results"
 VECTOR = Shape((values.LANES, 1, 1), (values.TUPLES // values.LANES, 1, 1), "x")

@@ -102,7 +102,9 @@ extern "C" __global__ void read(const uint4* from, unsigned long long count, uns
 """
 CHAIN = "CHAIN"  # what the text of a kernel has launches for that are one
 OPTIONS = ("--std=c++20", "--fmad=false")  # fused multiply-adds only where the kernel says so
-# Of a user's kernel, unless it says this, which NVRTC does not know:
+# A user's kernel is compiled as nvcc does it, with subnormals, which CuPy flushes:
+DEVICE = "--device-as-default-execution-space"
+# and fused, unless it says this, which NVRTC does not know:
 FUSED = ("--std=c++20", "--fmad=true")
 SEPARATE = re.compile(
     r"^[ \t]*#[ \t]*pragma[ \t]+"
@@ -512,10 +514,13 @@ def own_function(kernel: dict) -> cupy.RawKernel:
         else:
             code = path.read_text()
             separate = kernel["source"]["contract"] == "off" or SEPARATE.search(code)
-            options = (*(OPTIONS if separate else FUSED), *headers())
-            module = cupy.RawModule(code=code, options=options, name_expressions=[entry])
-            function = module.get_function(entry)
-            MODULES[name] = module
+            options = (*(OPTIONS if separate else FUSED), DEVICE, *headers())
+            symbol, _, made = kept(code, name, architecture(), options, entry).partition(b"\0")
+            with tempfile.NamedTemporaryFile() as file:
+                Path(file.name).write_bytes(made)
+                MODULES[name] = cupy.RawModule(path=file.name)
+                MODULES[name].compile()  # loads it
+                function = MODULES[name].get_function(symbol.decode())
         assert function.kernel  # it is loaded when it is asked for
     except cupy.cuda.compiler.CompileException as error:
         wanted = re.findall(r"^#include <(.+)>$", path.read_text(), re.M)
@@ -531,6 +536,13 @@ def own_function(kernel: dict) -> cupy.RawKernel:
     return function
 
 
+def architecture() -> str:
+    """This GPU for NVRTC: machine code, or PTX for the last GPU before it that NVRTC knows."""
+    here = int(cupy.cuda.Device().compute_capability)
+    known = max((each for each in nvrtc.getSupportedArchs() if each <= here), default=here)
+    return f"{'sm' if known == here else 'compute'}_{known}"
+
+
 def headers() -> list[str]:
     """Options that name folders of CUDA's own headers: of the CUDA that CuPy has, and of wheels."""
     found = importlib.util.find_spec("nvidia")
@@ -540,7 +552,10 @@ def headers() -> list[str]:
     major = cupy.cuda.runtime.runtimeGetVersion() // 1000
     for root in wheels:
         folders += [root / f"cu{major}/include", root / "cuda_runtime/include"]
-    return [f"-I{each}" for each in folders if (each / "cuda_fp16.h").exists()]
+    found = [each for each in folders if (each / "cuda_fp16.h").exists()]
+    found += [each / "cccl" for each in found if (each / "cccl").exists()]
+    carried = Path(cupy.__file__).parent / "_core/include/cupy/_cccl/libcudacxx"
+    return [f"-I{each}" for each in (*found, carried)]
 
 
 def refusal(error: object) -> str:
@@ -561,16 +576,18 @@ def ask(function: cupy.RawKernel, nbytes: int) -> None:
     function.max_dynamic_shared_size_bytes = nbytes
 
 
-def kept(source: str, name: str, code: str) -> bytes:
+def kept(
+    source: str, name: str, code: str, options: tuple[str, ...] = OPTIONS, entry: str = ""
+) -> bytes:
     """What `compiled` makes, once for each compiler: it lies where CuPy keeps other kernels."""
-    key = json.dumps([compiler(), OPTIONS, source, name, code])
+    key = json.dumps([compiler(), options, source, name, code, *([entry] if entry else ())])
     home = Path(os.environ.get("CUPY_CACHE_DIR") or Path("~/.cupy/kernel_cache").expanduser())
     path = home / f"simgen-{hashlib.sha256(key.encode()).hexdigest()}"
     with contextlib.suppress(OSError):
         content = path.read_bytes()
         if content[:32] == hashlib.sha256(content[32:]).digest():
             return content[32:]
-    made = compiled(source, name, code)
+    made = compiled(source, name, code, options, entry)
     with contextlib.suppress(OSError):
         home.mkdir(parents=True, exist_ok=True)
         with tempfile.NamedTemporaryFile(dir=home, delete=False) as file:
@@ -585,15 +602,21 @@ def compiler() -> str:
     return compiled("", "none", "compute_90").decode()
 
 
-def compiled(source: str, name: str, code: str) -> bytes:
-    """PTX for a virtual architecture, compute_90; machine code for a real one, sm_90."""
+def compiled(
+    source: str, name: str, code: str, options: tuple[str, ...] = OPTIONS, entry: str = ""
+) -> bytes:
+    """PTX for a virtual architecture, compute_90; machine code for a real one, sm_90. With an
+    entry, as C++ writes it, its symbol before."""
     program = nvrtc.createProgram(source, f"{name}.cu", (), ())
     try:
-        nvrtc.compileProgram(program, (*OPTIONS, f"--gpu-architecture={code}"))
-        return (nvrtc.getCUBIN if code.startswith("sm_") else nvrtc.getPTX)(program)
+        if entry:
+            nvrtc.addNameExpression(program, entry)
+        nvrtc.compileProgram(program, (*options, f"--gpu-architecture={code}"))
+        made = (nvrtc.getCUBIN if code.startswith("sm_") else nvrtc.getPTX)(program)
+        return f"{nvrtc.getLoweredName(program, entry)}\0".encode() + made if entry else made
     except nvrtc.NVRTCError:
         log = nvrtc.getProgramLog(program)
-        raise cupy.cuda.compiler.CompileException(log, source, name, OPTIONS, "nvrtc") from None
+        raise cupy.cuda.compiler.CompileException(log, source, name, options, "nvrtc") from None
     finally:
         nvrtc.destroyProgram(program)
 

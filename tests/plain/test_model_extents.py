@@ -1,4 +1,5 @@
-"""What a model says twice: attributes, parameters and declared shapes that contradict each other.
+"""What a model says twice: attributes, parameters and declared shapes that contradict each other;
+and infinities, which tensors here are not.
 
 The judge is ONNX Runtime: what it refuses is refused, what it computes has its shape and values,
 but for outputs that are declared otherwise, which it takes with a warning.
@@ -263,3 +264,47 @@ def test_extents_are_those_of_the_runtime(case: str, tmp_path: Path) -> None:
     expected, found = by_runtime(model, x), by_references(path, {"x": x})["y0"]
     assert found.size == expected.size
     np.testing.assert_allclose(found.reshape(expected.shape), expected, rtol=1e-4, atol=1e-5)
+
+
+SEEN = np.array([[True, True, True], [True, False, True]])
+NONE_SEEN = np.array([[True, True, True], [False, False, False]])
+# Mask, what follows it -> the fact with which it is refused.
+HIDING = {
+    "hidden keys": (SEEN, "Softmax", ""),
+    "hidden keys of a half": (SEEN, "Sigmoid", ""),
+    "no key": (NONE_SEEN, "Softmax", "Softmax .* is NaN where a mask leaves a row of nothing"),
+    "an output": (SEEN, "", "takes an infinity, and tensors here are finite"),
+    "a logarithm": (SEEN, "LogSoftmax", "takes an infinity, and tensors here are finite"),
+}
+
+
+@pytest.mark.parametrize("kind", ["Add", "Where"])
+@census("case", HIDING)
+def test_infinities_are_what_the_runtime_makes_of_them(
+    kind: str, case: str, tmp_path: Path
+) -> None:
+    """What is refused is infinite or NaN in ONNX Runtime."""
+    seen, after, fact = HIDING[case]
+    low = np.float32(-np.inf)
+    known = {"m": np.where(seen, np.float32(0), low)} if kind == "Add" else {"m": seen, "low": low}
+    read = ["x", "m"] if kind == "Add" else ["m", "x", "low"]
+    nodes = [helper.make_node(kind, read, ["s" if after else "y0"], "masking")]
+    nodes += [helper.make_node(after, ["s"], ["y0"], "after")] if after else []
+    graph = helper.make_graph(
+        nodes, "graph",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, seen.shape)],
+        [helper.make_tensor_value_info("y0", TensorProto.FLOAT, seen.shape)],
+        [numpy_helper.from_array(np.asarray(each), name) for name, each in known.items()],
+    )  # fmt: skip
+    sets = [helper.make_opsetid("", 17)]
+    model, path = helper.make_model(graph, opset_imports=sets, ir_version=9), tmp_path / "m.onnx"
+    onnx.save(model, path)
+    x = input_of(model)
+    expected = by_runtime(model, x)
+    assert np.isfinite(expected).all() == (not fact)
+    if fact:
+        with pytest.raises(ConfigError, match=fact):
+            by_references(path, {"x": x})
+    else:
+        found = by_references(path, {"x": x})["y0"]
+        np.testing.assert_allclose(found.reshape(expected.shape), expected, atol=1e-6)

@@ -16,12 +16,14 @@ from simgen.errors import ConfigError
 from simgen.frontend import own_kernel
 from simgen.frontend.narrow_text import rounds
 from simgen.ground.ir import Pass
+from simgen.ground.numerics import spread
 from simgen.layers.own import OwnKernel, expression, inexact
 from simgen.verdict.compare import Comparison
 from simgen.verdict.verdict import Outcome, Verdict
 
 sys.path.insert(0, str(ROOT / "benchmarks" / "own_bounds"))
 import run as benchmark
+from kernels import KERNELS, ORDERS, total
 
 TOML = """
 source = "k.hip"
@@ -158,3 +160,47 @@ def test_a_kernel_that_writes_an_input_is_refused(tmp_path, body):
     )
     said = 'reference = { y = "x * w", x = "x" }\n'
     made(tmp_path, held[: held.index("reference")] + said, text)
+
+
+TERMS = {
+    "squares of float16": lambda rng, n: np.square(rng.normal(0, 1, n).astype(np.float16)),
+    "exponentials": lambda rng, n: np.exp(rng.normal(0, 1, n)),
+    "of both signs": lambda rng, n: rng.normal(0, 1, n),
+    "one value": lambda _rng, n: np.full(n, 0.1),
+}
+
+
+@pytest.mark.parametrize("name", TERMS)
+@pytest.mark.parametrize("n", [2000, 100_000])
+def test_right_sums_of_any_order_are_within_what_is_counted(name, n):
+    """The sums are NumPy's in float32; the right one is its sum in float64."""
+    rng = np.random.default_rng(n)
+    terms = np.float32(TERMS[name](rng, n))
+    given = np.array([terms, rng.permutation(terms), np.sort(terms), np.sort(terms)[::-1]])
+    mean, sigma = spread.any_order(np.float64(given))
+    found = np.array([[total(each, order) for order in ORDERS] for each in given], float)
+    off = np.abs(found - np.sum(terms, dtype=float))
+    assert (off.max(axis=1) <= mean + 4 * sigma).all()
+    if name in ("squares of float16", "exponentials"):  # and no more is allowed than is needed
+        several = [total(rng.permutation(terms), "sequential") for _ in range(20)]
+        assert sigma[0] < 3 * np.std(np.float64(several))
+
+
+SLIGHT = [
+    ("rms_norm", "n - 1", 30_000, "backward"),
+    ("layer_norm", "n - 1", 30_000, "pairwise"),
+    ("unit_rows", "tail missing", 30_000, "sequential"),
+]
+
+
+@pytest.mark.parametrize(("name", "fault", "n", "order"), SLIGHT, ids=[s[0] for s in SLIGHT])
+def test_errors_of_many_terms_are_told_from_roundings(tmp_path, name, fault, n, order):
+    """One part in 60,000 of a result of float16, whose numbers are one in 2,000 apart."""
+    kernel = next(each for each in KERNELS if each.name == name)
+    layer = benchmark.described(kernel, "f16", 3, n, tmp_path)
+    tensors = benchmark.values(layer, np.random.default_rng(9))
+    outcomes = [
+        benchmark.judge(layer, tensors, kernel.compute(tensors, order, each, np.float16).astype(np.float16))[0]
+        for each in ("", fault)
+    ]  # fmt: skip
+    assert outcomes == ["same", "different"]

@@ -5,11 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from simgen.ground.dtypes import DType
 from simgen.ground.ir import Pass
 from simgen.ground.numerics import ranged
 from simgen.layers.norm.lrn import LRN
 from simgen.layers.softmax import Softmax, SoftmaxAlgo
-from simgen.verdict.compare import Beyond, Comparison, proves_nothing
+from simgen.verdict.compare import Beyond, Comparison, proves_nothing, suspicions
 from simgen.verdict.verdict import Outcome, Verdict
 
 FAST = Softmax(algo=SoftmaxAlgo.FAST)
@@ -82,3 +83,30 @@ def test_a_result_in_range_is_the_same():
     made = verdict([1, 2, 3, 4], FIRST, [np.nan, 2, 3, 4])
     assert made.outcome is Outcome.SAME
     assert not proves_nothing(made.comparison)
+
+
+@pytest.mark.parametrize(("name", "left"), [("bf16", 1.00390625), ("f8e4m3fn", 1.0625)])
+def test_what_an_overflow_leaves_is_rounded_as_it_is_stored(name, left):
+    """Halfway between two numbers of the type, and stored as the lower one; not as another."""
+    dtype = DType.table[name]
+    step = 2.0 ** (1 - dtype.mantissa)
+    for found, outcome in ((1.0, Outcome.NOTHING), (1.0 - 2 * step, Outcome.DIFFERENT)):
+        assert float(dtype.array.type(left)) == 1.0
+        made = Comparison((4,), dtype)
+        reference = np.array([1.5, 2.0, 3.0, 4.0])
+        given = np.array([found, 2.0, 3.0, 4.0]).astype(dtype.array)
+        beyond = Beyond(np.array(FIRST), "a sum overflows", np.array([left, 2.0, 3.0, 4.0]))
+        made.add(0, given, reference, reference, np.full(4, 1e-3), beyond=lambda beyond=beyond: beyond)  # fmt: skip
+        assert Verdict("s", "fwd", "s.y", made, ()).outcome is outcome
+
+
+def test_the_canary_says_nothing_where_nothing_is_known():
+    """Eight-bit floats have one NaN: what overflows leave is the canary too, unless it is wrong."""
+    dtype = DType.table["f8e4m3fn"]
+    for mask, words in ((FIRST, []), ([False] * 4, ["1 of 4 elements were never written"])):
+        made = Comparison((4,), dtype)
+        reference = np.array([1.0, 2.0, 3.0, 4.0])
+        given = np.array([np.nan, 2.0, 3.0, 4.0]).astype(dtype.array)
+        beyond = Beyond(np.array(mask), "a sum overflows", np.array([np.nan, 2.0, 3.0, 4.0]))
+        made.add(0, given, reference, reference, np.full(4, 1e-3), beyond=lambda beyond=beyond: beyond)  # fmt: skip
+        assert suspicions(made, 0, 1, guard_intact=True) == words

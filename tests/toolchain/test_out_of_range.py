@@ -65,12 +65,16 @@ ALL: dict[str, Change] = {
     "+100": lambda values: values + 100,
 }
 ONE: dict[str, Change] = {name: ALL[name] for name in ("1e-30", "3e38")}  # in one tensor alone
-HALF: dict[str, Change] = {
-    "1e-6": lambda values: values * 1e-6,
-    "to 60,000": lambda values: values * (60_000 / max(float(np.abs(values).max()), 1.0)),
-    "near 60,000": lambda values: near(values) * (60_000 / LARGEST),
-    "-200": ALL["-200"],
-}
+
+
+def narrow(largest: float) -> dict[str, Change]:
+    """The same of a narrow type, whose largest number is that."""
+    return {
+        "1e-6": lambda values: values * 1e-6,
+        "to the top": lambda values: values * (0.92 * largest / max(np.abs(values).max(), 1.0)),
+        "near the top": lambda values: near(values) * (0.92 * largest / LARGEST),
+        "-200": ALL["-200"],
+    }
 
 
 def takes(problem: Problem, direction: Pass, dtype: DType) -> bool:
@@ -159,19 +163,23 @@ def test_right_results_of_any_data(tmp_path: Path, builder: Builder, direction: 
     assert not bad, "\n".join(bad)
 
 
-@pytest.mark.parametrize("direction", Pass)
-def test_right_results_of_float16(tmp_path: Path, builder: Builder, direction: Pass) -> None:
+@pytest.mark.parametrize(
+    ("direction", "name"), [*((each, "f16") for each in Pass), (Pass.FORWARD, "bf16")]
+)
+def test_right_results_of_narrow_types(
+    tmp_path: Path, builder: Builder, direction: Pass, name: str
+) -> None:
     """Each access of the kernels is checked too: behind a tensor of narrow elements that fill no
     word lies nothing that a kernel may take for an index."""
-    f16 = DType.table["f16"]
-    found = {name: p for name, p in problems(direction).items() if takes(p, direction, f16)}
+    dtype = DType.table[name]
+    found = {name: p for name, p in problems(direction).items() if takes(p, direction, dtype)}
     if not found:
         pytest.skip("no layer has this pass alone")
-    planned = plan(found, direction, dtype=f16)
+    planned = plan(found, direction, dtype=dtype)
     made = make(tmp_path, planned, builder, sanitize=True)
     given = floats(made)
     bad = unexplained(judged(made, made_with(made, given)), "drawn")
-    for case, change in HALF.items():
+    for case, change in narrow(dtype.largest).items():
         inputs = {name: changed(values, change) for name, values in given.items()}
         bad += unexplained(judged(made, made_with(made, inputs)), case)
     assert not bad, "\n".join(bad)

@@ -127,3 +127,15 @@ def test_products_of_every_type_leave_amds_compiler_enough_registers() -> None:
         text = toolchain.assembly(together(some), "gfx902")
         assert len(metadata(text, "vgpr_spill_count")) == len(some)
         no_scratch_no_stack_no_spills(text)
+
+
+def test_products_by_matrix_instructions_leave_registers_of_gfx11() -> None:
+    for name, (m, n, k) in product(("f16", "i8"), ((4096, 9164, 128), (4095, 9163, 129))):
+        found: dict[str, Kernel] = {}
+        for a, b in product(("false", "true"), repeat=2):
+            settings = {"m": m, "n": n, "k": k, "transa": a, "transb": b}
+            given = {key: str(each) for key, each in settings.items()}
+            found |= {each.name: each for each in lower("gemm_fwd", given, name, "rx7900xtx")}
+        assert sum("_m16x16w" in each for each in found) == 4
+        text = toolchain.assembly(together(list(found.values())), "gfx1100")
+        no_scratch_no_stack_no_spills(text)

@@ -21,6 +21,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from simgen.errors import ConfigError
 from simgen.frontend.importing.draft import INTEGERS, NodeSite
 from simgen.frontend.importing.table import OPERATORS, operator
 from simgen.frontend.importing.values import Operator, Refused, Value, Values, linked
@@ -38,6 +39,19 @@ LOWEST_FLOAT = -3.4028234663852886e38  # lowest finite float32
 FLOAT = 1  # TensorProto.FLOAT
 LARGEST = 2**24  # elements of a condition that is looked at
 DEEPEST = 16  # nodes between a product and the mask of its scores
+REFUSED = "refused"  # the attribute of a node that says why
+NAN = (
+    "is NaN where a mask leaves a row of nothing but -inf; mask with a finite number, or put 0 "
+    "there by Where and IsNaN"
+)
+INFINITE = "takes an infinity, and tensors here are finite; write a number"
+INFINITIES = ("Add", "Sub", "Where", "Mul")
+# What infinity and the largest number are one to, and what hands both on.
+BOUNDED = ("Softmax", "Sigmoid", "Tanh", "Relu", "HardSigmoid", "Clip", "IsNaN")
+KEEPING = (
+    "Add", "Sub", "Where", "Mul", "Div", "Cast", "Identity", "Reshape", "Unsqueeze", "Squeeze",
+    "Transpose", "Expand", "Slice", "Split", "Concat",
+)  # fmt: skip
 VIEWS = ("Unsqueeze", "Reshape", "Cast", "Identity")
 
 
@@ -48,6 +62,11 @@ def recognised(operators: Sequence[Operator], values: Values) -> list[Operator]:
     found = []
     for each in operators:
         made = _guarded(each, values, makers)
+        if "Softmax" in each.kind and _is_nan(each, values, makers, readers):
+            made = refused(each, NAN)
+        elif each.kind in INFINITIES and _is_infinite(each, values):
+            if each.kind == "Mul" or not _vanishes(each, readers, ends):
+                made = refused(each, INFINITE)
         if each.kind in ("Where", "Add") and not ends.intersection(each.outputs):
             shape = values.known[each.outputs[0]].shape
             if all(_over_keys(reader, len(shape)) for reader in readers[each.outputs[0]]):
@@ -57,6 +76,29 @@ def recognised(operators: Sequence[Operator], values: Values) -> list[Operator]:
                     made = made if plain else None
         found.append(made or each)
     return found
+
+
+def refused(node: Operator, why: str) -> Operator:
+    """The node, which will be refused."""
+    return replace(node, attributes={**node.attributes, REFUSED: why})
+
+
+def _is_infinite(node: Operator, values: Values) -> bool:
+    arrays = [_at_hand(values, name) for name in node.inputs]
+    return any(each is not None and np.isinf(each).any() for each in arrays)
+
+
+def _vanishes(
+    node: Operator, readers: Mapping[str, Sequence[Operator]], ends: set[str], depth: int = 0
+) -> bool:
+    """Whether all that reads the node makes the same of the largest finite number."""
+    if depth > DEEPEST or ends.intersection(node.outputs):
+        return False
+    return all(
+        each.kind in BOUNDED or (each.kind in KEEPING and _vanishes(each, readers, ends, depth + 1))
+        for name in node.outputs
+        for each in readers[name]
+    )
 
 
 def _guarded(node: Operator, values: Values, makers: Mapping[str, Operator]) -> Operator | None:
@@ -70,6 +112,39 @@ def _guarded(node: Operator, values: Values, makers: Mapping[str, Operator]) -> 
         return None
     attributes = {**rows.attributes, "masked": 1}
     return replace(rows, node=rows.node, outputs=node.outputs, attributes=attributes)
+
+
+def _is_nan(
+    node: Operator,
+    values: Values,
+    makers: Mapping[str, Operator],
+    readers: Mapping[str, Sequence[Operator]],
+) -> bool:
+    """Whether masks that the model knows leave rows of nothing but -inf, which no choice makes 0."""
+    axis = int(node.attributes.get("axis", -1 if node.version >= 13 else 1))
+    guarded = {each.kind for each in readers[node.outputs[0]]} == {"IsNaN", "Where"}
+    if guarded or axis not in (-1, len(values.known[node.inputs[0]].shape) - 1):
+        return False
+    hidden: Any = False
+    x: str | None = node.inputs[0]
+    for _ in range(DEEPEST):
+        maker = makers.get(x) if x else None
+        known = [_at_hand(values, name) for name in maker.inputs] if maker else []
+        x = None
+        if maker and maker.kind == "Add":
+            for at, mask in enumerate(known):
+                if mask is None:
+                    x = maker.inputs[at]
+                else:
+                    hidden = hidden | np.isneginf(mask)
+        elif maker and maker.kind == "Where" and known[0] is not None:
+            for at in (1, 2):
+                side = known[at]
+                if side is None:
+                    x = maker.inputs[at]
+                else:
+                    hidden = hidden | (np.isneginf(side) & (known[0].astype(bool) == (at == 1)))
+    return bool(np.asarray(hidden).all(axis=-1).any()) if np.ndim(hidden) else bool(hidden)
 
 
 def _is_plain(x: str, values: Values, makers: Mapping[str, Operator], *, lengths: bool) -> bool:
@@ -105,6 +180,14 @@ def _known_array(values: Values, name: str) -> NDArray[Any] | None:
     value = values.known.get(name)
     known = value is not None and value.is_known and value.size <= LARGEST
     return value.array() if value is not None and known else None
+
+
+def _at_hand(values: Values, name: str) -> NDArray[Any] | None:
+    """The same; None where it is in a file that is not there, so that values are drawn."""
+    try:
+        return _known_array(values, name)
+    except ConfigError:
+        return None
 
 
 def _causal(node: Operator, values: Values, shape: tuple[int, ...]) -> Operator | None:

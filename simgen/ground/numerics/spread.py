@@ -66,6 +66,8 @@ U = DType.F32.roundoff  # roundoff of the kernels' compute type
 RISK = 1e-9  # probability that a tensor of a correct result is judged wrong
 DENSITY = 4.0  # factor for the density of terms at zero, relative to what their moments say
 SAMPLE = 2**20  # elements that equal ones are counted among
+BLOCKS = 8  # parts of a sum whose terms may meet partial sums of other sizes
+GRIDS = 8  # sizes of partial sums, in powers of 2; smaller ones lose less than sigma allows
 
 
 @dataclass(frozen=True)
@@ -172,6 +174,39 @@ def correlated(
         found = sqrt(repeats) * sigma + np.where(magnitude > 0, density * sigma**2 / 6, 0.0)
     made: Array = np.fmin(found, hard)
     return made
+
+
+def any_order(rows: Array) -> tuple[Array, Array]:
+    """What float32 sums of rows of many terms are off: a bound on its mean over orders, and sigma.
+
+    A partial sum is a multiple of g, the distance of float32 numbers of its size. So adding a term
+    is off by what rounding the term to g loses, whatever the partial sum is; but for ties, which go
+    both ways. Where terms meet partial sums of each size at random, the mean is between the losses
+    of all terms at one g, and sigma is no more than at the largest. Blocks of terms may meet partial
+    sums of sizes of their own (several work-items, sorted terms): their losses do not cancel.
+    """
+    terms = rows.astype(np.float32).astype(np.float64)
+    squares, total = np.square(terms).sum(axis=-1), np.abs(terms.sum(axis=-1))
+    magnitude = np.abs(terms).sum(axis=-1)
+    sums = np.abs(np.cumsum(terms, axis=-1)).max(axis=-1)  # backward: no more than total + sums
+    largest = np.minimum(total + np.maximum(2 * np.sqrt(squares), sums), magnitude)
+    significand, exponents = np.frexp(largest)
+    # Sums of one sign grow evenly: the last binade has this share of the partial sums.
+    share = np.where(total < magnitude, 1.0, 1 - 0.5 / significand)
+    blocks = np.arange(BLOCKS) * terms.shape[-1] // BLOCKS
+    found = []
+    for below in range(GRIDS):
+        grid = np.ldexp(1.0, exponents - DType.F32.mantissa - 1 - below)
+        parts = terms / grid[..., None]
+        lost = np.rint(parts) - parts
+        tie = np.abs(lost) == 0.5
+        mean = np.abs(np.add.reduceat(np.where(tie, 0.0, lost), blocks, axis=-1)).sum(axis=-1)
+        mean += np.abs(np.where(tie, lost, 0.0).sum(axis=-1))
+        found.append((grid * mean, np.square(grid) * np.square(lost).sum(axis=-1)))
+    (mean, variance), *rest = found
+    below = np.max([each for each, _ in rest], axis=0)
+    mean = np.maximum(below, share * mean + (1 - share) * below)
+    return mean, np.sqrt(share * variance + (1 - share) * rest[0][1])
 
 
 def sum_spread(rows: Array, inside: float, hard: Array) -> Array:

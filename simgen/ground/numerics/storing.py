@@ -47,6 +47,12 @@ def half_step(magnitude: Array, dtype: DType) -> Array:
     return made
 
 
+def rounding(values: Array, dtype: DType) -> Array:
+    """The largest error of rounding these numbers to the type, or of flushing them to zero."""
+    made: Array = np.abs(values) * dtype.roundoff + (dtype.vanishing if dtype.is_float else 0.5)
+    return made
+
+
 def stored(
     reference: Array, bound: Array, spread: Spread, dtype: DType
 ) -> tuple[Array, Array, Spread]:

@@ -166,6 +166,16 @@ def table(simulator: str, version: str, arch: str) -> Table | None:
     return next((each for each in tables if arch in each.architectures), None)
 
 
+def later(word: str, version: str, arch: str) -> str:
+    """ " (24.0 has it)", of the first version after one of gem5 that executes an instruction."""
+    known = versions(GEM5)
+    for each in known[known.index(version) + 1 :] if version in known else ():
+        of = table(GEM5, each, arch)
+        if of and word not in of.ends and word not in of.wrong:
+            return f" ({each} has it)"
+    return ""
+
+
 def files() -> list[Path]:
     """All of data/lint, in order."""
     return sorted(_folder().glob("*.json"))

@@ -113,9 +113,9 @@ def _summing(function: Callable[..., Any]) -> Any:
         if not isinstance(x, (Inexact, Decision)):
             return function(x, axis=axis, **said)
         x = inexact.inexact_of(x, getattr(x, "u", FLOAT32))
-        axes = range(x.value.ndim) if axis is None else np.atleast_1d(axis)
+        axes = tuple(range(x.value.ndim) if axis is None else np.atleast_1d(axis))
         terms = math.prod(x.value.shape[each] for each in axes)
-        return inexact.summed(x, partial(function, axis=axis, **said), terms)
+        return inexact.summed(x, partial(function, axis=axis, **said), terms, axes)
 
     return call
 

@@ -26,10 +26,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from simgen.ground.dtypes import DType
-from simgen.ground.numerics.spread import correlated, repeats
+from simgen.ground.numerics.spread import any_order, correlated, repeats
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from numpy.typing import NDArray
 
@@ -42,6 +42,8 @@ NARROW = 4.0  # units of a narrow type at most: its functions are right to 2 in 
 TINY = 2.0**-126  # what is smaller may be flushed to zero
 NEARLY_ZERO = 2.0**-100  # what many flushed numbers add up to
 FAR = 8.0  # standard deviations that nothing exceeds
+MANY = 1024  # terms whose roundings are counted one by one
+VARIED = 32  # and of so many at least one is another number
 
 
 @dataclass(frozen=True)
@@ -56,6 +58,8 @@ class Arithmetic:
         overflow: a result from here on is infinite.
         sum_overflow: a sum from here on is infinite.
         likely: errors are proxy standard deviations, not bounds.
+        far: so many standard deviations will be allowed. What is a bound counts by this part, until
+            a sum of many makes a standard deviation of it.
     """
 
     u: float = DType.F32.roundoff
@@ -65,11 +69,18 @@ class Arithmetic:
     overflow: float = DType.F32.overflow
     sum_overflow: float = DType.F32.overflow
     likely: bool = False
+    far: float = 1.0
 
     @property
     def flushed(self) -> float:
         """What may be lost of a result that is nearly 0."""
-        return self.least + (TINY if self.u >= DType.F32.roundoff else 0.0)
+        flushed = TINY if self.u * self.far >= DType.F32.roundoff else 0.0
+        return self.least + flushed / self.far
+
+    def allowing(self, far: float) -> Arithmetic:
+        """The likely errors of which so many standard deviations are allowed."""
+        parts = {name: getattr(self, name) / far for name in ("u", "narrow", "least")}
+        return replace(self, likely=True, far=far, **parts)
 
 
 FLOAT32 = Arithmetic()
@@ -221,7 +232,7 @@ def bilinear(a: Inexact, b: Inexact, times: Callable[..., Array], terms: int) ->
     equal = min(_repeats(a.value), _repeats(b.value))
     if np.any(error):
         own = [np.square(each.bound * (1 - each.common)) for each in (a, b)]
-        apart = np.sqrt(equal * (times(left, own[1]) + times(own[0], right)))
+        apart = a.u.far * np.sqrt(equal * (times(left, own[1]) + times(own[0], right)))
         shared = [each.bound * each.common for each in (a, b)]
         whole = times(np.abs(a.value), shared[1]) + times(shared[0], np.abs(b.value))
         error = np.fmin(error, whole + times(a.bound, b.bound) + apart)
@@ -229,17 +240,25 @@ def bilinear(a: Inexact, b: Inexact, times: Callable[..., Array], terms: int) ->
     return replace(made, common=_share(error, made.bound))
 
 
-def summed(a: Inexact, function: Callable[[Array], Array], terms: int) -> Inexact:
-    """Sums of `terms` elements each, in any order: sum, cumsum."""
+def summed(
+    a: Inexact, function: Callable[[Array], Array], terms: int, axes: Sequence[int] = ()
+) -> Inexact:
+    """Sums of `terms` elements each, in any order: sum, along `axes`; cumsum."""
     of_terms, value = function(np.abs(a.value) + a.bound), function(a.value)
     error = function(a.bound)
     if not a.u.likely:
         return _summed(value, error, of_terms, terms, a.u)
     equal, whole = _repeats(a.value), function(a.bound * a.common)
-    apart = np.sqrt(equal * function(np.square(a.bound * (1 - a.common))))
+    apart = a.u.far * np.sqrt(equal * function(np.square(a.bound * (1 - a.common))))
     error = np.fmin(error, whole + apart)
-    made = _summed(value, error, of_terms, terms, a.u, function(np.square(a.value)), equal)
     running = np.shape(value) == np.shape(a.value)  # each sum has those before it in it
+    made = _summed(value, error, of_terms, terms, a.u, function(np.square(a.value)), equal)
+    single = a.u.sums == DType.F32.roundoff and not a.u.narrow
+    if single and not running and MANY <= terms and equal * VARIED <= terms:
+        rows = np.moveaxis(a.value, axes, range(-len(axes), 0)).reshape(-1, terms)
+        mean, sigma = (each.reshape(np.shape(value)) for each in any_order(rows))
+        counted = np.fmin(made.bound, error + mean / a.u.far + sigma)
+        made = replace(made, bound=np.where(np.isfinite(made.bound), counted, inf))
     return replace(made, common=1.0 if running else _share(whole, made.bound))
 
 
@@ -257,7 +276,7 @@ def _summed(
     lost = terms * u.sums * magnitude
     if squares is not None:
         sigma = u.sums * np.sqrt(terms * (squares / 2 + np.square(value)))
-        lost = correlated(sigma, lost, terms, squares, magnitude, equal)
+        lost = correlated(sigma, lost / u.far, terms, squares, magnitude, equal)
     made = Inexact(value, np.where(magnitude < u.sum_overflow, error + lost, inf), u)
     return made.rounded() if u.narrow else made
 
@@ -325,8 +344,8 @@ def periodic(a: Inexact, function: Callable[[Array], Array]) -> Inexact:
 
 def stepped(a: Inexact, function: Callable[[Array], Array]) -> Inexact:
     """floor, ceil, rint, trunc, sign: right, or off by a step near its ends."""
-    value = function(a.value)
-    low, high = function(a.value - a.bound), function(a.value + a.bound)
+    value, off = function(a.value), a.bound * (FAR if a.u.likely else 1.0)
+    low, high = function(a.value - off), function(a.value + off)
     return Inexact(value, np.fmax(np.abs(high - value), np.abs(value - low)), a.u, 1.0)
 
 

@@ -128,11 +128,12 @@ class OwnKernel(Layer, in_configs=False):
     def tolerance(self, tensors: Tensors, direction: Pass) -> Tensors:
         made = self.definition
         if made.tolerance is None:
-            likely = self._likely(tensors)
-            return {
-                name: np.fmin(found.bound, peak_limit(found.value.size) * likely[name])
-                for name, found in self._evaluated(tensors)
-            }
+            peaks = {each.name: peak_limit(each.spec.size) for each in made.outputs}
+            bounds = {name: found.bound for name, found in self._evaluated(tensors)}
+            for far in (1.0, min(peaks.values())):
+                for name, likely in self._likely(tensors, far).items():
+                    bounds[name] = np.fmin(bounds[name], peaks[name] * likely)
+            return bounds
         # Beside floats, an integer is a count or an index, which is right or wrong.
         floats = {each.name for each in made.outputs if each.spec.dtype.is_float}
         found = {}
@@ -149,9 +150,9 @@ class OwnKernel(Layer, in_configs=False):
         likely = self._likely(tensors)
         return {name: Spread(np.fmin(likely[name], bound)) for name, bound in tolerance.items()}
 
-    def _likely(self, tensors: Tensors) -> Tensors:
-        """Proxy standard deviations of the errors of each output."""
-        kind = replace(self._arithmetic, likely=True)
+    def _likely(self, tensors: Tensors, far: float = 1.0) -> Tensors:
+        """Proxy standard deviations of the errors of each output, to allow `far` of."""
+        kind = self._arithmetic.allowing(far)
         return {name: found.bound for name, found in self._evaluated(tensors, kind)}
 
     @cached_property

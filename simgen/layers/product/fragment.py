@@ -102,6 +102,9 @@ RDNA = ("gfx11", "gfx12")
 # V_WMMA in AMD's RDNA3 and RDNA4 Instruction Set Architecture.
 WMMA_SPEEDUP = {True: 4.0, False: 8.0}
 MOST_RESULTS = 64  # results of a lane: its 256 registers also hold both factors
+# Rows and columns of tiles that gfx11's lanes, which hold each factor twice, have no registers for
+# in every type and layout.
+SPILLING = {(64, 128), (128, 64), (32, 64)}
 # Multiply-adds of a unit in a cycle, for one of its vector units for float32, by bits of a factor:
 # AMD CDNA 2 white paper, 2021, table 1.
 SPEEDUP = {32: 2.0, 16: 8.0, 8: 8.0}
@@ -264,6 +267,8 @@ def _wmma_tiles(found: tuple[Matrix, ...], arch: str) -> tuple[Tile, ...]:
     for each in found:
         nbytes = DType.table[each.factors].nbytes
         for rows, columns, down, across in TILES:
+            if older and (rows, columns) in SPILLING:
+                continue
             items = down // each.m, across * each.n // (LANES // 2)
             read = LANES * nbytes / LDS_RATE * (down + across) / (down * across)
             loaded = LANES * nbytes / L1_RATE * (rows + columns) / (rows * columns)
