@@ -254,7 +254,7 @@ def summed(
     running = np.shape(value) == np.shape(a.value)  # each sum has those before it in it
     made = _summed(value, error, of_terms, terms, a.u, function(np.square(a.value)), equal)
     single = a.u.sums == DType.F32.roundoff and not a.u.narrow
-    if single and not running and MANY <= terms and equal * VARIED <= terms:
+    if single and not running and terms >= MANY and equal * VARIED <= terms:
         rows = np.moveaxis(a.value, axes, range(-len(axes), 0)).reshape(-1, terms)
         mean, sigma = (each.reshape(np.shape(value)) for each in any_order(rows))
         counted = np.fmin(made.bound, error + mean / a.u.far + sigma)
