@@ -11,7 +11,7 @@ sys.path.insert(0, str(HERE))  # tables.py
 import simgen  # noqa: E402
 
 project = "simgen"
-author = "the authors of simgen"
+author = "the simgen developers"
 release = version = simgen.__version__
 
 extensions = [

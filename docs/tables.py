@@ -5,6 +5,7 @@
 {element-types}   every element type that tensors of a network may have
 {machines}        every machine that workloads can be planned for
 {metrics}         every metric: its unit, what it is, and what it follows from
+{schemas}         every schema of JSON: the commands that print it, and its keys
 {networks}        every network that comes with simgen, by what its file begins with
 {targets}         every target: what it is, and whether it was seen running
 {settings} NAME   the options of `simgen build` and `simgen run` that the target NAME brings
@@ -25,6 +26,7 @@ import click
 from sphinx.util.docutils import SphinxDirective
 
 from simgen.ask.choice import option as flag_of
+from simgen.cli import answers
 from simgen.cli.main import cli
 from simgen.cli.options import Commands
 from simgen.frontend import problem
@@ -237,6 +239,20 @@ def _seen(unseen: str) -> str:
     return "no" if unseen == EVERYTHING else f"yes; not `{unseen}`" if unseen else "yes"
 
 
+def schemas() -> str:
+    """A table of what `--json` prints."""
+    rows = []
+    for name, (command, _) in answers.SHAPES.items():
+        made = answers.schema(name)
+        keys = [
+            f"`{key}`" if key in made["required"] else f"(`{key}`)" for key in made["properties"]
+        ]
+        rows.append(
+            (f"`{answers.schema_name(name)}`", f"`{command}`", ", ".join(keys[1:]) or "any")
+        )
+    return table(("schema", "printed by", "keys"), rows)
+
+
 class Generated(SphinxDirective):
     """Text in Markdown, made anew in every build: the code may have changed, and not the page."""
 
@@ -281,6 +297,13 @@ class Networks(Generated):
         return self.parsed(networks())
 
 
+class Schemas(Generated):
+    """All schemas of JSON."""
+
+    def run(self) -> list[Node]:
+        return self.parsed(schemas())
+
+
 class Targets(Generated):
     """All targets."""
 
@@ -304,6 +327,7 @@ def setup(app: Sphinx) -> dict[str, bool]:
     app.add_directive("element-types", ElementTypes)
     app.add_directive("machines", Machines)
     app.add_directive("networks", Networks)
+    app.add_directive("schemas", Schemas)
     app.add_directive("targets", Targets)
     app.add_directive("settings", Settings)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

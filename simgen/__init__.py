@@ -12,33 +12,57 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-__version__ = "0.2.0"
-
 __all__ = [
     "BuiltBundle",
     "Judgement",
+    "MeasuredLaunch",
+    "MeasuredStep",
+    "Output",
     "PlannedBuild",
     "Report",
     "Result",
+    "Row",
+    "Rows",
     "__version__",
     "errors",
     "load",
     "plan",
     "report",
+    "rows",
 ]
 
 if TYPE_CHECKING:
+    __version__: str
+
     from simgen import errors
-    from simgen.api import BuiltBundle, Judgement, PlannedBuild, Report, Result, load, plan, report
+    from simgen.api import (
+        BuiltBundle,
+        Judgement,
+        MeasuredLaunch,
+        MeasuredStep,
+        Output,
+        PlannedBuild,
+        Report,
+        Result,
+        Row,
+        Rows,
+        load,
+        plan,
+        report,
+        rows,
+    )
 
 if not TYPE_CHECKING:  # so that a type checker knows names that are none
 
     def __getattr__(name: str) -> object:
         """The names of the API, on first use: commands and a script's other imports start fast."""
-        if name.startswith("__") or name not in __all__:
+        if name not in __all__:
             raise AttributeError(f"module 'simgen' has no attribute {name!r}")
         from importlib import import_module
 
+        if name == "__version__":
+            globals()[name] = import_module("simgen.ground.version").version()
+            return globals()[name]
         if name == "errors":
             return import_module("simgen.errors")
         found = getattr(import_module("simgen.api"), name)

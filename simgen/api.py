@@ -28,10 +28,12 @@ from simgen.ask.report import ReportChoices
 from simgen.ask.run import RunChoices, RunCommand
 from simgen.bundle import finding, planning
 from simgen.bundle import writing as bundles
-from simgen.bundle.results import Result
-from simgen.errors import UsageError
+from simgen.bundle.launches import MeasuredLaunch, MeasuredStep
+from simgen.bundle.results import Output, Result
+from simgen.errors import UsageError, one_line
 from simgen.reports.pages import reporting
-from simgen.reports.pages.reporting import Report
+from simgen.reports.pages.reporting import Report, Rows
+from simgen.reports.pages.row import Row
 from simgen.running import process, runs, sweeps
 from simgen.running.sweeps import SweepListener
 from simgen.targets import Target
@@ -45,7 +47,10 @@ if TYPE_CHECKING:
     from simgen.ground.ir import Workload
     from simgen.targets.base import Progress as Reached
 
-__all__ = ["BuiltBundle", "Judgement", "PlannedBuild", "Report", "Result", "load", "plan", "report"]
+__all__ = [
+    "BuiltBundle", "Judgement", "MeasuredLaunch", "MeasuredStep", "Output", "PlannedBuild",
+    "Report", "Result", "Row", "Rows", "load", "plan", "report", "rows",
+]  # fmt: skip
 
 Where = str | os.PathLike[str]
 Value = str | int | float | bool
@@ -108,7 +113,7 @@ def plan(workload: Where, choices: BuildChoices) -> PlannedBuild:
         UsageError: there is no such workload, or the choices do not go together.
         ConfigError: the config cannot be accepted.
     """
-    return PlannedBuild(planning.Plan(os.fspath(workload), choices))
+    return PlannedBuild(planning.Plan(_word("workload", workload), choices))
 
 
 @in_python()
@@ -119,8 +124,19 @@ def load(path: Where) -> BuiltBundle:
         UsageError: the folder holds no bundle.
         DamagedError: its manifest or workload has changed.
     """
-    with bundles.opened(Path(path)):
-        return BuiltBundle(Path(path))
+    with bundles.opened(place := _path("path", path)):
+        return BuiltBundle(place)
+
+
+@in_python()
+def rows(made: Iterable[BuiltBundle | Where]) -> Rows:
+    """What all results in the bundles measured, a row for each layer, pass and result.
+
+    Raises:
+        UsageError: a bundle is given twice, there is none, or nothing has run.
+        DamagedError: a result has changed since its run.
+    """
+    return reporting.rows(_paths("rows", made))
 
 
 @in_python()
@@ -144,11 +160,11 @@ def report(
         UsageError: a bundle is given twice, nothing has run, or there is no such baseline.
         DamagedError: a result has changed since its run.
     """
-    paths = [each.path if isinstance(each, BuiltBundle) else Path(each) for each in made]
-    if not paths:
-        raise UsageError("report: no bundle is given; give one or more")
+    paths = _paths("report", made)
+    if baseline is not None:
+        _check("baseline", baseline, str, "a result's name")
     looks = ReportChoices(title=title or None, author=author or None, figures=figures, width=width)
-    return reporting.write(paths, Path(output), baseline, looks=looks)
+    return reporting.write(paths, _path("output", output), baseline, looks=looks)
 
 
 @asking
@@ -220,12 +236,14 @@ class PlannedBuild:
             RefusedError: results would be lost, or the bundle is in use.
             MissingError: there is no compiler, or no disk space.
         """
-        given = [targets] if isinstance(targets, str | Target) else list(targets)
+        given = list(_several("targets", targets, str | Target, "a name or a target"))
+        _check("settings", {} if settings is None else settings, Mapping, "a mapping")
+        _check("replace", replace, bool, "True or False")
         if not given:
             raise UsageError("targets: none is given; give one or more")
         chosen = _targets(given, settings or {})
         plan = self.plan.for_targets(chosen)
-        made, _ = plan.write(Path(path), chosen, replace_results=replace, tell=progress)
+        made, _ = plan.write(_path("path", path), chosen, replace_results=replace, tell=progress)
         return BuiltBundle(made.path, made.gone)
 
 
@@ -250,6 +268,13 @@ class BuiltBundle:
         with bundles.opened(self.path) as made:
             return made.ran()
 
+    @property
+    @in_python()
+    def workload(self) -> Workload:
+        """Its layers, buffers, kernels and launches."""
+        with bundles.opened(self.path) as made:
+            return made.workload
+
     @in_python()
     def result(self, name: str) -> Result:
         """The result of a target or of a point of a sweep, or the one in a results.h5.
@@ -258,6 +283,7 @@ class BuiltBundle:
             UsageError: there is no such result.
             DamagedError: it is not what the run left.
         """
+        _check("name", name, str, "a result's name")
         with bundles.opened(self.path) as made:
             return finding.find_result(made, name)
 
@@ -303,7 +329,11 @@ class BuiltBundle:
             RunError: some points failed, which are named; the others have their results.
             UsageError, MissingError, RefusedError, DamagedError: as in `run`.
         """
-        words = [f"{name}={','.join(map(_text, each))}" for name, each in asked.grid.items()]
+        _check("grid", asked.grid, Mapping, "a mapping of names to values")
+        words = [
+            f"{name}={','.join(map(_text, _several(f'grid {name!r}', each, Value, 'a value')))}"
+            for name, each in asked.grid.items()
+        ]
         if not words:
             raise UsageError("sweep: no option is given; give one with its values, or use run")
         given = {each.name: value for each, value in asked.given().items()}
@@ -337,7 +367,8 @@ class BuiltBundle:
         """
         if a is None and b is not None:
             raise UsageError("diff: b is given without a; give a, or both")
-        names = [None if each is None else os.fspath(each) for each in (a, b)]
+        both = {"a": a, "b": b}.items()
+        names = [None if each is None else _word(name, each) for name, each in both]
         with bundles.opened(self.path) as made:
             return judging.judge(made, *names, strict=strict, tell=progress)
 
@@ -413,6 +444,40 @@ def _targets(given: Sequence[str | Target], settings: Mapping[str, Any]) -> list
                 "keep one of them"
             )
     return list(found.values())
+
+
+def _check(name: str, value: object, kind: Any, wanted: str) -> None:
+    if not isinstance(value, kind):
+        raise UsageError(f"{name}: {one_line(repr(value))} is not {wanted}; give one")
+
+
+def _word(name: str, value: Where) -> str:
+    _check(name, value, str | os.PathLike, "a path or a name")
+    return os.fspath(value)
+
+
+def _path(name: str, value: Where) -> Path:
+    return Path(_word(name, value))
+
+
+def _paths(name: str, made: object) -> list[Path]:
+    """The folders of some bundles, or of one."""
+    given = _several(name, made, str | os.PathLike | BuiltBundle, "a bundle or its folder")
+    paths = [each.path if isinstance(each, BuiltBundle) else _path(name, each) for each in given]
+    if not paths:
+        raise UsageError(f"{name}: no bundle is given; give one or more")
+    return paths
+
+
+def _several(name: str, given: Any, kind: Any, wanted: str) -> list[Any]:
+    """One or several values of a kind."""
+    if isinstance(given, kind):
+        return [given]
+    _check(name, given, Iterable, f"{wanted} or several")
+    found = list(given)
+    for each in found:
+        _check(name, each, kind, wanted)
+    return found
 
 
 def _text(value: Value) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import click
@@ -10,6 +9,7 @@ import click
 from simgen.ask.checks import BisectChoices
 from simgen.ask.kinds import Whole
 from simgen.cli import completing
+from simgen.cli.answers import answer, json_option
 from simgen.cli.numbers import number
 from simgen.cli.options import asks, verbosity
 
@@ -21,7 +21,7 @@ from simgen.cli.options import asks, verbosity
 @asks(BisectChoices)
 @number("--ulps", kind=Whole("N", 0, 2**20), default=0,
         help="Words that differ by at most this are equal [default: 0].")  # fmt: skip
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@json_option
 @verbosity
 def bisect(
     bundle: Path,
@@ -70,7 +70,7 @@ def bisect(
         place = run.place()
     took = f"{run.a.runs + run.b.runs} runs, {run.a.seconds + run.b.seconds:.0f} s of simulation"
     if as_json:
-        print(json.dumps(telling.as_json(place, run.of, run.a, run.b, run.arch), indent=1))
+        answer("bisect", telling.as_json(place, run.of, run.a, run.b, run.arch))
     elif not quiet:
         if place is None:
             print(f"{a} and {b} leave the same, word by word ({took})")

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from simgen.ask.checks import ConformChoices
+from simgen.cli.answers import answer, json_option
 from simgen.cli.numbers import SECONDS, number
 from simgen.cli.options import asked, asks, verbosity
 
@@ -36,7 +37,7 @@ MOST_ROWS = 60  # rows of the table, without --verbose
               metavar="FILE", help=
                   "findings.json of an earlier build: only what is worse now gives exit code 6.",
               )  # fmt: skip
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@json_option
 @verbosity
 def conform(
     timeout: float | None,
@@ -134,7 +135,7 @@ def conform(
         table = rows(told, run.lint_name, run.version_name)
         write_atomic(output / "lint.json", (json.dumps(table, indent=1) + "\n").encode())
     if as_json:
-        print(json.dumps(page.rows(told), indent=1))
+        answer("conform", page.rows(told))
     elif not quiet:
         _print(told, verbose)
     wrong = [each for each in found if each.found not in (Found.RIGHT, Found.REFUSED)]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +11,7 @@ import click
 
 from simgen.ask.build import BuildChoices
 from simgen.ask.kinds import Whole
+from simgen.cli.answers import answer, json_option
 from simgen.cli.numbers import number
 from simgen.cli.options import verbosity
 from simgen.errors import MissingError, UsageError, did_you_mean, one_line, printable
@@ -77,7 +77,7 @@ OTHER = "there, another one"
     metavar="FILE",
     help="Write the kernels as a cachefiles.csv, for generate_cachefiles.py.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@json_option
 @verbosity
 def miopen(
     configs: tuple[str, ...], as_json: bool, quiet: bool, verbose: bool, **given: Any
@@ -121,9 +121,7 @@ def miopen(
         _write(given["output"], rows)
     if as_json:
         told = [{"kernel": n, "arguments": a, "state": s} for (n, a), s in states.items()]
-        print(
-            json.dumps({"gfx": gpu, "units": units, "miopen": version, "kernels": told}, indent=1)
-        )
+        answer("miopen", {"gfx": gpu, "units": units, "miopen": version, "kernels": told})
     elif not quiet:
         _print(states, given)
     lacking = [name for (name, _), state in states.items() if state == MISSING]

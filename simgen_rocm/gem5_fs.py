@@ -14,9 +14,10 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from simgen.ask.choice import spelled
 from simgen.errors import DamagedError, UsageError
@@ -25,11 +26,13 @@ from simgen.kernels import render
 from simgen.targets.base import (
     EVERYTHING,
     File,
+    Job,
     Lack,
     Package,
     Progress,
     Reader,
     Requirements,
+    SetupStep,
     Target,
     Watcher,
     l1_setting,
@@ -37,6 +40,7 @@ from simgen.targets.base import (
     setting,
 )
 from simgen.targets.gem5 import apu_se, stats
+from simgen.targets.gem5.needs import build_steps
 from simgen.targets.gem5.watcher import explained
 from simgen_rocm.hip_program import HipPlace, Program
 
@@ -45,7 +49,6 @@ if TYPE_CHECKING:
 
     from simgen.ground.ir import Workload
     from simgen.kernels.build import Builder
-    from simgen.targets.base import Job
 
 KVM = Path("/dev/kvm")
 GEM5_OPT = "build/VEGA_X86/gem5.opt"
@@ -56,6 +59,14 @@ IMAGE_CURE = (
     "build src/x86-ubuntu-gpu-ml of gem5-resources, and set GEM5_DISK_IMAGE and GEM5_KERNEL to "
     "its disk image and its kernel"
 )
+# As its BUILDING.md says: Ubuntu and ROCm, of 42 GB; the kernel belongs to the image.
+RESOURCES = "https://github.com/gem5/gem5-resources"
+IMAGE_FOLDER = "~/gem5-resources/src/x86-ubuntu-gpu-ml"
+IMAGE_PROGRAMS = ("unzip", "qemu-system-x86_64")
+BUILT_FILES = {
+    "GEM5_DISK_IMAGE": f"{IMAGE_FOLDER}/disk-image/x86-ubuntu-gpu-ml",
+    "GEM5_KERNEL": f"{IMAGE_FOLDER}/vmlinux-gpu-ml",
+}
 KVM_CURE = "run it where /dev/kvm can be used (group kvm; in a container, --device /dev/kvm)"
 
 VERSIONS = apu_se.full_system()  # version of gem5 -> GPU -> its scripts; the first is taken
@@ -101,6 +112,10 @@ class Gem5Fs(Target):
                 f"{self.name}: {spelled('arch')} {self.arch}: gem5 {self.gem5_version} has no "
                 f"script for it; take {spelled('arch')} {' or '.join(VERSIONS[self.gem5_version])}"
             )
+
+    @classmethod
+    def implied(cls, settings: Mapping[str, Any]) -> dict[str, Any]:
+        return apu_se.of_tag(settings)
 
     @property
     def machine(self) -> str:
@@ -161,6 +176,27 @@ class Gem5WithDisk(Requirements):
             fact = f"{KVM} may not be used" if KVM.exists() else f"there is no {KVM}"
             lacks.append(Lack(fact, KVM_CURE))
         return lacks
+
+    def steps(self) -> list[SetupStep]:
+        """gem5, its disk image as gem5-resources' BUILDING.md makes it, and KVM."""
+        gem5, lacks = self._gem5(), self.missing()
+        room = shutil.disk_usage(Path.home()).free >> 30
+        lacking = [name for name in IMAGE_PROGRAMS if shutil.which(name) is None]
+        set_ = " ".join(f"{name}={path}" for name, path in BUILT_FILES.items())
+        unset = [lack.fact for lack in lacks if "GEM5_" in lack.fact]
+        return [
+            *build_steps(self.model.version, GEM5_OPT, gem5),
+            SetupStep("packages of the image", "sudo apt-get install -y unzip qemu-system-x86",
+                      f"no {', '.join(lacking)} in PATH" if lacking else "they are here"),
+            SetupStep("disk image", f"git clone {RESOURCES} ~/gem5-resources && cd {IMAGE_FOLDER} "
+                      "&& ./build.sh", " | ".join(unset) or "it is there"),
+            SetupStep("its time and room",
+                      "about 30 minutes with KVM, 56 GB of disk and 8 GB of memory",
+                      f"{room} GiB free in {Path.home()}"),
+            SetupStep("KVM", KVM_CURE,
+                      next((e.fact for e in lacks if str(KVM) in e.fact), "it can be used")),
+            SetupStep("use", f"export GEM5=~/gem5 {set_}", "" if lacks else "ready"),
+        ]  # fmt: skip
 
     def _gem5(self) -> list[Lack]:
         root = os.environ.get("GEM5", "")

@@ -1,7 +1,7 @@
 -- Schema of trace.sqlite3; simgen/reports/pages/trace.py tells what it is for.
 
 PRAGMA application_id = 0x73676e31;
-PRAGMA user_version = 3; -- raised when the schema changes
+PRAGMA user_version = 4; -- raised when the schema changes
 
 CREATE TABLE bundle (
     id INTEGER PRIMARY KEY,
@@ -33,7 +33,7 @@ CREATE TABLE launch ( -- one run of a kernel
     kernel TEXT NOT NULL,
     invocation INTEGER NOT NULL, -- from 1: which run of this kernel in the workload it is
     work_groups INTEGER, -- NULL of a library's kernel
-    work_items INTEGER, -- in a work-group
+    work_group_size INTEGER, -- work-items of one
     UNIQUE (step, position)
 );
 CREATE INDEX launch_of_kernel ON launch (kernel, invocation);
@@ -41,11 +41,12 @@ CREATE INDEX launch_of_kernel ON launch (kernel, invocation);
 CREATE TABLE run ( -- what a target left of a bundle
     id INTEGER PRIMARY KEY,
     bundle INTEGER NOT NULL REFERENCES bundle,
-    target TEXT NOT NULL, -- or a point of a sweep, TARGET@OPTION=VALUE,...
+    target TEXT NOT NULL,
+    result TEXT NOT NULL, -- the target, or a point of a sweep, TARGET@OPTION=VALUE,...
     finished TEXT NOT NULL, -- ISO 8601, UTC
     simgen TEXT NOT NULL, -- version
     compiler TEXT NOT NULL,
-    UNIQUE (bundle, target)
+    UNIQUE (bundle, result)
 );
 
 CREATE TABLE property ( -- of a run
@@ -77,7 +78,7 @@ CREATE TABLE point ( -- of a sweep that this is the store of (simgen report FOLD
 
 -- One line for each value, with everything that it belongs to.
 CREATE VIEW launch_metric AS
-SELECT run.id AS run, bundle.name AS bundle, bundle.workload, bundle.planned_for, run.target,
+SELECT run.id AS run, bundle.name AS bundle, bundle.workload, bundle.planned_for, run.target, run.result,
     step.position AS step, step.layer, step.kind, step.pass, step.type, launch.position AS launch, launch.kernel, launch.invocation,
     metric.name AS metric, metric.value
 FROM metric
@@ -88,7 +89,7 @@ FROM metric
 
 -- Sums over the launches of a layer and pass.
 CREATE VIEW layer_metric AS
-SELECT run, bundle, workload, planned_for, target, step, layer, kind, pass, type, metric, sum(value) AS value
+SELECT run, bundle, workload, planned_for, target, result, step, layer, kind, pass, type, metric, sum(value) AS value
 FROM launch_metric
 GROUP BY run, step, metric;
 

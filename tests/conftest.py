@@ -38,6 +38,10 @@ FIRST = ("simulator/test_slurm.py", "simulator/test_kubernetes.py", "simulator/"
 TESTS = Path(__file__).parent
 
 
+# Caches of simgen are new in each test; Go's are shared.
+HOME = Path.home()
+os.environ.setdefault("GOCACHE", str(HOME / ".cache" / "go-build"))
+os.environ.setdefault("GOPATH", str(HOME / "go"))
 os.environ.pop("COLUMNS", None)  # of pytest's processes; what simgen prints is as wide as it
 
 

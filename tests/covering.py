@@ -3,7 +3,7 @@
 Kernels of a template differ in their constants, which decide all that its text does. A set covers
 a template if it has each property of a constant that some kernel has: a covering array of strength
 1, or of strength 2 if it has each two properties together (Kuhn et al., "Introduction to
-Combinatorial Testing", 2013, section 1.3). It is found greedily, largest gain first.
+Combinatorial Testing", 2013, section 1.3). It is found greedily, largest gain for its cost first.
 """
 
 from __future__ import annotations
@@ -80,12 +80,14 @@ def covering(
     values: bool = False,
     labels: Mapping[Name, Iterable[Property]] | None = None,
     rather: Collection[Name] = (),
+    costs: Mapping[Name, float] | None = None,
 ) -> list[Name]:
     """Names of what covers each template of the kernels, in the order of `found`.
 
     found: name -> its kernels. pairs: strength 2 for properties with few values. sizes, values: as
     in `properties`. labels: name -> further properties, each of which is kept too, by itself.
     rather: what is taken first, as far as it shows anything that is wanted.
+    costs: name -> what its test takes, in any unit; without them, all take the same.
     """
     traits = _traits(found, pairs, sizes, values)
     for name, own in (labels or {}).items():
@@ -93,21 +95,26 @@ def covering(
     kept: set[Name] = set()
     left = set().union(*traits.values())
     for some in ([name for name in found if name in rather], list(found)):
-        kept |= _greedy(some, traits, left)
+        kept |= _greedy(some, traits, left, costs or {})
     return [name for name in found if name in kept]
 
 
 def _greedy(
-    names: Sequence[Name], traits: Mapping[Name, set[Trait]], left: set[Trait]
+    names: Sequence[Name],
+    traits: Mapping[Name, set[Trait]],
+    left: set[Trait],
+    costs: Mapping[Name, float],
 ) -> set[Name]:
     """Those of the names that show what is left, which they take away from it."""
     # Gains only become smaller, so the first whose gain is still what it was has the largest.
-    heap = [(-len(traits[name] & left), at, name) for at, name in enumerate(names)]
+    heap = [
+        (-len(traits[name] & left) / costs.get(name, 1), at, name) for at, name in enumerate(names)
+    ]
     heapq.heapify(heap)
     kept = set()
     while heap:
         _, at, name = heapq.heappop(heap)
-        gain = len(traits[name] & left)
+        gain = len(traits[name] & left) / costs.get(name, 1)
         if heap and gain < -heap[0][0]:
             heapq.heappush(heap, (-gain, at, name))
             continue

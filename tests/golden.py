@@ -47,7 +47,7 @@ from simgen.isa.legalise import Model
 from simgen.kernels import render, stages
 from simgen.kernels.build import Builder
 from simgen.kernels.cache import Cache
-from simgen.layers import LAYERS, conversion
+from simgen.layers import conversion
 from simgen.workload import lowering as workloads
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ def of_layer(kind: str) -> dict[str, Kernel]:
     found: dict[str, Kernel] = {}
     for variant in variants(kind):
         for shape in shapes_of(kind, SHAPES):
-            for direction in LAYERS[kind].passes if accepts(variant.layer, shape) else ():
+            for direction in variant.layer.passes if accepts(variant.layer, shape) else ():
                 for inputs in _of_types(variant.layer, inputs_of(variant.layer, shape)):
                     layer = variant.layer.reading(inputs)
                     for kernel in conversion.lower(layer, inputs, direction).kernels:

@@ -68,6 +68,8 @@ BASE: dict[str, dict[str, str]] = {
     "bcm_fc": {"num_output": "64", "block_size": "4"},
     "gemm": {"m": "33", "n": "20", "k": "19"},
     "embedding": {"vocabulary": "37", "features": "6", "zipf": "1.0"},
+    "expert_blocks": {"skew": "0.5", "experts": "8"},
+    "experts": {"skew": "0.5"},
     "sampled_softmax": {"vocabulary": "37", "samples": "9", "zipf": "1.0"},
     "sparse_gemm": {"m": "33", "n": "20", "k": "40", "sparsity": "0.75"},
     "structured_gemm": {"m": "33", "n": "20", "k": "40"},
@@ -149,6 +151,21 @@ EXTRA: dict[str, list[dict[str, str]]] = {
         {"mode": "pad", "before": "0x0x1x1", "behind": "0x0x0x2", "value": "-3.4e38"},
         {"mode": "expand", "to": "0x0x0x12"},
     ],
+    "attention": [
+        {"causal": "true", "keys": "37", "kv_heads": "2", "algo": "split"},
+        {"causal": "true", "window": "3", "sinks": "true"},
+        {"mask": "keep", "kv_heads": "1", "value_size": "12", "softcap": "0.75"},
+        {"lengths": "true", "page": "4", "causal": "true", "kv_heads": "2", "keys": "43"},
+        {"lengths": "true", "page": "3", "keys": "140", "algo": "split", "sinks": "true"},
+        {"mask": "bias", "value_size": "5", "keys": "70", "lengths": "true", "scale": "0.5"},
+    ],
+    "rope": [
+        {"rotary": "4", "positions": "true"},
+        {"rotary": "4", "interleaved": "true", "scaling": "llama3", "original": "64"},
+        {"base": "500000", "scaling": "yarn", "original": "256", "positions": "true"},
+        {"scaling": "linear", "interleaved": "true"},
+        {"scaling": "llama3", "positions": "true", "original": "512", "factor": "32"},
+    ],
     "attention_sum": [{"candidates": "9", "log": "true"}],
     "embedding": [{"features": "8"}, {"features": "5", "zipf": "0.0"}],
     "slice": [{"axis": "2"}, {"axis": "-1", "outputs": "3"}],
@@ -177,6 +194,14 @@ EXTRA: dict[str, list[dict[str, str]]] = {
             ("64", "192"),
         )
     ],
+    "router": [
+        {"top_k": "1", "normalised": "false"},
+        {"groups": "2", "weight_scale": "2.5"},
+        {"groups": "4", "top_groups": "2", "correction": "true", "scores_mode": "sigmoid"},
+        {"top_k": "8", "correction": "true", "weight_scale": "2.5"},
+    ],
+    "expert_blocks": [{"block_rows": "1"}, {"experts": "5", "block_rows": "4"}],
+    "experts": [{"stored": "3"}, {"intermediate": "20", "experts": "70"}, {"top_k": "5"}],
     "lrn": [
         {"lrn_mode": mode, "local_size": size}
         for mode in ("cross_channel_dim1", "within_channel")
@@ -315,7 +340,7 @@ SHAPES_OF: dict[str, tuple[tuple[int, ...], ...]] = {
         (1, 2, 2, 150),
     ),
     "fused_conv": ((1, 1, 1, 1), (2, 3, 5, 7), (1, 64, 4, 4), (2, 6, 9, 12)),
-    "fused_fc": ((1, 1, 1, 1), (2, 3, 5, 7), (3, 5000, 1, 1), (100, 1000, 1, 1)),
+    "fused_fc": ((1, 1, 1, 1), (2, 3, 5, 7), (3, 5000, 1, 1), (100, 520, 1, 1)),
     "bcm_fc": ((1, 64, 1, 1), (3, 128, 1, 1), (2, 4, 4, 8), (70, 192, 1, 1)),
     "recurrent": (  # time steps, samples, features
         (2, 1, 1), (3, 2, 4), (4, 17, 10), (2, 2, 2, 35), (2, 5, 68), (9, 3, 1),
@@ -324,7 +349,14 @@ SHAPES_OF: dict[str, tuple[tuple[int, ...], ...]] = {
         (1, 1, 1), (2, 6, 5, 3), (3, 2, 9, 1), (2, 4, 8, 8), (30, 100),
     ),
     "reduce_mean": ((1, 1, 1), (2, 5, 3), (3, 7, 8), (2, 4, 37), (2, 3, 5, 12)),
+    "attention": (  # samples, heads, queries, elements
+        (1, 1, 1, 1), (2, 4, 9, 8), (1, 4, 1, 64), (1, 6, 70, 36), (2, 2, 5, 130), (1, 8, 33, 4),
+    ),
+    "rope": ((1, 1, 1, 2), (2, 3, 9, 8), (1, 2, 33, 20), (3, 1, 2, 14), (1, 2, 5, 64)),
     "attention_sum": ((1, 1), (2, 5), (3, 17, 1), (30, 100), (2, 601)),
+    "router": ((1, 8), (2, 3, 16), (5, 128), (9, 200)),
+    "expert_blocks": ((1, 1), (3, 4), (7, 5), (700, 3)),
+    "experts": ((1, 4), (3, 20), (2, 5, 64), (40, 132)),
     "embedding": ((1, 1), (2, 5), (3, 4, 13), (3, 1500), (2, 3001)),  # places
     "mask": ((1, 1, 1), (2, 3, 5), (3, 2, 7, 9), (2, 17, 33), (2, 64, 64), (5, 3, 1, 130)),
     "heads": (
@@ -447,8 +479,8 @@ def each_pass(test: Callable[[Variant, Pass], None]) -> Callable[..., None]:
     """A test of each (variant, pass), as one for each layer."""
 
     def whole(kind: str) -> None:
-        own, passes = covering_variants(kind), LAYERS[kind].passes
-        check_all(test, ({"variant": v, "direction": d} for v in own for d in passes))
+        own = covering_variants(kind)
+        check_all(test, ({"variant": v, "direction": d} for v in own for d in v.layer.passes))
 
     return pytest.mark.parametrize("kind", lowered())(named(test, whole))
 
@@ -516,8 +548,13 @@ SMALL_OF: dict[str, dict[str, str]] = {
     "sparse_gemm": {"m": "33", "n": "12", "k": "40", "sparsity": "0.75"},
     "structured_gemm": {"m": "33", "n": "12", "k": "40"},
     "heads": {"shape": "2x5x6", "heads": "3"},
+    "router": {"shape": "5x16"},
+    "expert_blocks": {"shape": "5x3", "experts": "9", "block_rows": "4"},
+    "experts": {"shape": "3x20", "experts": "5", "intermediate": "12", "stored": "4"},
     "embedding": {"shape": "3x11", "vocabulary": "9", "features": "6"},
     "mask": {"shape": "2x5x7", "mask": "lengths"},
+    "attention": {"shape": "2x4x9x8", "kv_heads": "2", "causal": "true", "softcap": "1.5"},
+    "rope": {"shape": "2x3x5x12", "rotary": "8", "scaling": "yarn", "positions": "true"},
     "attention_sum": {"shape": "3x11", "vocabulary": "5", "log": "true"},
     "reduce_mean": {"shape": "2x5x6"},
     "recurrent": {"shape": "3x2x6", "cell": "gru"},
@@ -551,3 +588,13 @@ def problems_of_one_gpu() -> list[tuple[str, tuple[str, ...]]]:
     """Those of `small_problems` that a build for one GPU takes."""
     several = {f"{kind}_{each}" for kind in lowered() if LAYERS[kind].needs_gpus for each in Pass}
     return [each for each in small_problems() if each[0] not in several]
+
+
+def seconds(layer: Layer, shape: tuple[int, ...], direction: Pass) -> float:
+    """About what the test of a pass takes, checked and not optimised: for each kernel, and for each
+    operation and work-item."""
+    inputs = inputs_of(layer, shape)
+    lowering = layer.lower(inputs, direction)
+    blocks = {kernel.name: kernel.block for kernel in lowering.kernels}
+    items = sum(math.prod(each.grid) * blocks[each.kernel] for each in lowering.launches)
+    return 0.03 * len(blocks) + 1e-7 * (layer.count(inputs, direction).flops + 40 * items)

@@ -148,7 +148,7 @@ def cells(bundle: bundles.Bundle, ran: list[results.Result], rows: list[Row]) ->
     host = json.loads(path.read_text()) if path.exists() else {}
     of: dict[str, list[dict[str, float]]] = {name: [] for name in TARGETS}
     for row in rows:
-        of[result_names.target_of(row.target)].append(row.metrics)
+        of[result_names.target_of(row.result)].append(row.metrics)
     yield bundle.workload.name
     yield WORKLOADS[bundle.workload.name]
     yield str(len(bundle.workload.launches))

@@ -106,6 +106,21 @@ class BuildChoices(Asked):
     queues: Count = choice("--queues", Whole("N", 1, QUEUES), text=
         "Run independent layers and passes concurrently in N queues: CUDA streams, command "
         "queues of MGPUSim's timing model, AQL queues of gem5. [default: 1]")
+    phase: Text = choice("--phase", Word("", ("decode", "prefill")), text=
+        "What a language model's config.json is built for: one new token for each text, or whole "
+        "texts. "
+        "[default: decode]")
+    batch: Count = choice("--batch", Whole("N", 1, 65_536), text=
+        "Number of texts that a language model's config.json is built for. [default: 1]")
+    context: Count = choice("--context", Whole("N", 1, 2**24), text=
+        "Tokens of each text of a language model's config.json. [default: 2048, or what the model "
+        "has]")
+    tp: Count = choice("--tp", Whole("N", 1, 64), text=
+        "Build one GPU's share of N of a language model's config.json, without all-reduces. "
+        "[default: 1]")
+    own_weights: YesNo = choice("--own-weights", Flag(), False, text=
+        "Give each layer of a language model's config.json weights of its own. [default: equal "
+        "layers have the same]")
     seed: ChoiceField[int, int] = choice("--seed", Whole(), 0, text=
         "Seed of the random inputs. [default: 0]")
 

@@ -9,11 +9,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
-from simgen import __version__
 from simgen.errors import UsageError, printable
 from simgen.ground.storage import schema
 from simgen.ground.storage.files import read_regular
 from simgen.ground.storage.schema import SHA256, SchemaError, Sized, Within
+from simgen.ground.version import version
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -115,11 +115,11 @@ def _of_other_format(found: Any) -> str:
     other = re.fullmatch(rf"{family} ([0-9]{{1,6}})", str(told.get("format")))
     if not other or other[0] == FORMAT:
         return ""
-    version = str(told.get("simgen"))
-    known = version != __version__ and re.fullmatch(r"[0-9][0-9A-Za-z.+-]{0,40}", version)
-    maker = f"simgen {version}" if known else "another version of simgen"
+    named = str(told.get("simgen"))
+    known = named != version() and re.fullmatch(r"[0-9][0-9A-Za-z.+-]{0,40}", named)
+    maker = f"simgen {named}" if known else "another version of simgen"
     return (
-        f"a bundle of format {other[1]}, which {maker} reads; simgen {__version__} reads "
+        f"a bundle of format {other[1]}, which {maker} reads; simgen {version()} reads "
         f"format {number}"
     )
 

@@ -68,6 +68,8 @@ def outside(path: Path, *, itself: bool = False, option: str = "-o ") -> None:
     Raises:
         UsageError: it is, or it does.
     """
+    if str(path) == "-":
+        raise UsageError(f"{option}-: what is written there is no stream; name a file or folder")
     real = Path(os.path.realpath(path))
     for home in real.parents if itself else (real, *real.parents):
         if manifest.has_our_format(home / manifest.FILE):

@@ -18,6 +18,7 @@ from simgen.bundle.planned_machine import PlannedMachine
 from simgen.bundle.recipe import AskedWord, Recipe
 from simgen.errors import UsageError, did_you_mean, one_line, printable
 from simgen.frontend import descent, losses, network, problem, scaling
+from simgen.frontend.decoder import Serving
 from simgen.ground.ir import Pass
 from simgen.kernels import cache
 from simgen.kernels.build import Builder
@@ -81,7 +82,20 @@ class Plan:
         self.problem = (
             source.problem(choices)
             if isinstance(source, Recipe)
-            else problem.find(source, choices.set, passes, usual, choices.type)
+            else problem.find(
+                source,
+                choices.set,
+                passes,
+                usual,
+                choices.type,
+                Serving(
+                    choices.phase,
+                    choices.batch,
+                    choices.context,
+                    choices.tp,
+                    choices.own_weights,
+                ),
+            )
         )
         if phase is Phase.INFERENCE and choices.loss is not None:
             raise UsageError(f"{ask.loss}: inference has none; leave it out, or {ask.inference}")

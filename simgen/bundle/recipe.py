@@ -14,7 +14,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from simgen import __version__
 from simgen.ask import choice as ask
 from simgen.ask.build import BuildChoices
 from simgen.bundle import folder
@@ -24,6 +23,7 @@ from simgen.ground.ir import Pass
 from simgen.ground.storage import schema
 from simgen.ground.storage.files import open_regular, read_regular
 from simgen.ground.storage.schema import SchemaError, Sized
+from simgen.ground.version import version
 from simgen.tensors import exact_values
 
 if TYPE_CHECKING:
@@ -108,7 +108,7 @@ def manifest_entries(
         "constants": list(constants) or None,
     }
     return {
-        "simgen": __version__,
+        "simgen": version(),
         CONFIG: {
             "source": one_line(os.path.basename(found.config.source)),
             "sha256": hashlib.sha256(json.dumps(sections).encode()).hexdigest(),

@@ -7,8 +7,9 @@
     /launches/COLUMN      one value per launch: step, layer, pass, kernel, order, and the metrics
                           of the target, by the names of simgen.ground.metrics and with the
                           attribute unit; a metric that a launch does not have is NaN
-    /provenance           JSON: simgen version, compiler, config, target and settings, `asked` (the
-                          value of simgen.ask.run), its options, machine, number of GPUs; `part` and
+    /provenance           JSON: versions of simgen that built (`simgen`) and ran it (`ran_by`),
+                          compiler, config, target and settings, `asked` (the value of
+                          simgen.ask.run), its options, machine, number of GPUs; `part` and
                           `resumed` of such runs, `pieces` and `inferred` of a run by pieces
                           (launches whose metrics are those of another one), `kernels` where a
                           library's ran in place of the workload's: then it has no tensors
@@ -34,6 +35,7 @@ import numpy as np
 
 from simgen.ask.run import RunCommand
 from simgen.bundle import (
+    launches,
     manifest,
     pieces,
     result_digest,
@@ -42,8 +44,9 @@ from simgen.bundle import (
     sampled,
     saved_result,
 )
+from simgen.bundle.launches import MeasuredLaunch, MeasuredStep
 from simgen.errors import DamagedError, MissingError, RefusedError, UsageError
-from simgen.ground import metrics
+from simgen.ground import metrics, tidy
 from simgen.ground.ir import GUARD, PAGE
 from simgen.ground.machine import ProductRounding
 from simgen.ground.storage import hdf5, locks, seal
@@ -93,13 +96,13 @@ class Output:
 
 
 @dataclass(frozen=True)
-class Result:
+class Result(tidy.Tidy):
     """What one run left.
 
     Attributes:
         name: the target, the point of a sweep, or the file that it was read from.
         outputs: the tensors that it wrote, by their names.
-        launches: the metrics of each launch, in their order.
+        launches: each launch with its metrics, in their order; a launch that did not run has none.
         provenance: versions, config, target and its settings, and the machine that ran it.
         seal: the digest of `complete`; empty for a file, and where there is none yet.
         given: of a run by pieces, what (a step, a tensor) of it read where another step wrote.
@@ -107,16 +110,66 @@ class Result:
 
     name: str
     outputs: Mapping[str, Output]
-    launches: tuple[Mapping[str, float], ...]
+    launches: tuple[MeasuredLaunch, ...]
     provenance: Mapping[str, Any]
     seal: str = ""
     given: Mapping[tuple[int, str], NDArray[Any]] = field(default_factory=dict)
 
+    def __post_init__(self) -> None:
+        if not all(isinstance(each, MeasuredLaunch) for each in self.launches):
+            named = tuple(MeasuredLaunch(each, at) for at, each in enumerate(self.launches))
+            object.__setattr__(self, "launches", named)
+
     def __repr__(self) -> str:
-        took = sum(each.get("seconds", 0.0) for each in self.launches)
-        time = f", {metrics.seconds(took)}" if took else ""
+        time = f", {metrics.seconds(self.seconds)}" if self.seconds > 0 else ""
         counts = f"{len(self.launches)} launches, {len(self.outputs)} outputs"
         return f"<Result {self.name}: {counts}{time}>"
+
+    @property
+    def target(self) -> str:
+        """The target that it ran on."""
+        return result_names.target_of(self.name)
+
+    @property
+    def seconds(self) -> float:
+        """The time of all launches, simulated where a simulator ran them; NaN where the target
+        counts none."""
+        return launches.seconds(self.launches)
+
+    def by_layer(self) -> tuple[MeasuredStep, ...]:
+        """The layers and passes that ran, in their order, each with its time and metrics."""
+        return launches.by_layer(self.launches)
+
+    @property
+    def settings(self) -> dict[str, tidy.Value]:
+        """Settings of the build and of the target, and options of the run: numbers as numbers."""
+        config = self.provenance.get("config", {})
+        swept = (str(each).partition("=") for each in config.get("settings", ()))
+        target = self.provenance.get("settings", {})
+        return {
+            **{name: tidy.typed(value) for name, _, value in swept},
+            **{name: value for name, value in target.items() if isinstance(value, tidy.SCALARS)},
+            **{name: tidy.typed(value) for name, value in self.options.items()},
+        }
+
+    def columns(self) -> dict[str, list[Any]]:
+        """A line for each launch that ran: result, launch, layer, pass, kernel, metrics."""
+        lines = [
+            {"result": self.name, "launch": each.index, "layer": each.layer, "pass": each.pass_,
+             "kernel": each.kernel, **each}
+            for each in self.launches
+            if each
+        ]  # fmt: skip
+        return tidy.columns(dict.fromkeys(name for line in lines for name in line), lines)
+
+    def named(self, workload: Workload) -> Result:
+        """The same, with launches that know what they are."""
+        steps = [(workload.steps[at], kernel) for at, kernel in self.kernels(workload)]
+        made = (
+            MeasuredLaunch(each, at, step.layer, str(step.direction), kernel)
+            for at, (each, (step, kernel)) in enumerate(zip(self.launches, steps, strict=True))
+        )
+        return replace(self, launches=tuple(made))
 
     @property
     def asked(self) -> RunCommand:
@@ -165,7 +218,7 @@ class Result:
         steps = enumerate(workload.steps)
         return [(at, each.kernel) for at, step in steps for each in step.launches]
 
-    def errors(self, launches: Collection[int]) -> dict[str, float]:
+    def errors(self, places: Collection[int]) -> dict[str, float]:
         """For the figures of some launches together: half of the interval that holds each in 95 of
         100 cases; none of what is not sampled.
 
@@ -174,7 +227,7 @@ class Result:
         """
         taken, like = self.samples, self.inferred
         summed: dict[tuple[str, int], float] = {}
-        for at in launches:
+        for at in places:
             for name, half in taken[at].errors.items() if at in taken else ():
                 key = name, like.get(at, at) if taken[at].part == 1 else -1
                 summed[key] = summed.get(key, 0.0) + half
@@ -282,14 +335,14 @@ def _raw(
     run = _record(bundle, target, folder)
     if run and run.pieces:
         return _of_pieces(bundle, target, folder, run, name or target.name, closed)
-    launches = _launches(bundle.workload, target, folder, run)
+    measured = _launches(bundle.workload, target, folder, run)
     found = run.samples if run else ()
-    samples = target.reader.sampled(folder, bundle.workload, found, launches) if found else ()
-    own = target.reader.ran(bundle.workload, len(launches))
+    samples = target.reader.sampled(folder, bundle.workload, found, measured) if found else ()
+    own = target.reader.ran(bundle.workload, len(measured))
     outputs = _outputs(bundle.workload, folder / OUTPUTS, counted) if own is None else {}
-    if own is None and len(launches) != len(bundle.workload.launches):
+    if own is None and len(measured) != len(bundle.workload.launches):
         raise DamagedError(
-            f"{folder}: metrics of {len(launches)} launches, but the workload has "
+            f"{folder}: metrics of {len(measured)} launches, but the workload has "
             f"{len(bundle.workload.launches)}; run it again"
         )
     machine = {**target.reader.machine(folder), **machine_file.programs(folder)}
@@ -320,7 +373,10 @@ def _raw(
     except SchemaError as error:  # a target's log says what cannot be
         raise DamagedError(f"{folder}: damaged ({error}); run it again") from None
     digest = closed.digest if closed.files else ""
-    return Result(name or target.name, outputs, tuple(launches), provenance, digest)
+    left = Result(
+        name or target.name, outputs, tuple(map(MeasuredLaunch, measured)), provenance, digest
+    )
+    return left.named(bundle.workload)
 
 
 def _of_pieces(
@@ -349,7 +405,10 @@ def _of_pieces(
         told[sampled.KEY] = to_json(taken)
         outputs = _without_gaps(workload, run, {each.launch: each for each in taken}, outputs)
     digest = closed.digest if closed.files else ""
-    return Result(name, outputs, found.launches, told, digest, found.given)
+    made = Result(
+        name, outputs, tuple(map(MeasuredLaunch, found.launches)), told, digest, found.given
+    )
+    return made.named(workload)
 
 
 def _options(target: Target, asked: RunCommand, run: Run | None) -> dict[str, str]:
@@ -410,9 +469,9 @@ def settle(bundle: Bundle, folder: Path, result: Result) -> Result:
 
 
 def _history(run: Run | None) -> dict[str, Any]:
-    """`part`, where only some layers ran; `resumed`, the launches that were finished each time that
-    the run was continued."""
-    found: dict[str, Any] = {}
+    """`ran_by`, the version of simgen that ran it; `part`, where only some layers ran; `resumed`,
+    the launches that were finished each time that the run was continued."""
+    found: dict[str, Any] = {"ran_by": run.simgen} if run and run.simgen else {}
     if run and run.layers:
         found["part"] = {"layers": run.layers, "inputs": run.inputs, "steps": list(run.steps)}
     if run and run.pieces:
@@ -482,11 +541,11 @@ def _write_rest(h5: h5py.File, result: Result, workload: Workload, digests: str)
         dataset = h5["tensors"][name]
         dataset.attrs["untouched"] = output.untouched
         dataset.attrs["guard_intact"] = output.guard_intact
-    launches = h5.create_group("launches", track_order=True)
+    table = h5.create_group("launches", track_order=True)
     for column, values in _columns(result, workload).items():
-        launches[column] = values
+        table[column] = values
         if unit := metrics.unit(column):
-            hdf5.write_text(launches[column], "unit", unit)
+            hdf5.write_text(table[column], "unit", unit)
 
 
 def load(path: Path, workload: Workload | None = None) -> Result:
@@ -521,7 +580,9 @@ def _load(path: Path, workload: Workload | None, contents: str = "") -> Result:
     wrong = contents and result_digest.of_text(found.digests) != contents
     if wrong or found.digests != result_digest.of_file(found.digests, *content):
         raise _damaged(path, "not what was written")
-    return Result(str(path), outputs, found.launches, found.provenance, given=found.given)
+    ran = tuple(MeasuredLaunch(each, at) for at, each in enumerate(found.launches))
+    made = Result(str(path), outputs, ran, found.provenance, given=found.given)
+    return made if workload is None else made.named(workload)
 
 
 def _check_is_of(path: Path, found: saved_result.Saved, workload: Workload) -> None:

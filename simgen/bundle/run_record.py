@@ -50,6 +50,7 @@ class Run:
     inferred: tuple[tuple[Index, Index], ...] = ()  # (launch, the one that stands for it)
     samples: tuple[Sample, ...] = ()  # samples of launches' work-groups
     asked: Mapping[str, Any] = field(default_factory=dict)  # RunCommand.to_json
+    simgen: str = ""  # version that ran it
 
     @property
     def choices(self) -> RunCommand:

@@ -13,7 +13,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, Any
 
-from simgen import __version__
 from simgen.bundle import result_digest, run_record
 from simgen.errors import printable
 from simgen.ground.ir import Pass
@@ -21,6 +20,7 @@ from simgen.ground.machine import ProductRounding  # noqa: TC001 - as above
 from simgen.ground.storage import hdf5, schema
 from simgen.ground.storage.hdf5 import FormatError
 from simgen.ground.storage.schema import SchemaError, Sized, Within, from_json
+from simgen.ground.version import version
 from simgen.tensors import element_types
 from simgen.workload import sharding
 from simgen.workload.pieces import Piece  # noqa: TC001 - as above
@@ -58,6 +58,7 @@ class Provenance:
 
     simgen: Short
     compiler: Short
+    ran_by: Short = ""  # version of simgen that ran it; `simgen` built it
     workload: Short = ""
     planned_for: Short = ""  # a machine, as --plan-for takes it
     data: Short = ""
@@ -134,7 +135,7 @@ def _provenance(file: h5py.File, workload: Workload | None) -> Mapping[str, Any]
         if not re.fullmatch(r"simgen results [0-9]{1,6}", found):
             raise FormatError("not a results file of simgen")
         fact = f"of format {found.split()[-1]}, written by another version"
-        raise FormatError(f"{fact}; simgen {__version__} reads format {SCHEMA.split()[-1]}")
+        raise FormatError(f"{fact}; simgen {version()} reads format {SCHEMA.split()[-1]}")
     told: Mapping[str, Any] = schema.parse(hdf5.document(file, PROVENANCE))
     check_provenance(told, workload)
     return told

@@ -14,10 +14,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from simgen import __version__
 from simgen.errors import DamagedError
 from simgen.ground.storage import schema, seal
 from simgen.ground.storage.files import read_regular, write_atomic
+from simgen.ground.version import version
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -58,7 +58,7 @@ def counted(outcomes: Sequence[str]) -> str:
 
 def save(folder: Path, result: str, outcomes: Mapping[str, str]) -> None:
     """Keep the outcomes, by step ("LAYER PASS"), of the result with that digest, where it lies."""
-    told = {"result": result, "simgen": __version__, "steps": dict(outcomes)}
+    told = {"result": result, "simgen": version(), "steps": dict(outcomes)}
     with contextlib.suppress(OSError):  # a bundle that can only be read
         write_atomic(folder / FILE, (json.dumps({**told, DIGEST: _digest(told)}) + "\n").encode())
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,7 +10,8 @@ import click
 
 from simgen.ask.report import ReportChoices
 from simgen.bundle import manifest, result_names
-from simgen.cli import completing
+from simgen.cli import completing, streams
+from simgen.cli.answers import answer, json_option
 from simgen.cli.options import asked, asks, folder_of_page, verbosity
 from simgen.errors import UsageError, printable
 
@@ -25,7 +25,7 @@ MOST = 2  # results that are named
 @click.command()
 @click.argument("bundle", type=click.Path(path_type=Path), shell_complete=completing.bundle)
 @click.argument("pair", nargs=-1, metavar="[A] [B]", shell_complete=completing.results)
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@json_option
 @click.option("--strict", is_flag=True, help="Also fail if a tensor proves nothing.")
 @verbosity
 def diff(
@@ -57,7 +57,7 @@ def diff(
         raise UsageError(f"{others[0]}: a bundle, and diff takes one; {cure}")
     if len(pair) > MOST:
         raise UsageError(f"diff {printable(pair[MOST])}: takes at most two results; leave it out")
-    a, b = (*pair, None, None)[:MOST]
+    a, b = (*(streams.read(each, ".h5") for each in pair), None, None)[:MOST]
     judge(bundle, a, b, as_json=as_json, strict=strict, quiet=quiet, verbose=verbose)
 
 
@@ -79,7 +79,7 @@ def judge(
     with bundles.opened(bundle) as made, present.stages(quiet) as tell:
         judged = judging.judge(made, a, b, strict=strict, tell=tell)
     if as_json:
-        print(json.dumps(judged.as_json(), indent=1))
+        answer("diff", judged.as_json())
     elif not quiet:
         names = [each.name for each in judged.results]
         points = a is None and len(names) > 1 and any(map(result_names.options_of, names))
@@ -129,12 +129,14 @@ def judge(
     help="Print AI operations per second of each result, and write nothing.",
 )
 @asks(ReportChoices)
+@json_option
 @verbosity
 def report(
     bundles: tuple[Path, ...],
     output: Path,
     baseline: str | None,
     score: bool,
+    as_json: bool,
     quiet: bool,
     verbose: bool,
     **given: Any,
@@ -182,20 +184,27 @@ def report(
             if source(name) not in usual:
                 spelling = {"output": "-o", "form": "--as"}.get(name, f"--{name}")
                 raise UsageError(f"--score: writes nothing, so not with {spelling}; leave one out")
-        _score(bundles)
+        _score(bundles, as_json)
         return
+    quiet = quiet or as_json
     stores = [path for path in bundles if path.is_file() or collecting.is_sweep(path)]
     if stores:
         if len(bundles) > 1:
             raise UsageError(f"{stores[0]}: a sweep is reported by itself; leave out the others")
         if stores[0].is_dir():
             stores = [collecting.collect(stores[0])[0]]
-        _report_store(stores[0], output, baseline, quiet, asked(ReportChoices, given))
+        _report_store(stores[0], output, baseline, quiet, asked(ReportChoices, given), as_json)
         return
     looks = asked(ReportChoices, given)
     made = reporting.write(bundles, output, baseline, looks=looks)
+    if as_json:
+        table = made.columns()
+        rows = [dict(zip(table, line)) for line in zip(*table.values())]
+        doubts = [*made.passed_over, *made.doubts]
+        told = {"page": str(made.page), "rows": rows, "doubts": doubts, "not_run": made.idle}
+        answer("report", told)
     if not quiet:
-        if len({(row.bundle, row.target) for row in made.rows}) > FEW and not verbose:
+        if len({(row.bundle, row.result) for row in made.rows}) > FEW and not verbose:
             present.results(made.rows)
             print("-v shows every layer and pass")
         else:
@@ -215,7 +224,7 @@ def report(
                 present.say(f"of an earlier report: {old}; remove it, or write it with {option}")
 
 
-def _score(bundles: Sequence[Path]) -> None:
+def _score(bundles: Sequence[Path], as_json: bool) -> None:
     from simgen.cli import present
     from simgen.reports.pages import reporting
     from simgen.reports.pages import score as scoring
@@ -224,6 +233,14 @@ def _score(bundles: Sequence[Path]) -> None:
     if not found:
         cure = "run a bundle on a target that measures time"
         raise UsageError(f"{bundles[0]}: no result has times of all layers; {cure}")
+    if as_json:
+        scores = [
+            {"bundle": each.bundle, "result": each.target, "operations": each.operations,
+             "seconds": each.seconds, "operations_per_second": each.rate, "doubt": each.doubt}
+            for each in found
+        ]  # fmt: skip
+        answer("score", {"scores": scores})
+        return
     heads, named = present.by_settings(list(dict.fromkeys(each.target for each in found)))
     rows = [
         (
@@ -242,12 +259,22 @@ def _score(bundles: Sequence[Path]) -> None:
 
 
 def _report_store(
-    path: Path, output: Path, baseline: str | None, quiet: bool, looks: ReportChoices
+    path: Path,
+    output: Path,
+    baseline: str | None,
+    quiet: bool,
+    looks: ReportChoices,
+    as_json: bool,
 ) -> None:
     from simgen.cli import present
     from simgen.reports.pages import explored_page
 
     made = explored_page.write(path, output, baseline, looks)
+    if as_json:
+        table = explored_page.columns(made.points)
+        rows = [dict(zip(table, line)) for line in zip(*table.values())]
+        told = {"page": str(made.page), "rows": rows, "doubts": list(made.doubts), "not_run": []}
+        answer("report", told)
     if quiet:
         return
     present.table(None, *explored_page.short(made.points))

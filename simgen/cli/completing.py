@@ -45,13 +45,15 @@ def _last(names: Callable[[click.Context], Iterable[str]]) -> Complete:
 
 
 def workload(ctx: click.Context, param: click.Parameter, text: str) -> list[CompletionItem]:
-    """Built-in workloads, DeepBench's problems, and files."""
-    from simgen.frontend import deepbench, problem
+    """Built-in workloads, problems of lists, and files."""
+    from simgen.frontend import atrex, deepbench, problem
     from simgen.frontend.operation import FAMILIES
 
     names: list[str] = [*problem.listed()]
     if text.startswith("deepbench/"):
         names = [each.name for family in FAMILIES for each in deepbench.problems(family)]
+    if text.startswith("atrex/"):
+        names = [each.name for each in atrex.operators()]
     found = [CompletionItem(name) for name in names if name.startswith(text)]
     return [*found, CompletionItem(text, type="file")]
 

@@ -7,8 +7,8 @@ import os
 import platform
 from dataclasses import dataclass
 
-from simgen import __version__
 from simgen.errors import MissingError, one_line
+from simgen.ground.version import version
 from simgen.isa import toolchain
 from simgen.kernels import cache
 from simgen.targets import TARGETS
@@ -55,7 +55,7 @@ def _distribution() -> Check:
     owners = set(importlib.metadata.packages_distributions().get("simgen", ()))
     others = sorted(owners - {DISTRIBUTION})
     if not others:
-        return Check("simgen", True, f"{__version__}, {DISTRIBUTION}")
+        return Check("simgen", True, f"{version()}, {DISTRIBUTION}")
     fact = f"the distribution {', '.join(others)} has a package of the same name"
     cure = f"python -m pip uninstall {' '.join(others)}, then install {DISTRIBUTION} again"
     return Check("simgen", False, fact, cure)

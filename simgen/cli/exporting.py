@@ -6,8 +6,10 @@ from pathlib import Path
 
 import click
 
-from simgen.cli import completing
+from simgen.cli import completing, streams
+from simgen.cli.answers import answer, json_option
 from simgen.cli.options import verbosity
+from simgen.errors import UsageError
 
 
 @click.command()
@@ -33,7 +35,7 @@ from simgen.cli.options import verbosity
     type=click.Path(path_type=Path),
     required=True,
     metavar="PATH",
-    help="File or folder to write; it must not exist.",
+    help="File or folder to write, which must not exist; - is stdout.",
 )
 @click.option(
     "--result",
@@ -48,6 +50,7 @@ from simgen.cli.options import verbosity
     help="latency: facts about the model that its layers do not show, for Vidur: "
     "n_head=32,n_kv_head=32,vocab_size=32768.",
 )
+@json_option
 @verbosity
 def export(
     bundles: tuple[Path, ...],
@@ -55,6 +58,7 @@ def export(
     output: Path,
     result: str | None,
     model: str | None,
+    as_json: bool,
     quiet: bool,
     verbose: bool,
 ) -> None:
@@ -71,8 +75,15 @@ def export(
     from simgen.reports.exports import base
 
     chosen = base.with_model(base.find(form), model)
+    streamed = str(output) == streams.STREAM
+    if streamed and (as_json or not chosen.file):
+        what = "--json: JSON and the file are both for stdout" if as_json else f"{form}: a folder"
+        raise UsageError(f"-o -: {what}; name a file or folder with -o")
     with contextlib.ExitStack() as held:
         made = [held.enter_context(writing.opened(path)) for path in bundles]
-        lines = base.write(chosen, made, output, result)
-    if not quiet:
+        lines = base.write(chosen, made, held.enter_context(streams.written(output)), result)
+    quiet = quiet or streamed
+    if as_json:
+        answer("export", {"format": form, "output": str(output), "notes": lines})
+    elif not quiet:
         print("\n".join(lines))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,12 +10,16 @@ import click
 from simgen.ask.build import BuildChoices, Destination
 from simgen.ask.kinds import Whole
 from simgen.cli import completing, logs, standing
+from simgen.cli.answers import answer, json_option
 from simgen.cli.numbers import SEED, number
 from simgen.cli.options import BuildCommand, Commands, asks, planned, verbosity
 from simgen.errors import MissingError, UsageError, did_you_mean, printable
 
+FETCHED = ("mgpusim",)  # targets whose simulator simgen builds on the first run
+UNITS = {"_bytes_per_second": "B/s", "_hz": "Hz"}  # ends of keys, and how people read them
+
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from simgen.bundle.planning import Plan
     from simgen.ground.ir import Workload
@@ -46,7 +49,7 @@ if TYPE_CHECKING:
     metavar="T",
     help="Also print how to stay within a time, such as 10m or 2h, and what that gives up.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@json_option
 @verbosity
 def show(
     form: str | None,
@@ -95,7 +98,7 @@ def show(
 
         told = costing.show(plan, targets, given, budget, again=probe, as_json=as_json)
         if as_json:
-            print(json.dumps(told, indent=1))
+            answer("cost", {"targets": told})
         return
     try:
         workload: Workload | None = plan.workload
@@ -109,7 +112,7 @@ def show(
     if as_json:
         shown = _show_json(plan, workload)
         shown |= {"commands": commands, "unsupported": unsupported or None}
-        print(json.dumps(shown, indent=1))
+        answer("workload", shown)
         return
     for note in plan.notes:
         present.say(note)
@@ -136,7 +139,7 @@ def _show_posted(line: str, as_json: bool) -> None:
 
     found = posted.read(line, problem.is_known)
     if as_json:
-        print(json.dumps({"becomes": dict(found.rows), "commands": found.commands()}, indent=1))
+        answer("posted", {"becomes": dict(found.rows), "commands": found.commands()})
         return
     present.table(None, ("in the line", "in simgen"), found.rows)
     for each in found.commands():
@@ -155,7 +158,7 @@ def _show_lines(plan: Plan, form: str, as_json: bool, quiet: bool) -> None:
         raise UsageError(f"--as {form!r}: no such form; {did_you_mean(form, table.FORMS)}")
     lines, without = exporting.lines(plan.network, plan.problem.passes, form)
     if as_json:
-        print(json.dumps({"lines": lines, "without": without}, indent=1))
+        answer("lines", {"lines": lines, "without": without})
         return
     print("\n".join(lines))
     if without and not quiet:
@@ -201,15 +204,15 @@ def _show_json(plan: Plan, workload: Workload | None) -> dict[str, Any]:
 @click.command(name="list")
 @click.argument("what", required=False, default="workloads")
 @click.argument("part", required=False)
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@json_option
 def list_(what: str, part: str | None, as_json: bool) -> None:
     """List workloads, layers, targets, metrics and others.
 
-    The lists are workloads (the default), networks, layers, targets, algorithms, machines, metrics
-    and exports.
+    The lists are workloads (the default), networks, layers, targets, algorithms, machines, metrics,
+    exports and schemas (of JSON).
 
     `deepbench` lists DeepBench's problems. Add gemm, conv, rnn, sparse or allreduce to list one
-    family.
+    family. `atrex` lists operators of LLM serving; add a family, such as rms_norm.
 
     A file is a log that MIOpen, rocBLAS or hipBLASLt wrote of a model's run. simgen lists its
     problems, which `simgen build` takes, and how often each was called.
@@ -229,22 +232,44 @@ def list_(what: str, part: str | None, as_json: bool) -> None:
         "machines": _list_machines,
         "metrics": _list_metrics,
         "exports": _list_exports,
+        "schemas": _list_schemas,
         "deepbench": lambda: _list_deepbench(part),
+        "atrex": lambda: _list_atrex(part),
     }
     if what not in listings and Path(what).is_file():
         listings[what] = lambda: logs.listed(Path(what))
     if what not in listings:
         raise UsageError(f"list {what!r}: unknown; {did_you_mean(what, listings)}")
-    if part is not None and what != "deepbench":
+    if part is not None and what not in ("deepbench", "atrex"):
         raise UsageError(f"list {what} {part!r}: {what} has no parts; leave {part!r} out")
     rows = listings[what]()
     if as_json:
-        print(json.dumps(rows, indent=1))
+        answer("list", {"list": what, "rows": rows})
         return
     from simgen.cli import present
 
-    heads = [name for name, value in rows[0].items() if isinstance(value, str)]
-    present.table(None, heads, [[row[head] for head in heads] for row in rows], heads[:1:-1])
+    shown = [_for_people(row) for row in rows]
+    heads = list(shown[0])
+    present.table(None, heads, [list(row.values()) for row in shown], heads[:1:-1])
+
+
+def _for_people(row: Mapping[str, Any]) -> dict[str, str]:
+    """A row of a list with units of its size; what is itself a list or an object is left out."""
+    from simgen.cli import present
+
+    found = {}
+    for key, value in row.items():
+        name, unit = next(
+            ((key.removesuffix(end), unit) for end, unit in UNITS.items() if key.endswith(end)),
+            (key, ""),
+        )
+        if isinstance(value, bool):
+            found[name] = "yes" if value else "no"
+        elif isinstance(value, int | float):
+            found[name] = f"{present.count(value)}{unit}" if unit else f"{value:.4g}"
+        elif isinstance(value, str):
+            found[name] = value
+    return {name.replace("_", " "): text for name, text in found.items()}
 
 
 def _list_layers() -> list[dict[str, str]]:
@@ -290,10 +315,27 @@ def _list_deepbench(family: str | None) -> list[dict[str, Any]]:
             "what": str(each.operation),
             "types": " ".join(each.types),
             "passes": " ".join(each.passes),
-            "GFLOP": f"{each.operation.flops / 1e9:.4g}",
+            "flops": each.operation.flops,
             "note": each.note,
         }
         for each in found
+    ]
+
+
+def _list_atrex(family: str | None) -> list[dict[str, Any]]:
+    from simgen.frontend import atrex
+
+    if family is not None and family not in atrex.OPERATORS:
+        cure = did_you_mean(family, atrex.OPERATORS)
+        raise UsageError(f"list atrex {family!r}: no such family; {cure}")
+    return [
+        {
+            "operator": each.name,
+            "layer": each.kind,
+            "keys": each.keys,
+            "type": each.type or "i32",
+        }
+        for each in atrex.operators(family)
     ]
 
 
@@ -308,8 +350,8 @@ def _list_targets() -> list[dict[str, Any]]:
             {
                 "target": name,
                 "what": target.summary,
-                "seen running": _seen(target),
-                "on this machine": " | ".join(str(lack) for lack in lacks) or "ready",
+                "seen_running": _seen(target),
+                "on_this_machine": " | ".join(str(lack) for lack in lacks) or "ready",
                 "stages": list(made.package.stages()),
             }
         )
@@ -324,7 +366,7 @@ def _seen(target: type[Target]) -> str:
     return "no" if unseen == EVERYTHING else f"yes, not {unseen}" if unseen else "yes"
 
 
-def _list_machines() -> list[dict[str, str]]:
+def _list_machines() -> list[dict[str, Any]]:
     from simgen.ground.machine import descriptions
 
     return [
@@ -332,9 +374,9 @@ def _list_machines() -> list[dict[str, str]]:
             "machine": name,
             "what": told.title,
             "architecture": told.machine.arch,
-            "units": str(told.machine.units),
-            "clock": f"{told.machine.clock / 1e9:g} GHz",
-            "DRAM": f"{told.machine.dram_rate / 1e9:g} GB/s",
+            "compute_units": told.machine.units,
+            "clock_hz": told.machine.clock,
+            "dram_bytes_per_second": told.machine.dram_rate,
         }
         for name, told in descriptions().items()
     ]
@@ -348,7 +390,7 @@ def _list_metrics() -> list[dict[str, str]]:
             "metric": metric.name,
             "unit": metric.unit,
             "what": metric.title,
-            "follows from": metric.formula,
+            "formula": metric.formula,
         }
         for metric in METRICS.values()
     ]
@@ -360,6 +402,15 @@ def _list_exports() -> list[dict[str, str]]:
     return [
         {"format": name, "writes": "a file" if each.file else "a folder", "what": each.what}
         for name, each in sorted(EXPORTS.items())
+    ]
+
+
+def _list_schemas() -> list[dict[str, Any]]:
+    from simgen.cli import answers
+
+    return [
+        {"schema": answers.schema_name(name), "command": line, "json_schema": answers.schema(name)}
+        for name, (line, _) in answers.SHAPES.items()
     ]
 
 
@@ -467,7 +518,7 @@ def cache() -> None:
 
 
 @cache.command(name="list")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@json_option
 def cache_list(as_json: bool) -> None:
     """List the entries of your cache and of the precomputed set.
 
@@ -490,11 +541,7 @@ def cache_list(as_json: bool) -> None:
         for entry in caches.entries(root)
     ]
     if as_json:
-        print(
-            json.dumps(
-                {"folders": {k: str(v) for k, v in roots.items()}, "entries": rows}, indent=1
-            )
-        )
+        answer("cache", {"folders": {k: str(v) for k, v in roots.items()}, "entries": rows})
         return
     heads = ("where", "entry", "what", "bytes", "state")
     present.table(
@@ -505,7 +552,8 @@ def cache_list(as_json: bool) -> None:
 
 
 @cache.command(name="verify")
-def cache_verify() -> None:
+@json_option
+def cache_verify(as_json: bool) -> None:
     """Check the digest of every entry. Exit code 7: an entry is damaged.
 
     \b
@@ -519,13 +567,18 @@ def cache_verify() -> None:
     found = [entry for root in roots for entry in caches.entries(root)]
     states = {entry.path: entry.read()[0] for entry in found} | dict(caches.simulators())
     damaged = [path for path, state in states.items() if state is not caches.State.GOOD]
+    simulators = len(states) - len(found)
+    if as_json:
+        told = {"entries": len(found), "simulators": simulators}
+        answer("cache_verify", {**told, "damaged": [str(path) for path in damaged]})
     if damaged:
         raise DamagedError(
             f"{damaged[0]}: damaged, and {len(damaged) - 1} more of {len(states)} entries; "
             "builds and runs ignore and replace them, or run: simgen cache clear"
         )
-    built = present.many(len(states) - len(found), "simulator")
-    print(f"{present.many(len(found), 'entry', 'entries')} and {built}, all good")
+    built = present.many(simulators, "simulator")
+    if not as_json:
+        print(f"{present.many(len(found), 'entry', 'entries')} and {built}, all good")
 
 
 @cache.command(name="pack")
@@ -556,8 +609,50 @@ def cache_pack(output: Path | None) -> None:
     print(f"{root}: {present.many(len(made), 'entry', 'entries')}")
 
 
+@cache.command(name="fetch")
+@json_option
+def cache_fetch(as_json: bool) -> None:
+    """Make ready what later runs need: the simulators that simgen builds.
+
+    Run it where there is a network, with SIMGEN_CACHE_DIR on a disk that the nodes of a cluster
+    share. MGPUSim needs Go (the extra `mgpusim`) and 230 MB there.
+
+    \b
+    SIMGEN_CACHE_DIR=$PWD/cache simgen cache fetch
+    """
+    from simgen.ask.build import BuildChoices
+    from simgen.ask.run import RunChoices
+    from simgen.bundle import writing as bundles
+    from simgen.bundle.planning import Plan, chosen_targets
+    from simgen.cli.following import Printing
+    from simgen.ground.storage import files
+    from simgen.running import runs
+
+    ready, missing = [], {}
+    with files.scratch_folder("fetch") as folder:
+        for name in FETCHED:
+            (target,) = targets = chosen_targets((name,), {})
+            if lacks := target.needs.missing():
+                missing[name] = str(lacks[0])
+                continue
+            choices = BuildChoices(set={"n": 1, "c": 4})
+            made, _ = Plan("softmax_fwd", choices, targets).write(folder / name, targets)
+            with bundles.opened(made.path) as bundle:
+                runs.run(bundle, RunChoices(name), Printing(quiet=True))
+            ready.append(name)
+    if as_json:
+        answer("cache_fetch", {"ready": ready, "missing": missing})
+    else:
+        for name in ready:
+            print(f"{name}: ready")
+    if missing:
+        name, fact = next(iter(missing.items()))
+        raise MissingError(f"{name}: {fact}")
+
+
 @cache.command(name="clear")
-def cache_clear() -> None:
+@json_option
+def cache_clear(as_json: bool) -> None:
     """Remove your cache's entries, the simulators that simgen built, and notes.
 
     Notes record which bundles were built here, and what `simgen rates` and `show --cost` measured.
@@ -570,9 +665,13 @@ def cache_clear() -> None:
     from simgen.kernels import cache as caches
 
     root = caches.user_root()
-    entries = present.many(caches.clear(root), "entry", "entries")
-    built = present.many(caches.clear_simulators(), "simulator")
-    notes = present.many(caches.clear_notes(), "note")
+    gone = caches.clear(root), caches.clear_simulators(), caches.clear_notes()
+    if as_json:
+        told = dict(zip(("entries", "simulators", "notes"), gone))
+        answer("cache_clear", {"folder": str(root), **told})
+        return
+    entries = present.many(gone[0], "entry", "entries")
+    built, notes = present.many(gone[1], "simulator"), present.many(gone[2], "note")
     print(f"{root}: {entries}, {built} and {notes} removed")
 
 
@@ -584,8 +683,10 @@ def cache_clear() -> None:
     shell_complete=completing.targets,
     help="Print how to get what this target needs, from nothing: commands, time and memory.",
 )
-@click.option("--gem5-version", "version", metavar="V", help="With --for gem5-se: its version.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.option(
+    "--gem5-version", "version", metavar="V", help="With --for gem5-se or gem5-fs: its version."
+)
+@json_option
 def doctor(target: str | None, version: str | None, as_json: bool) -> None:
     """Check what this machine has and lacks.
 
@@ -595,17 +696,20 @@ def doctor(target: str | None, version: str | None, as_json: bool) -> None:
     simgen doctor
     simgen doctor --json
     simgen doctor --for gem5-se --gem5-version 24.0
+    simgen doctor --for gem5-fs
     """
     if target:
         _show_steps(target, version, as_json)
         return
     if version:
-        raise UsageError("--gem5-version: is for --for gem5-se; add that, or leave it out")
+        raise UsageError(
+            "--gem5-version: is for --for gem5-se and gem5-fs; add one, or leave it out"
+        )
     from simgen.cli import doctor as doctors
 
     checks = doctors.check()
     if as_json:
-        print(json.dumps([vars(check) for check in checks], indent=1))
+        answer("doctor", {"checks": [vars(check) for check in checks]})
     else:
         from simgen.cli import present
 
@@ -627,7 +731,7 @@ def _show_steps(name: str, version: str | None, as_json: bool) -> None:
     (target,) = chosen_targets([name], {"gem5_version": version} if version else {})
     steps = target.needs.steps()
     if as_json:
-        print(json.dumps([vars(each) for each in steps], indent=1))
+        answer("steps", {"steps": [vars(each) for each in steps]})
     elif steps:
         rows = [(each.what, each.command, each.found) for each in steps]
         present.table(None, ("step", "command or figure", "this machine"), rows)

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import click
 
 from simgen.ask.checks import SimulatorChoice
+from simgen.cli import streams
 from simgen.cli.options import verbosity
 
 
 @click.command()
-@click.argument("file", type=click.Path(path_type=Path, exists=True, dir_okay=False))
+@click.argument(
+    "file", type=click.Path(path_type=Path, exists=True, dir_okay=False, allow_dash=True)
+)
 @click.option(
     *SimulatorChoice.simulator.flags,
     required=True,
@@ -19,7 +23,7 @@ from simgen.cli.options import verbosity
     help="Simulator and version, such as gem5@24.0; see `simgen lint --help`.",
 )
 @click.option("--output", "-o", required=True, type=click.Path(path_type=Path, dir_okay=False),
-              metavar="OUT", help="Code object to write.")  # fmt: skip
+              metavar="OUT", help="Code object to write; - is stdout.")  # fmt: skip
 @click.option("--arch", default="", metavar="A", help="Processor of assembly that names none.")
 @click.option(
     "--dynamic-lds",
@@ -56,7 +60,11 @@ def legalise(
     from simgen.isa.legalise import facts
     from simgen.isa.lint import containers, linting, rewriting
 
-    outputs.new_file(output)
+    file = Path(streams.read(str(file), ".co", ".s"))
+    if streamed := str(output) == streams.STREAM:
+        quiet = True
+    else:
+        outputs.new_file(output)
     named, version = facts.named(simulator)
     held = list(containers.code_objects(file, arch))
     fits = [each for each in held if linting.simulated(each, named, version)]
@@ -80,7 +88,10 @@ def legalise(
             f"{chosen.place}: kernel {left[0].kernel}: {left[0].instruction}: {left[0].reason}, "
             f"and nothing replaces it; {left[0].cure}"
         )
-    write_atomic(output, code)
+    if streamed:
+        sys.stdout.buffer.write(code)
+    else:
+        write_atomic(output, code)
     if quiet:
         return
     before = linting.code_objects([chosen], named, version)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from simgen.ask.checks import SimulatorChoice
+from simgen.cli import streams
+from simgen.cli.answers import answer, json_option
 from simgen.cli.options import asks, verbosity
 
 if TYPE_CHECKING:
@@ -20,13 +21,14 @@ MOST_ROWS = 100  # rows of the table, without --verbose
 
 
 @click.command()
-@click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path, exists=True))
+@click.argument("files", nargs=-1, required=True,
+                type=click.Path(path_type=Path, exists=True, allow_dash=True))  # fmt: skip
 @asks(SimulatorChoice)
 @click.option("--table", "own", type=click.Path(path_type=Path, exists=True, dir_okay=False),
               metavar="FILE", help=
                   "Instead of a simulator: lint.json of `simgen conform -o`.")  # fmt: skip
 @click.option("--arch", default="", metavar="A", help="Processor of assembly that names none.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@json_option
 @click.option("--as", "form", type=click.Choice(("sarif", "github")), help=
                   "Print SARIF, or annotations of GitHub Actions.")  # fmt: skip
 @verbosity
@@ -62,6 +64,7 @@ def lint(
     from simgen.isa.legalise import facts, history
     from simgen.isa.lint import linting
 
+    files = tuple(Path(streams.read(str(each), ".co", ".s")) for each in files)
     if form and as_json:
         raise UsageError(f"lint --as {form} --json: two forms of one output; leave out one of them")
     if bool(simulator) is bool(own):
@@ -86,7 +89,7 @@ def lint(
         print(forges.sarif(shown, title) if form == "sarif" else forges.github(shown, title))
     elif as_json:
         source = seen.source if seen else _source(named, version)
-        print(json.dumps(_json(looked, unread, (named, version, source)), indent=1))
+        answer("lint", _json(looked, unread, (named, version, source)))
     elif not quiet and looked:
         for reason in sorted({each.skipped for each in looked if each.skipped}):
             present.say(f"not looked at: code for another processor ({reason})")

@@ -33,9 +33,9 @@ def listed(path: Path) -> list[dict[str, Any]]:
     return [
         {
             "problem": str(operation),
-            "calls": f"{count}",
-            "GFLOP": f"{operation.flops / 1e9:.4g}",
-            "share": f"{100 * operation.flops * count / whole:.1f} %",
+            "calls": count,
+            "flops": operation.flops,
+            "share": operation.flops * count / whole,
             "passes": " ".join(operation.direction),
         }
         for operation, count in order

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from simgen import __version__, errors
+from simgen import errors
 from simgen.cli.options import Commands
 from simgen.errors import SYNONYMS, SimgenError, did_you_mean
 
@@ -31,8 +31,19 @@ PACKAGE = Path(__file__).resolve().parents[1]
 MOST_LINES = 100  # compiler lines in the message of a bug
 
 
+def _version(context: click.Context, _: click.Parameter, wanted: bool) -> None:
+    if wanted and not context.resilient_parsing:
+        from simgen.ground.version import version
+
+        click.echo(f"simgen {version()}")
+        context.exit()
+
+
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(__version__, message="simgen %(version)s")
+@click.option(
+    "--version", is_flag=True, expose_value=False, is_eager=True, callback=_version,
+    help="Show the version and exit.",
+)  # fmt: skip
 def cli() -> None:
     """Run deep-learning workloads on GPU simulators, and check the results.
 
@@ -97,8 +108,13 @@ def main() -> None:
         sys.stdout.reconfigure(errors="backslashreplace")  # a path may be no text
     errors.end_by_signals()
     sys.unraisablehook = _again
+    from simgen.cli import answers
+
+    answers.begin()
     logging.basicConfig(format="simgen: %(message)s")
     with _one_line_errors():
+        if sys.platform != "linux" or os.uname().machine != "x86_64":
+            _fail(f"this machine: {sys.platform} is not Linux on x86-64; use a container", 3)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})  # see simgen/__main__.py
         code = cli.main(prog_name="simgen", standalone_mode=False)
         sys.stdout.flush()
@@ -110,7 +126,7 @@ def _one_line_errors() -> Iterator[None]:
     try:
         yield
     except SimgenError as error:
-        _fail(str(error), error.exit_code)
+        _fail(str(error), error.exit_code, type(error).__name__)
     except click.exceptions.Exit as exit_:
         sys.exit(exit_.exit_code)
     except click.ClickException as error:
@@ -144,8 +160,11 @@ def _one_line_errors() -> Iterator[None]:
     except Exception as error:
         if "-v" in sys.argv or "--verbose" in sys.argv:
             raise
+        from simgen.ground.version import version
+
         fact = f"{type(error).__name__}: {error}"
-        _fail(f"{_raised(error)}: bug: {fact}; run again with -v and report it", 1)
+        cure = f"run again with -v and report it, of simgen {version()}"
+        _fail(f"{_raised(error)}: bug: {fact}; {cure}", 1)
 
 
 def _raised(error: Exception) -> str:
@@ -224,7 +243,12 @@ def _stop_printing() -> None:
     sys.exit(0)
 
 
-def _fail(message: str, code: int) -> None:
+KINDS = {1: "SimgenError", 2: "UsageError", 3: "MissingError", INTERRUPTED: "Interrupted"}
+
+
+def _fail(message: str, code: int, kind: str = "") -> None:
+    from simgen.cli import answers
+
     if code == 1:  # a bug may show the compiler's lines
         lines = message.splitlines()
         kept = lines if len(lines) <= MOST_LINES else [*lines[:MOST_LINES], "..."]
@@ -232,6 +256,7 @@ def _fail(message: str, code: int) -> None:
     else:
         message = errors.message(message)
     with contextlib.suppress(BrokenPipeError):
+        answers.fail(message, kind or KINDS.get(code, KINDS[1]), code)
         sys.stdout.flush()
     print(f"simgen: error: {message}", file=sys.stderr)
     sys.exit(code)

@@ -15,7 +15,7 @@ import click
 from simgen.ask.build import BuildChoices, Destination
 from simgen.ask.choice import Asked, ChoiceField, choices, option
 from simgen.ask.kinds import Flag, Word
-from simgen.cli import completing
+from simgen.cli import completing, streams
 from simgen.errors import MissingError, UsageError, did_you_mean
 
 if TYPE_CHECKING:
@@ -372,6 +372,9 @@ def planned(given: dict[str, Any]) -> tuple[Plan, Path, list[Target]]:
 
     where = asked(Destination, given)
     targets = chosen_targets(where.targets, given_settings(given))
+    if where.output == streams.STREAM:
+        raise UsageError(f"{Destination.output} -: a bundle is a folder, and no stream; name one")
+    given["workload"] = streams.read(given["workload"], ".dnnmark")
     plan = Plan(given["workload"], asked(BuildChoices, given), targets)
     return plan, Path(where.output or plan.problem.name), targets
 

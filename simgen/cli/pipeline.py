@@ -12,19 +12,23 @@ from simgen.ask.build import BuildChoices, Destination, Making
 from simgen.ask.choice import choices
 from simgen.ask.run import JobChoices, RunChoices, RunCommand
 from simgen.cli import completing, options
+from simgen.cli.answers import answer, json_option, result
 from simgen.cli.options import asked, asks, given_options, planned, reproduce, verbosity
 from simgen.errors import UsageError
 
 if TYPE_CHECKING:
+    from simgen.bundle.planning import Plan
     from simgen.bundle.writing import Bundle
     from simgen.kernels.cache import Cache
+    from simgen.running.runs import Ended
 
 
 @click.command(cls=options.BuildCommand)
 @click.argument("workload", shell_complete=completing.workload)
 @asks(Destination, BuildChoices, Making)
+@json_option
 @verbosity
-def build(quiet: bool, verbose: bool, **given: Any) -> None:
+def build(as_json: bool, quiet: bool, verbose: bool, **given: Any) -> None:
     """Make a bundle of WORKLOAD.
 
     A bundle is a folder with programs, kernels, data and launch scripts.
@@ -47,6 +51,7 @@ def build(quiet: bool, verbose: bool, **given: Any) -> None:
 
     plan, output, targets = planned(given)
     making = asked(Making, given)
+    quiet = quiet or as_json
     with present.stages(quiet) as tell:
         made, builder = plan.write(output, targets, replace_results=making.replace, tell=tell)
     if not quiet:
@@ -62,12 +67,37 @@ def build(quiet: bool, verbose: bool, **given: Any) -> None:
             for note in (*notes, *matrix.notes(target, made.workload), *queued):
                 present.say(note)
         print(f"reproduce: {reproduce(given, made)}")
+    results = []
     if making.run:
-        run_one(made, RunChoices(replace=making.replace), quiet, verbose, verified=True)
+        ended = run_one(made, RunChoices(replace=making.replace), quiet, verbose, verified=True)
+        results = [result(ended.result, ended.folder)]
         if not quiet:
             _say_not_run(made)
     elif not quiet:
         print(f"next: simgen run {shlex.quote(str(output))}")
+    if as_json:
+        answer(
+            "build",
+            {
+                **_built(made, plan, builder.cache),
+                "results": results,
+                "reproduce": reproduce(given, made),
+            },
+        )
+
+
+def _built(made: Bundle, plan: Plan, cache: Cache) -> dict[str, Any]:
+    from collections import Counter
+
+    return {
+        "bundle": str(made.path), "workload": made.workload.name,
+        "simgen": made.manifest["simgen"], "layers": len(plan.network.layers),
+        "launches": len(made.workload.launches),
+        "tensor_bytes": sum(each.spec.held for each in made.workload.buffers),
+        "targets": list(made.targets), "planned_for": made.workload.machine.label,
+        "removed": list(made.gone), "compiled": Counter(map(str, cache.outcomes)),
+        "notes": [*plan.notes, *plan.taken_for],
+    }  # fmt: skip
 
 
 def _say_not_run(made: Bundle) -> None:
@@ -111,8 +141,9 @@ def say_built(made: Bundle, layers: int, cache: Cache, verbose: bool) -> None:
 @click.command(cls=options.OptionsCommand)
 @click.argument("bundle", type=click.Path(path_type=Path), shell_complete=completing.bundle)
 @asks(RunCommand, JobChoices)
+@json_option
 @verbosity
-def run(bundle: Path, quiet: bool, verbose: bool, **given: Any) -> None:
+def run(bundle: Path, as_json: bool, quiet: bool, verbose: bool, **given: Any) -> None:
     """Run BUNDLE on a target; results go to BUNDLE/results/TARGET.
 
     Results of other than default options go to TARGET@OPTION=VALUE,..., next to existing ones. If
@@ -147,6 +178,7 @@ def run(bundle: Path, quiet: bool, verbose: bool, **given: Any) -> None:
 
     These also continue after an interruption. Exit code 5: the run, or points of the sweep, failed.
     """
+    from simgen.bundle import finding
     from simgen.bundle import writing as bundles
     from simgen.cli.following import Printing
     from simgen.running import sweeps
@@ -155,6 +187,9 @@ def run(bundle: Path, quiet: bool, verbose: bool, **given: Any) -> None:
     known = {each.name for each in (*choices(RunCommand), *choices(JobChoices))}
     options = given_options({name: each for name, each in given.items() if name not in known})
     wanted = asked(RunCommand, given, options=options)
+    if as_json and (jobs.given() or wanted.piece is not None):
+        raise UsageError("--json: jobs and pieces leave no result here; ask with: simgen status")
+    quiet = quiet or as_json
     with bundles.opened(bundle) as loaded:
         Printing(quiet).notice_origin(loaded, wanted.target)
         if jobs.given():
@@ -162,21 +197,30 @@ def run(bundle: Path, quiet: bool, verbose: bool, **given: Any) -> None:
         elif wanted.piece is not None:
             sweeps.run_piece(loaded, wanted, Printing(quiet))
         elif wanted.grid:
-            _sweep(loaded, wanted, quiet, verbose)
-        elif not (wanted.unless_done and is_done(loaded, wanted, quiet)):
-            run_one(loaded, wanted, quiet, verbose)
+            _sweep(loaded, wanted, quiet, verbose, as_json)
+        else:
+            folder = done(loaded, wanted, quiet) if wanted.unless_done else None
+            if folder is None:
+                ended = run_one(loaded, wanted, quiet, verbose)
+                told = result(ended.result, ended.folder)
+            elif as_json:
+                told = result(finding.find_result(loaded, folder.name), folder)
+            if as_json:
+                answer("run", {"bundle": str(bundle), "results": [told], "failed": []})
 
 
-def is_done(bundle: Bundle, wanted: RunChoices, quiet: bool) -> bool:
-    """Whether a run with the same options has a result."""
+def done(bundle: Bundle, wanted: RunChoices, quiet: bool) -> Path | None:
+    """The folder of the result of a run with the same options, if there is one."""
     from simgen.cli.following import Printing
     from simgen.running import runs
 
     chosen = runs.choose(bundle, wanted, Printing(quiet))
     folder = bundle.path / "results" / runs.name_of(chosen, wanted)
-    if bundle.has(folder.name) and not quiet:
+    if not bundle.has(folder.name):
+        return None
+    if not quiet:
         print(f"results: {folder}, of a run before")
-    return bundle.has(folder.name)
+    return folder
 
 
 def _jobs(bundle: Bundle, wanted: RunCommand, jobs: JobChoices, quiet: bool) -> None:
@@ -191,18 +235,25 @@ def _jobs(bundle: Bundle, wanted: RunCommand, jobs: JobChoices, quiet: bool) -> 
     workflows.run_jobs(bundle, wanted, jobs, quiet)
 
 
-def _sweep(bundle: Bundle, wanted: RunCommand, quiet: bool, verbose: bool) -> None:
+def _sweep(bundle: Bundle, wanted: RunCommand, quiet: bool, verbose: bool, as_json: bool) -> None:
     from simgen.cli import sweeping
     from simgen.running import sweeps
 
     listener = sweeping.PrintingSweep(quiet, verbose)
     if wanted.dry_run:
         found = sweeps.listed(bundle, wanted, listener)
-        sweeping.points([(point.name, done) for point, done in found])
+        sweeping.points([(point.name, there) for point, there in found], as_json)
         return
     swept = sweeps.run(bundle, wanted, listener)
     if not quiet:
         sweeping.table(swept)
+    if as_json:
+        made = [
+            result(each.result, each.bundle.path / "results" / each.result.name)
+            for each in swept.points
+        ]
+        told = {"bundle": str(bundle.path), "results": made}
+        answer("run", {**told, "failed": list(swept.failed)})
     swept.check()
     if not quiet:
         print(f"next: simgen report {shlex.join(map(str, swept.bundles))} -o report")
@@ -216,7 +267,7 @@ def run_one(
     *,
     verified: bool = False,
     ends: bool = True,
-) -> None:
+) -> Ended:
     from simgen.cli.following import Printing, say_ran
     from simgen.running import runs
 
@@ -225,7 +276,8 @@ def run_one(
         say_ran(bundle, ended, verbose)
         print(f"results: {ended.folder}")
         if not ends:
-            return
+            return ended
         where = shlex.quote(str(bundle.path))
         compared = bool(ended.result.outputs)
         print(f"next: simgen {f'diff {where}' if compared else f'report {where} -o report'}")
+    return ended

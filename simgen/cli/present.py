@@ -684,21 +684,21 @@ def report(found: Sequence[Row]) -> None:
         m for m in METRICS.values() if m.column and any(_metric(m, v.get(m.name)) for v in held)
     ]
     machines = list(dict.fromkeys(row.planned_for for row in found))
-    typed = any(row.types != str(DType.F32) for row in found)
+    typed = any(row.type != str(DType.F32) for row in found)
     swept = _swept(found)
     rows = []
     for row, values in zip(found, held, strict=True):
         cells = (_metric(metric, values.get(metric.name)) for metric in shown)
         plan = [row.planned_for] if len(machines) > 1 else []
-        types = [row.types] if typed else []
+        types = [row.type] if typed else []
         step = (
             row.bundle,
             *(row.setting(name) for name in swept),
             *plan,
             row.layer,
-            row.direction,
+            row.pass_,
             *types,
-            row.target,
+            row.result,
             row.verdict,
         )
         rows.append((*step, *cells))
@@ -727,8 +727,8 @@ def results(found: Sequence[Row]) -> None:
 
     runs: dict[tuple[str, str], list[Row]] = {}
     for row in found:
-        runs.setdefault((row.bundle, row.target), []).append(row)
-    heads, named = by_settings(list(dict.fromkeys(row.target for row in found)))
+        runs.setdefault((row.bundle, row.result), []).append(row)
+    heads, named = by_settings(list(dict.fromkeys(row.result for row in found)))
     swept = [name for name in _swept(found) if name not in heads]
     bundles = len({bundle for bundle, _ in runs}) > 1
     rows = []

@@ -10,7 +10,8 @@ import click
 from simgen.ask.build import BuildChoices
 from simgen.ask.choice import choices
 from simgen.ask.run import RunChoices
-from simgen.cli import completing, options
+from simgen.cli import completing, options, streams
+from simgen.cli.answers import json_option
 from simgen.cli.options import asked, asks, given_options, verbosity
 
 
@@ -29,9 +30,16 @@ from simgen.cli.options import asked, asks, given_options, verbosity
     "-o", "--output", metavar="DIR", help="Bundle to make. [default: its workload's name]"
 )
 @asks(BuildChoices)
+@json_option
 @verbosity
 def quick(
-    workload: str, target: str, output: str | None, quiet: bool, verbose: bool, **given: Any
+    workload: str,
+    target: str,
+    output: str | None,
+    as_json: bool,
+    quiet: bool,
+    verbose: bool,
+    **given: Any,
 ) -> None:
     """Build WORKLOAD, run it on a target, and check the result.
 
@@ -47,9 +55,11 @@ def quick(
     from simgen.cli import comparing, pipeline, present
 
     known = {each.name for each in choices(BuildChoices)}
+    quiet = quiet or as_json
     run = given_options({name: each for name, each in given.items() if name not in known})
     wanted = RunChoices(target, options=run)
     targets = chosen_targets((target,), {})
+    workload = streams.read(workload, ".dnnmark")
     plan = Plan(workload, asked(BuildChoices, given), targets)
     path = Path(output or plan.problem.name)
     with present.stages(quiet) as tell:
@@ -57,6 +67,6 @@ def quick(
     if not quiet:
         pipeline.say_built(made, len(plan.network.layers), builder.cache, verbose)
     with bundles.opened(path) as bundle:
-        if not pipeline.is_done(bundle, wanted, quiet):
+        if not pipeline.done(bundle, wanted, quiet):
             pipeline.run_one(bundle, wanted, quiet, verbose, ends=False)
-    comparing.judge(path, None, None, as_json=False, strict=False, quiet=quiet, verbose=verbose)
+    comparing.judge(path, None, None, as_json=as_json, strict=False, quiet=quiet, verbose=verbose)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from simgen.ask.run import RunChoices
 from simgen.cli import completing
+from simgen.cli.answers import answer, json_option
 from simgen.cli.numbers import SECONDS, number
 from simgen.cli.options import OptionsCommand, given_options, verbosity
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
               help="Target: mgpusim or gem5-se.")  # fmt: skip
 @click.option("--arch", default=None, metavar="A", help="GPU [default: the target's].")
 @number("--timeout", kind=SECONDS, help="Stop the run after this time.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@json_option
 @verbosity
 def rates(
     on: str,
@@ -58,7 +58,7 @@ def rates(
     options = given_options(given)
     measured = measuring.measure(target, options, Printing(quiet or as_json), timeout, keep=verbose)
     if as_json:
-        print(json.dumps(_as_json(on, measured), indent=1))
+        answer("rates", _as_json(on, measured))
     elif not quiet:
         _print(measured)
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+
+from simgen.cli.answers import answer, json_option
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -27,7 +28,7 @@ HEADS = ("state", "steps", "since (UTC)", "verdict", "")
 @click.option("--watch", is_flag=True, help="Refresh each second, until nothing runs.")
 @click.option("--page", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE.html",
               help="With --watch: write a page, which refreshes itself in a browser.")  # fmt: skip
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@json_option
 def status(paths: tuple[Path, ...], watch: bool, page: Path | None, as_json: bool) -> None:
     """Print the state of runs, and the verdicts of diff.
 
@@ -55,7 +56,7 @@ def status(paths: tuple[Path, ...], watch: bool, page: Path | None, as_json: boo
         return
     told = _look(found)
     if as_json:
-        print(json.dumps([each.as_json() for each in told], indent=1))
+        answer("status", {"results": [each.as_json() for each in told]})
         return
     _table(told)
 
@@ -89,7 +90,7 @@ def show_bundle(path: Path, as_json: bool, verbose: bool) -> None:
     with writing.opened(path) as bundle:
         told = standings.of_bundle(bundle)
         if as_json:
-            print(json.dumps(_as_json(bundle, told), indent=1))
+            answer("bundle", _as_json(bundle, told))
             return
         from simgen.cli import present
 

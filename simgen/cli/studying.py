@@ -112,6 +112,7 @@ def study(name: str, output: Path, quiet: bool, verbose: bool, **given: Any) -> 
     simgen study icpe18 -o icpe18 --targets mgpusim --elsewhere cuda --reduced
     """
     from simgen.cli.study_listener import PrintingStudy
+    from simgen.reports.pages import still
     from simgen.reports.studies import (
         definition,
         drawing,
@@ -121,6 +122,7 @@ def study(name: str, output: Path, quiet: bool, verbose: bool, **given: Any) -> 
         reporting,
     )
 
+    still.need()
     chosen = definition.find(name)
     settings = BuildChoices.set.read(given["settings"])
     definition.check(chosen, settings)

@@ -10,6 +10,7 @@ import click
 
 from simgen.ask.report import FigureChoices
 from simgen.ask.run import JobChoices, RunChoices
+from simgen.cli.answers import answer, json_option
 from simgen.cli.numbers import number
 from simgen.cli.options import asked, asks, verbosity
 from simgen.cli.workflows import start
@@ -28,12 +29,14 @@ from simgen.errors import UsageError
 @number("--jobs", kind=RunChoices.jobs.kind, help="Jobs at a time. [default: as SPEC says]")
 @asks(JobChoices, FigureChoices)
 @click.option("--dry-run", is_flag=True, help="Print the points, and write and run nothing.")
+@json_option
 @verbosity
 def sweep(
     spec: Path,
     output: Path | None,
     jobs: int | None,
     dry_run: bool,
+    as_json: bool,
     quiet: bool,
     verbose: bool,
     **given: Any,
@@ -62,16 +65,20 @@ def sweep(
     folder = output or spec.with_suffix("")
     if folder == spec:
         raise UsageError(f"{spec}: has no ending to leave out; name the folder with -o")
-    if dry_run:
-        from simgen.cli import sweeping
+    quiet = quiet or as_json
 
+    def points() -> list[tuple[str, bool]]:
         homes = {key: Path(each.path) for key, each in made.bundles.items()}
-        there = [
+        return [
             (f"{homes[each.bundle].name}:{each.result}",
              (folder / homes[each.bundle] / "results" / each.result).is_dir())
             for each in made.points.values()
         ]  # fmt: skip
-        sweeping.points(there)
+
+    from simgen.cli import sweeping
+
+    if dry_run:
+        sweeping.points(points(), as_json)
         return
     start(folder, made, how, told.jobs, quiet)
     looks = asked(FigureChoices, given)
@@ -79,8 +86,12 @@ def sweep(
         from simgen.reports.pages import explored_page, store
 
         explored_page.write(folder / store.FILE, folder / "report", looks=looks)
-    if not quiet and not how.workflow_only:
-        print(f"page: {folder / 'report' / 'report.html'}")
+    page = None if how.workflow_only else folder / "report" / "report.html"
+    if as_json:
+        where = {"folder": str(folder), "page": page and str(page)}
+        answer("sweep", {**where, "points": sweeping.told(points())})
+    elif not quiet and page:
+        print(f"page: {page}")
 
 
 @click.command(hidden=True)

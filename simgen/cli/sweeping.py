@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from simgen.cli import present
+from simgen.cli.answers import answer
 from simgen.cli.following import Printing, say_ran
 from simgen.errors import one_line
 from simgen.running import siblings
@@ -53,13 +54,20 @@ class PrintingSweep(Printing, SweepListener):
         print(f"{left} of {points} points left; the same command continues", file=sys.stderr)
 
 
-def points(found: Sequence[tuple[str, bool]]) -> None:
+def points(found: Sequence[tuple[str, bool]], as_json: bool = False) -> None:
     """What `--dry-run` prints: the names of points, and which have a result."""
+    if as_json:
+        answer("points", {"points": told(found)})
+        return
     present.table(
         None, ("point", ""), [(name, "done" if done else "to run") for name, done in found]
     )
     left = sum(not done for _, done in found)
     print(f"{left} of {present.many(len(found), 'point')} to run")
+
+
+def told(found: Sequence[tuple[str, bool]]) -> list[dict[str, Any]]:
+    return [{"point": name, "done": done} for name, done in found]
 
 
 def table(swept: Swept) -> None:

@@ -129,7 +129,8 @@ def needed(text: str, entry: str) -> str:
             for p, c in zip(pieces, codes, strict=True)
         )
     kept = [root or is_entry for root, is_entry in zip(roots, found, strict=True)]
-    words = set().union(*(_WORD.findall(c) for c, keep in zip(codes, kept, strict=True) if keep))
+    chosen = (c for c, keep in zip(codes, kept, strict=True) if keep)
+    words = set(_WORD.findall(entry)).union(*map(_WORD.findall, chosen))
     again = True
     while again:
         again = False

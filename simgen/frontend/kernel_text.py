@@ -211,8 +211,10 @@ def _contract(language: Language, given: object) -> str:
     """
     if given is None:
         return USUAL_CONTRACT.get(language, "")
+    if language is Language.TRITON and given in ("fast", "off"):  # enable_fp_fusion
+        return "off" if given == "off" else ""
     if language not in USUAL_CONTRACT:
-        fact = f"contract is of HIP, CUDA and OpenCL C, and this is {language}"
+        fact = f"contract is of HIP, CUDA, OpenCL C, and fast or off of Triton; this is {language}"
         raise ExpressionError(f"{fact}; leave it out")
     if given not in tuple(CONTRACTS):
         known = ", ".join(CONTRACTS)

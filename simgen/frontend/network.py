@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import heapq
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from graphlib import CycleError, TopologicalSorter
 from typing import TYPE_CHECKING
 
@@ -24,7 +24,7 @@ from simgen.frontend.settings import (
     with_layout,
     with_settings,
 )
-from simgen.ground.ir import Node, TensorSpec
+from simgen.ground.ir import Node, Pass, TensorSpec
 from simgen.ground.machine import Machine, fitted
 from simgen.layers import LAYERS
 from simgen.layers.base import EXTENTS, PLACE_KEYS, SHAPE, TYPE, Phase
@@ -155,6 +155,9 @@ def resolve(
     for name in (name for name in order if name in needed):
         given = [_tensor(name, named[name], each, placed[each.layer]) for each in sources[name]]
         placed[name] = _place(name, named[name], given, machine, usual)
+        if entry := named[name].get("weights"):
+            shared = _shared(placed[name], entry, placed, named)
+            placed[name] = replace(placed[name], bound=shared)
     chosen = tuple(each for name, each in placed.items() if name in kept)
     _check_formats(chosen)
     return Network(run_mode, chosen, machine)
@@ -173,6 +176,9 @@ def selected(text: str, previous: Mapping[str, tuple[str, ...]]) -> set[str]:
     where = f"{BuildChoices.layers} {printable(text)}"
     kept: set[str] = set()
     for word in text.split(","):
+        if numbers := re.fullmatch(r"\s*(\d{1,4})(?:\.\.(\d{1,4}))?\s*", word):
+            kept |= _numbered(int(numbers[1]), int(numbers[2] or numbers[1]), previous, where)
+            continue
         first, dots, last = (part.strip() for part in word.partition(".."))
         ends = (first, last) if dots else (first,)
         for end in ends:
@@ -185,6 +191,24 @@ def selected(text: str, previous: Mapping[str, tuple[str, ...]]) -> set[str]:
             raise UsageError(f"{where}: no way from {first} to {last}; {cure}")
         kept |= found
     return kept
+
+
+def _numbered(
+    first: int, last: int, previous: Mapping[str, tuple[str, ...]], where: str
+) -> set[str]:
+    """Names of the layers of a language model's own, from one number to another.
+
+    Raises:
+        UsageError: there are none.
+    """
+    found: dict[int, set[str]] = {}
+    for name in previous:
+        if number := re.match(r"layer(\d+)_", name):
+            found.setdefault(int(number[1]), set()).add(name)
+    if not first <= last or not {first, last} <= found.keys():
+        there = f"it has layers 0..{max(found)}" if found else "its layers have no numbers"
+        raise UsageError(f"{where}: {there}; name some of them")
+    return {name for at in range(first, last + 1) for name in found[at]}
 
 
 def _reached(starts: Iterable[str], edges: Mapping[str, Iterable[str]]) -> set[str]:
@@ -388,6 +412,41 @@ def _order(named: Mapping[str, Section], previous: Mapping[str, tuple[str, ...]]
         order.append(names[heapq.heappop(ready)])
         graph.done(order[-1])
     return order
+
+
+def _shared(
+    placed: Placed, entry: Entry, others: Mapping[str, Placed], named: Mapping[str, Section]
+) -> tuple[tuple[str, str], ...]:
+    """The parameters of another layer, in place of a layer's own.
+
+    Raises:
+        ConfigError: there is no such layer, or its parameters are others.
+    """
+    name, other = placed.node.name, entry.value
+    where = entry.where
+    if other not in named:
+        fact = f"weights of {name!r} is {printable(other)}, which is not a layer here"
+        raise ConfigError(where, f"{fact}; {did_you_mean(other, named)}")
+    own = _parameters(placed)
+    if not own:
+        raise ConfigError(where, f"layer {name!r} has no weights; leave the key out")
+    if other in others and (theirs := _parameters(others[other])) != own:
+        told = "; ".join(f"{port} {spec}" for port, spec in theirs.items()) or "none"
+        fact = f"weights of {name!r} are those of {other!r}, which are others ({told})"
+        raise ConfigError(where, f"{fact}; name a layer with the same extents, or leave it out")
+    bound = dict(others[other].bound) if other in others else {}
+    return tuple((port, bound.get(port, f"{other}.{port}")) for port in own)
+
+
+def _parameters(placed: Placed) -> dict[str, str]:
+    """Port -> extents and type of a layer's parameters."""
+    layer = placed.layer
+    ports = layer.ports(placed.node.inputs, Pass.FORWARD) if layer.parameters else ()
+    return {
+        port.name: f"{' x '.join(map(str, port.spec.shape))} of {port.spec.dtype}"
+        for port in ports
+        if port.name in layer.parameters
+    }
 
 
 def _guilty(section: Section, message: str, usual: Entry | None) -> Place:

@@ -7,6 +7,8 @@ A problem is
     path/to/model.dnnmark     a config, or a template
     path/to/kernel.toml       kernels of the user's own (simgen.frontend.own_kernel)
     path/to/model.onnx        a model, or a .pt2 program (simgen.frontend.importing)
+    path/to/config.json       a language model's config (simgen.frontend.decoder)
+    atrex/rms_norm/3          an operator of LLM serving (simgen.frontend.atrex)
     deepbench/gemm/17         a problem of a list (simgen.frontend.deepbench)
     dnnmark/conv              a primitive of DNNMark's paper (simgen.frontend.dnnmark)
     gemm:m=35,n=700,k=2048    an operation of a library (simgen.frontend.operation)
@@ -26,7 +28,7 @@ from typing import TYPE_CHECKING
 
 from simgen.ask.build import BuildChoices
 from simgen.errors import ConfigError, SimgenError, UsageError, did_you_mean, one_line, printable
-from simgen.frontend import config, dnnmark, foreign
+from simgen.frontend import atrex, config, decoder, dnnmark, foreign
 from simgen.frontend.config import Config, Place
 from simgen.frontend.network import sample_section
 from simgen.frontend.settings import GENERAL, kind_of
@@ -37,6 +39,7 @@ from simgen.layers import KIND_OF, LAYERS
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from simgen.frontend.decoder import Serving
     from simgen.frontend.deepbench import Listed
     from simgen.frontend.importing.draft import ModelTensor
     from simgen.frontend.operation import LibraryOperation
@@ -109,6 +112,7 @@ def find(
     passes: Sequence[Pass] | None,
     usual: Sequence[Pass] = (Pass.FORWARD,),
     dtype: str | None = None,
+    serving: Serving = decoder.USUAL,
 ) -> Problem:
     """The problem that `word` names. A setting whose key is a `$VARIABLE` of the file fills it.
 
@@ -121,6 +125,13 @@ def find(
         UnsupportedError: simgen has no layer that does it.
     """
     path = Path(word)
+    if decoder.is_one(path):
+        content, element, notes = decoder.read(path, serving, dtype)
+        made = _of_config(_stem(path), content, settings, passes or usual)
+        return replace(made, dtype=element, notes=notes)
+    if serving.given:
+        fact = f"workload {printable(word)}: no config.json of a language model"
+        raise UsageError(f"{serving.given}: {fact}; leave {serving.given} out")
     broken, settings = settings, _on_their_lines(settings)
     if asked := dnnmark.line(word):
         made = _from_file(Path(asked.config), settings, passes or asked.passes)
@@ -145,6 +156,12 @@ def find(
         content = config.built_in(primitive, sample_section(primitive, dnnmark.SIZES[primitive]))
         name = f"dnnmark_{primitive}"
         return Problem(name, content, tuple(passes or usual), tuple(settings), dtype)
+    if operator := atrex.find(word):
+        content = config.built_in(operator.name, operator.section())
+        name = re.sub(r"\W+", "_", operator.name)
+        return Problem(
+            name, content, tuple(passes or usual), tuple(settings), dtype or operator.type
+        )
     kind, direction = _split(dnnmark.PROGRAM.sub(r"\2_\1", word))
     if kind:
         if passes and tuple(passes) != (Pass(direction),):
@@ -169,6 +186,7 @@ def find(
     from simgen.frontend import deepbench
 
     known = [*listed(), *(f"{kind}_fwd" for kind in LAYERS), *deepbench.samples()]
+    known += [f"{atrex.ROOT}/{family}/0" for family in atrex.OPERATORS]
     known += [*(f"{dnnmark.ROOT}/{kind}" for kind in dnnmark.SIZES), *dnnmark.programs()]
     cure = did_you_mean(word, known, "simgen list")
     raise UsageError(f"workload {printable(word)}: no such workload; {cure}")

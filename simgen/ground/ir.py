@@ -57,6 +57,7 @@ class Distribution(StrEnum):
     # 8 pairs of different places of 4 in a word: 2 bits each, the lower place first
     PAIRS = "pairs"
     ZIPF = "zipf"  # whole numbers k of [0, a), as often as 1 / (k + 1)^b (tensors/word_ids.py)
+    ROUTES = "routes"  # the same, of which so many that follow each other, `nonzeros`, differ
 
 
 MOST_WORDS = 2**24  # vocabulary limit of Distribution.ZIPF
@@ -104,12 +105,13 @@ class Fill:
     # The buffer whose values these are, before its type rounds them; or of whose pattern they are.
     # In a port, a port of the same layer.
     like: str | None = None
-    nonzeros: int | None = None  # elements of the sparse matrix
+    nonzeros: int | None = None  # elements of the sparse matrix; of routes, choices of a token
 
     @property
     def end(self) -> float:
         """What all whole numbers of the fill are below."""
-        return self.a if self.distribution is Distribution.ZIPF else self.b
+        counted = (Distribution.ZIPF, Distribution.ROUTES)
+        return self.a if self.distribution in counted else self.b
 
     @classmethod
     def usual(cls, dtype: DType, deviation: float = 1.0) -> Fill:

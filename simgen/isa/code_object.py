@@ -1,9 +1,8 @@
 """Linked AMDGPU code objects: what a launcher needs of them when there is no runtime to load them.
 
 A code object is an ELF shared object. Kernel NAME has two symbols: NAME is its first instruction,
-NAME.kd its 64-byte descriptor, which an AQL packet points to. Nothing in it has to be relocated
-when kernels keep to the rules (no globals, no constant tables), so that a copy of its memory image
-at any 4 KiB boundary runs.
+NAME.kd its 64-byte descriptor, which an AQL packet points to. A copy of its memory image at any
+4 KiB boundary runs, once what holds addresses (tables of functions) has been given that boundary's.
 
 Source: https://llvm.org/docs/AMDGPUUsage.html, sections "Code Object" and "Kernel Descriptor".
 """
@@ -29,6 +28,8 @@ DESCRIPTOR_NBYTES = 64
 DESCRIPTOR = struct.Struct("<IIIxxxxq20xIIIHHxxxx")
 RSRC1 = 48  # where compute_pgm_rsrc1 lies in a descriptor; in it:
 VGPRS_MASK = 63  # granules of vector registers, less 1
+ADDRESS = struct.Struct("<Q")
+RELATIVE = 13  # R_AMDGPU_RELATIVE64: the image's address and a number
 MOST_NBYTES = 1 << 26  # size limit of a memory image; a kernel takes a thousandth of it
 PF_X = 1  # flag of an executable segment
 DYNAMIC_STACK = 1 << 11  # bits of kernel_code_properties
@@ -124,23 +125,41 @@ def memory_image(elf: bytes) -> bytes:
 
     Raises:
         DamagedError: `elf` is not a linked code object of a known processor.
-        SimgenError: the code object needs a loader: it has relocations or global objects.
+        SimgenError: the code object needs a loader: it has global objects, or relocations other
+            than those of `relocated`.
     """
     with _opened(elf) as opened:
         _machine(opened)
-        _refuse_loader(opened)
+        words = _addresses(opened)
         segments = list(opened.iter_segments("PT_LOAD"))
-        ends = [s["p_vaddr"] + s["p_memsz"] for s in segments if s["p_flags"] & PF_X]
-        if not ends or max(ends) > MOST_NBYTES:
+        held = [(s["p_vaddr"], s["p_vaddr"] + s["p_memsz"], s["p_flags"] & PF_X) for s in segments]
+        code = max((end for _, end, runs in held if runs), default=0)
+        size = max([code, *(end for start, end, _ in held for at in words if start <= at < end)])
+        if not code or size > MOST_NBYTES:
             raise DamagedError("code object: no code, or too much of it; build it again")
-        size = max(ends)
         image = bytearray(size)
+        if size > code:  # data behind the code
+            image[code : code + FETCH_AHEAD] = S_NOP * (FETCH_AHEAD // len(S_NOP))
         for segment in segments:
             start, data = segment["p_vaddr"], segment.data()
             if start + len(data) <= size:
                 image[start : start + len(data)] = data
+        for at, addend in words.items():
+            if not 0 <= at <= size - ADDRESS.size:
+                raise DamagedError(f"code object: no place {at:#x} for an address; build it again")
+            ADDRESS.pack_into(image, at, addend)
     image += bytes(-size % len(S_NOP))
     return bytes(image) + S_NOP * (FETCH_AHEAD // len(S_NOP))
+
+
+def relocated(elf: bytes) -> tuple[int, ...]:
+    """Where a memory image has 64-bit words to which its address is to be added.
+
+    Raises:
+        DamagedError: `elf` is not a linked code object.
+    """
+    with _opened(elf) as opened:
+        return tuple(_addresses(opened))
 
 
 def kernels(elf: bytes) -> dict[str, KernelInfo]:
@@ -232,21 +251,34 @@ def _symbols(elf: ELFFile) -> Iterator[Any]:
         yield from table.iter_symbols()
 
 
-def _refuse_loader(elf: ELFFile) -> None:
+def _addresses(elf: ELFFile) -> dict[int, int]:
+    """Where addresses lie, and what each is relative to the image's.
+
+    Raises:
+        SimgenError: a loader would have more to do.
+    """
     from elftools.elf.relocation import RelocationSection
 
+    found: dict[int, int] = {}
     for section in elf.iter_sections():
         if isinstance(section, RelocationSection) and section.num_relocations():
-            raise SimgenError(
-                f"code object: {section.name} has {section.num_relocations()} relocations; "
-                "kernels must not refer to global objects or functions"
-            )
+            rows = list(section.iter_relocations())
+            if any(row["r_info_type"] != RELATIVE for row in rows):
+                raise SimgenError(
+                    f"code object: {section.name} has {len(rows)} relocations; "
+                    "kernels must not refer to global objects or functions"
+                )
+            found |= {row["r_offset"]: row["r_addend"] for row in rows}
     for symbol in _symbols(elf):
+        begin = symbol["st_value"]
         is_object = symbol["st_info"]["type"] == "STT_OBJECT"
-        if is_object and not symbol.name.startswith(MODULE_ID) and not symbol.name.endswith(".kd"):
+        is_table = any(begin <= at < begin + symbol["st_size"] for at in found)
+        known = is_table or symbol.name.startswith(MODULE_ID) or symbol.name.endswith(".kd")
+        if is_object and not known:
             raise SimgenError(
                 f"code object: {symbol.name!r} is a global object; kernels must not have any"
             )
+    return found
 
 
 def _info(image: bytes, symbol: Any, processor: str, granule: int) -> KernelInfo:

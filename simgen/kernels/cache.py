@@ -285,8 +285,13 @@ def clear_notes() -> int:
 
 
 def clear_simulators() -> int:
-    """Remove all simulators, those of older versions of simgen too; returns how many there were."""
+    """Remove all simulators, those of older versions of simgen too, and what Go needed for them;
+    returns how many there were."""
     root = simulators_root()
     found = len(list(root.glob("**/runner")))
-    shutil.rmtree(root, ignore_errors=True)
+    for folder in _home().glob("go/path/**/"):  # Go makes its modules read-only
+        if not folder.is_symlink():
+            folder.chmod(0o700)
+    for each in (root, _home() / "go"):
+        shutil.rmtree(each, ignore_errors=True)
     return found

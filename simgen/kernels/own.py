@@ -7,6 +7,7 @@ device library; what that would have had to give is refused by the compiler, in 
 from __future__ import annotations
 
 import re
+from functools import partial
 from typing import TYPE_CHECKING
 
 from simgen.ask.build import Destination
@@ -24,10 +25,11 @@ from simgen.ground.ir import (
 )
 from simgen.isa import toolchain
 from simgen.isa.legalise.assembly import CONTRACTED, DYNAMIC_LDS, readable
+from simgen.isa.lint import naming
 from simgen.kernels import triton
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable
 
     from simgen.ground.ir import Kernel, OwnSource
     from simgen.kernels.cache import Cache
@@ -35,6 +37,7 @@ if TYPE_CHECKING:
 FOLDER = "own"
 PRELUDE_TYPES = ("float2", "float4", "int2", "int4")  # types that templates/prelude/host.h defines
 _LOCAL_INCLUDE = re.compile(r'^#include "(\w+\.h)"\n', re.M)
+_INLINE_SPACES = r"(?:\d+[A-Za-z_]\w*?)*?"  # names of name spaces that sources leave out
 _NESTED = re.compile(r"_ZN((?:\d+\w+?)+)E")
 _DYNAMIC_LDS = re.compile(
     r"extern\s+__shared__\s+((?:__align__\s*\(\s*\d+\s*\)\s+)?)([\w:<> ]+?)\s+(\w+)\s*\[\s*\]\s*;"
@@ -74,6 +77,15 @@ _BEGIN = re.compile(r"^\t\.\w+\t\S+ +; -- Begin function (\S+)\n", re.M)
 _OF_A_WARP = re.compile(r"<=?\s*(?:31|32|63|64|warpSize|WARP_?SIZE|warp_?size)\b")
 _OBJECT = re.compile(r"^([\w.$]+):\n(?:\t\.(?:quad|long|short|byte|zero)\t[^\n]*\n)+", re.M)
 _QUAD = re.compile(r"\t\.quad\t([\w.$]+(?:\+\d+)?)", re.M)
+# What clang asks of a runtime for functions that it does not see; ours ask nothing.
+_SERVICES = re.compile(
+    r"^ +- \.offset:.*\n +\.size:.*\n +\.value_kind: +hidden_(?:hostcall_buffer|multigrid_sync_arg"
+    r"|heap_v1|default_queue|completion_action|queue_ptr)\n", re.M,
+)  # fmt: skip
+_INLINE = re.compile(r"^\t;;#ASMSTART\n.*?^\t;;#ASMEND$", re.M | re.S)
+_PTX = re.compile(r"^[ \t]*(?:\{ *)?([a-z]\w*(?:\.\w+)+)[ \t]", re.M)
+_VECTOR = re.compile(r"^[ \t]*(v_\w+)[ \t]+([^;\n]*)", re.M)
+_PLACED = re.compile(r"([\w.$]+)(?:\+\d+)?@")
 _TAIL = "\t.section\t.AMDGPU.gpr_maximums"
 # Where code is not what a launcher copies: data of the file, and functions that were not inlined.
 _ELSEWHERE = re.compile(r"^\s+\S.*\s([\w.$]+)@(gotpcrel32|rel32)@lo", re.M)
@@ -105,9 +117,12 @@ def assembly(
             f"kernel {kernel.name}: it is for {own.arch}, not for {arch}; "
             f"build with {spelled('arch')} {own.arch}"
         )
+    fused = own.contract not in ("", "off")
     if own.language is Language.TRITON:
-        place = f"kernel {kernel.name}"
-        text = triton.assembly(own, arch, place, cache, matrix=matrix, keeps=keeps, gem5=gem5)
+        text, fused = triton.assembly(
+            own, arch, f"kernel {kernel.name}", cache, matrix=matrix, keeps=keeps, gem5=gem5,
+            rounded=rounded,
+        )  # fmt: skip
     else:
         text = (
             own.text
@@ -115,7 +130,7 @@ def assembly(
             else _compiled(kernel, own, arch, cache, gem5=gem5, rounded=rounded, keeps=keeps)
         )
     made = renamed(text, own.entry, kernel.name)
-    if rounded and own.contract not in ("", "off"):
+    if rounded and fused:
         made += f"\t.set {kernel.name}.{CONTRACTED}, 1\n"
     if kernel.lds_nbytes:
         made += f"\t.set {kernel.name}.{DYNAMIC_LDS}, {kernel.lds_nbytes}\n"
@@ -144,7 +159,24 @@ def _compiled(
     made = cache.get_or_build(
         key, lambda: toolchain.own_assembly(whole, flags, f"source.{suffix}", name, edits).encode()
     )
-    return _alone(made.decode(), own.entry)
+    if ptx := _PTX.search("".join(_INLINE.findall(made.decode()))):
+        raise RefusedError(
+            f"kernel {kernel.name}: {ptx[1]} in its assembly is PTX, and {arch} a GPU of AMD's; "
+            "write it in C++ for other GPUs, behind an #ifdef"
+        )
+    text = _INLINE.sub(lambda part: _VECTOR.sub(partial(_spelled, arch), part[0]), made.decode())
+    return _alone(text, own.entry)
+
+
+def _spelled(arch: str, line: re.Match[str]) -> str:
+    """An instruction of inline assembly with the length that an assembler chooses for it."""
+    known = naming.names(arch if arch in naming.architectures() else "gfx902").values()
+    if line[1] in known or f"{line[1]}_e32" not in known:
+        return line[0]
+    result, first, *others = [each.strip() for each in f"{line[2]},".split(",")]
+    plain = all(re.fullmatch(r"v\d+|vcc|", each) for each in (result, *others))
+    short = plain and not re.match(r"-|\||abs|neg", first)
+    return line[0].replace(line[1], f"{line[1]}_e{32 if short else 64}", 1)
 
 
 def device_text(own: OwnSource, *, flat: bool = False, rounded: bool = False) -> str:
@@ -191,7 +223,9 @@ def nvidia_text(own: OwnSource) -> str:
         wanted += _GROUPS
     included = "".join(f"#if __has_include(<{h}>)\n#include <{h}>\n#endif\n" for h in wanted)
     ahead = f"{included}#define SIMGEN_CUDA {int(is_cuda)}\n{renamed_types}"
-    macros = "" if is_cuda else _macros(NVIDIA_HIP_MACROS)
+    macros = "".join(f"#ifndef {name}\n{_macros([(name, value)])}#endif\n"
+                     for name, value in CUDA_MACROS if name not in dict(own.defines))  # fmt: skip
+    macros += "" if is_cuda else _macros(NVIDIA_HIP_MACROS)
     if own.variables:
         macros += f'extern "C" {{ __constant__ void *simgen_variables[{len(own.variables)}]; }}\n'
         macros += "#define simgen_variable(at) simgen_variables[at]\n"
@@ -264,9 +298,11 @@ def renamed(text: str, entry: str, name: str) -> str:
     """
     symbols = re.findall(r"^\s*\.amdhsa_kernel\s+(\S+)", text, re.M)
     symbols = symbols or re.findall(r"^\s*\.globl\s+(\S+)\.kd$", text, re.M)
-    found = [symbol for symbol in symbols if symbol == entry] or [
-        symbol for symbol in symbols if _is_called(symbol, entry)
-    ]
+    found = (
+        [symbol for symbol in symbols if symbol == entry]
+        or [symbol for symbol in symbols if _is_called(symbol, entry)]
+        or [symbol for symbol in symbols if _is_called(symbol, entry, _INLINE_SPACES)]
+    )
     if len(found) != 1:
         if found:
             cure = f"write which: {', '.join(found)}"
@@ -291,48 +327,37 @@ def _alone(text: str, entry: str) -> str:
         return text
     last, tail, rest = parts[-1].partition(_TAIL)
     functions = dict(zip(parts[1::2], (*parts[2::2][:-1], last), strict=True))
+    tables = {each[1]: {n.partition("+")[0] for n in _QUAD.findall(each[0])}
+              for each in _OBJECT.finditer(rest)}  # fmt: skip
     kernels = [n for n in functions if re.search(rf"\.amdhsa_kernel {re.escape(n)}$", text, re.M)]
     wanted = [n for n in kernels if n == entry] or [n for n in kernels if _is_called(n, entry)]
+    wanted = wanted or [n for n in kernels if _is_called(n, entry, _INLINE_SPACES)]
     if not tail or len(wanted) != 1:
         return text
     kept, todo = dict.fromkeys(wanted), list(wanted)
     while todo:
         body = functions[todo.pop()]
-        todo += (new := [n for n in functions if n not in kept and f"{n}@" in body])
+        read = {*_PLACED.findall(body)}
+        while more := {n for each in read & tables.keys() for n in tables[each]} - read:
+            read |= more
+        todo += (new := [n for n in functions if n not in kept and n in read])
         kept |= dict.fromkeys(new)
-    rest = _without_tables(rest, functions, [functions[n] for n in kept], entry)
+    # Objects that nothing kept reads have addresses of these.
+    gone = functions.keys() - kept.keys()
+    rest = _QUAD.sub(lambda q: "\t.quad\t0" if q[1].partition("+")[0] in gone else q[0], rest)
+    if re.search(r"\.has_indirect_call, 1$", functions[wanted[0]], re.M):
+        rest = _SERVICES.sub("", rest)
     begins = dict(zip(parts[1::2], _BEGIN.finditer(text), strict=True))
     # Text before a function, which names its section, may have been removed altogether.
     code = "\t.text\n".join(begins[n][0] + functions[n] for n in kept)
     return parts[0] + code + tail + rest
 
 
-def _without_tables(rest: str, functions: Iterable[str], kept: Sequence[str], entry: str) -> str:
-    """Data of a module without addresses of functions in objects that nothing kept reads.
-
-    Raises:
-        RefusedError: the kernel reads such an object.
-    """
-
-    def plain(table: re.Match[str]) -> str:
-        if {each.partition("+")[0] for each in _QUAD.findall(table[0])}.isdisjoint(functions):
-            return table[0]
-        if any(re.search(rf"(?<![\w.$]){re.escape(table[1])}@", body) for body in kept):
-            raise RefusedError(
-                f"kernel {entry}: it calls functions by {readable(table[1])}, addresses "
-                "in memory, which nobody relocates in a simulator; call them by their names, as in "
-                "a switch"
-            )
-        return _QUAD.sub("\t.quad\t0", table[0])
-
-    return _OBJECT.sub(plain, rest)
-
-
-def _is_called(symbol: str, entry: str) -> bool:
+def _is_called(symbol: str, entry: str, between: str = "(?:12_GLOBAL__N_1)?") -> bool:
     """Whether a C++ symbol is of a function `entry`, or of an instance of a template."""
     *spaces, plain = re.sub(r"<.*", "", entry).split("::")
     tagged = f"{len(plain)}{plain}"
-    around = "(?:12_GLOBAL__N_1)?".join(f"{len(each)}{each}" for each in (*spaces, plain))
+    around = between.join(f"{len(each)}{each}" for each in (*spaces, plain))
     named = re.search(around, symbol)
     at = named.end() - len(tagged) if named else -1
     if not symbol.startswith("_Z") or at < 0:

@@ -52,6 +52,10 @@ _ARGUMENTS = re.compile(r"(?<=^    \.args:\n)(?:      .*\n)+", re.M)
 _KIND = re.compile(r"^(        \.value_kind: +)(?!hidden_)\S+", re.M)
 
 
+# Products and sums: Triton's option enable_fp_fusion lets its last passes fuse them all.
+_SEPARATE = re.compile(rb"(= f(?:mul|add|sub|neg) )(?!(?:\w+ )*?(?:contract|fast) )")
+
+
 def version() -> str:
     """Version of the package.
 
@@ -72,10 +76,11 @@ def version() -> str:
 
 def assembly(
     own: OwnSource, arch: str, place: str, cache: Cache, *, matrix: bool = True,
-    keeps: bool = False, gem5: bool = False,
-) -> str:  # fmt: skip
-    """Assembly text of a Triton function by clang; with `matrix`, `tl.dot` may be instructions for
-    matrices; `keeps` and `gem5` as `own.assembly`.
+    keeps: bool = False, gem5: bool = False, rounded: bool = False,
+) -> tuple[str, bool]:  # fmt: skip
+    """Assembly text of a Triton function by clang, and whether its multiply-adds are fused where
+    the function does not demand it; with `matrix`, `tl.dot` may be instructions for matrices;
+    `keeps`, `gem5` and `rounded` as `own.assembly`.
 
     Raises:
         MissingError: there is no Triton.
@@ -104,7 +109,10 @@ def assembly(
     code = base64.b64decode(made["content"])
     more = toolchain.VECTOR_LOADS if keeps else ()
     more = (*more, *(toolchain.ALIGNED_FLAGS if gem5 else ()))
-    return of_llvm(code, arch, own.entry, made["lds_nbytes"], taken, place, cache, more)
+    fused = not own.contract and not (rounded and b"@llvm.fma." in code)
+    if fused:
+        code = _SEPARATE.sub(rb"\1contract ", code)
+    return of_llvm(code, arch, own.entry, made["lds_nbytes"], taken, place, cache, more), fused
 
 
 def of_llvm(
@@ -150,7 +158,7 @@ def _compiled(
         "file": FILE, "entry": own.entry, "signature": build.signature,
         "constants": build.constants, "multiples": build.multiples, "warps": build.warps,
         "stages": build.stages, "backend": backend, "arch": arch, "lanes": lanes, "text": text,
-        "matrix": matrix,
+        "matrix": matrix, "fusion": not own.contract,
     }  # fmt: skip
     key = Key("triton")
     key.add("label", f"triton {arch} {own.entry}")

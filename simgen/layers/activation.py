@@ -10,11 +10,12 @@
     soft_relu     log(1 + exp(x))          dy (1 - exp(-y))         MIOpen, SOFTRELU
     gelu          x Phi(x)                 dy (Phi(x) + x Phi'(x))  Hendrycks and Gimpel 2016
     gelu_tanh     x Phi(x), Phi by tanh    the same                 the same
+    silu          x / (1 + exp(-x))        the same                 Elfwing et al. 2017; swish
 
 c is `activation_ceiling`, a is `activation_alpha`, Phi is in simgen/layers/gelu.py. Tensors have
-any shape. Except for gelu, a derivative is a function of y alone, so a backward pass reads two
-tensors and a network need not keep x. For gelu, two x have the same y, so its backward pass reads x
-and dy.
+any shape. Except for gelu and silu, a derivative is a function of y alone, so a backward pass reads
+two tensors and a network need not keep x. For these, two x have the same y, so their backward pass
+reads x and dy.
 
 Float32 computes a derivative from y with a small relative error, since 1 - y, 1 + y and y + a are
 exact where they would cancel. Where sigmoid or tanh is rounded to its limit, the gradient is 0, as
@@ -23,9 +24,9 @@ in every library that keeps y.
 For i8, y has the scale of x and its `zero_point`, which replaces 0 in relu. Other modes take floats
 only.
 
-y has a small relative error in the tails too, so every bound is relative, except for the slope of
-gelu, whose sign changes. A kernel that computes log(1 + exp(x)) or 1 - exp(-y) as written here
-exceeds it.
+y has a small relative error in the tails too, so every bound is relative, except for the slopes of
+gelu and silu, whose sign changes. A kernel that computes log(1 + exp(x)) or 1 - exp(-y) as written
+here exceeds it.
 """
 
 from __future__ import annotations
@@ -63,6 +64,7 @@ class ActivationMode(StrEnum):
     ELU = "elu"
     GELU = "gelu"
     GELU_TANH = "gelu_tanh"
+    SILU = "silu"
 
 
 # (flops, transcendentals) per element: forward, backward
@@ -75,8 +77,10 @@ COUNTS = {
     ActivationMode.SOFT_RELU: ((2, 2), (3, 1)),
     ActivationMode.GELU: ((4, 1), (6, 1)),  # with erf, and exp of the density, as one
     ActivationMode.GELU_TANH: ((8, 1), (14, 1)),
+    ActivationMode.SILU: ((3, 2), (6, 2)),
 }
-GELU = (ActivationMode.GELU, ActivationMode.GELU_TANH)  # their slope is a function of x
+# Their slope is a function of x.
+UNITS = (ActivationMode.GELU, ActivationMode.GELU_TANH, ActivationMode.SILU)
 
 
 @dataclass(frozen=True)
@@ -101,7 +105,7 @@ class Activation(Layer):
     @property
     def of_x(self) -> bool:
         """Whether a backward pass reads x, and not y; kernels of sums have no such function."""
-        return self.mode in GELU
+        return self.mode in UNITS
 
     def output(self, inputs: tuple[TensorSpec, ...]) -> TensorSpec:
         (x,) = inputs
@@ -209,8 +213,8 @@ class Activation(Layer):
                 return np.tanh(x)
             case ActivationMode.SOFT_RELU:
                 return np.maximum(x, 0.0) + np.log1p(np.exp(-np.abs(x)))
-            case ActivationMode.GELU | ActivationMode.GELU_TANH:
-                return gelu.forward(x, self.mode is ActivationMode.GELU_TANH)
+            case ActivationMode.GELU | ActivationMode.GELU_TANH | ActivationMode.SILU:
+                return gelu.forward(x, self.mode)
 
     def _slope(self, y: Array) -> Array:
         """dy/dx as a function of y; of gelu, what is given is x."""
@@ -227,8 +231,8 @@ class Activation(Layer):
                 return (1 - y) * (1 + y)
             case ActivationMode.SOFT_RELU:
                 return -np.expm1(-y)
-            case ActivationMode.GELU | ActivationMode.GELU_TANH:
-                return gelu.slope(y, self.mode is ActivationMode.GELU_TANH)
+            case ActivationMode.GELU | ActivationMode.GELU_TANH | ActivationMode.SILU:
+                return gelu.slope(y, self.mode)
 
     def _slope_bound(self, y: Array) -> Array:
         """Error bounds for modes whose slope is computed: each step is off by U, and the errors add
@@ -241,8 +245,8 @@ class Activation(Layer):
                 return 2 * U * np.abs(self._slope(y))  # 1 - y, y (1 - y)
             case ActivationMode.TANH:
                 return 3 * U * np.abs(self._slope(y))  # 1 - y, 1 + y, their product
-            case ActivationMode.GELU | ActivationMode.GELU_TANH:
-                return gelu.slope_bound(y, self.mode is ActivationMode.GELU_TANH)
+            case ActivationMode.GELU | ActivationMode.GELU_TANH | ActivationMode.SILU:
+                return gelu.slope_bound(y, self.mode)
             case _:
                 return _expm1_bound(-y)
 
@@ -274,8 +278,8 @@ class Activation(Layer):
                 log: Array = np.log1p(e)
                 bound: Array = e / (1 + e) * rounding.exp(x) + 7 * U * log + U * y + 2 * TINY
                 return bound
-            case ActivationMode.GELU | ActivationMode.GELU_TANH:
-                return gelu.forward_bound(x, y, self.mode is ActivationMode.GELU_TANH)
+            case ActivationMode.GELU | ActivationMode.GELU_TANH | ActivationMode.SILU:
+                return gelu.forward_bound(x, y, self.mode)
 
 
 def _expm1_bound(t: Array) -> Array:

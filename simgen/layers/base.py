@@ -415,6 +415,10 @@ class Layer(ABC):
         """
         raise UnsupportedError(self.kind, "not lowered")
 
+    def index_ends(self, inputs: tuple[TensorSpec, ...]) -> Mapping[str, int]:
+        """What the indices are below that it writes, by output."""
+        return {}
+
     def fault(self, given: Mapping[str, NDArray[Any]], inputs: tuple[TensorSpec, ...]) -> str:
         """What is wrong with a user's own values, by port, and what to do; "" where nothing is.
 
@@ -442,7 +446,7 @@ class Layer(ABC):
         return {port: Spread(bound) for port, bound in tolerance.items()}
 
 
-PLACE_KEYS = ("name", "previous_layer")
+PLACE_KEYS = ("name", "previous_layer", "weights")
 SHAPE = "shape"  # in their place, a tensor of any rank: 16x128x768
 COMMON_KEYS = (*PLACE_KEYS, *EXTENTS, SHAPE)  # keys of every layer that takes an input
 

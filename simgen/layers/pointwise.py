@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from math import ceil
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from simgen.ground.arrays import np
@@ -20,8 +21,9 @@ from simgen.layers import elementwise
 from simgen.layers.base import Layer, Lowering, Port, Sums, key
 from simgen.layers.contract import Contract
 from simgen.layers.elementwise import BLOCK, VECTOR
+from simgen.layers.gate_unit import GateMode, unit, unit_slope
 from simgen.layers.with_error import WithError
-from simgen.layers.written import writes_all
+from simgen.layers.written import Places, Writes, cut_by, dense, writes, writes_all
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
     from simgen.ground.ir import Constants
     from simgen.ground.numerics.rounding import Array
     from simgen.layers.base import Tensors
+    from simgen.layers.written import Values
 
 F, B = Pass.FORWARD, Pass.BACKWARD
 LARGEST = 3.4028234663852886e38  # largest finite float32
@@ -234,6 +237,120 @@ class Divide(Pointwise):
     }
 
 
+@dataclass(frozen=True)
+class Gate(Pointwise):
+    """Gated linear units: a tensor times a function of another one, in one launch.
+
+        forward   y = f(x0) x1
+        backward  dx0 = dy x1 f'(x0)      dx1 = dy f(x0)
+
+        gate_mode   f(x)
+        swiglu      x / (1 + exp(-x))
+        geglu       x Phi(x)
+        geglu_tanh  x Phi(x), Phi by tanh
+        glu         1 / (1 + exp(-x))
+
+        x0, x1, y and their gradients  (N, C, H, W), or another shape that all have in common
+
+    With `gate_packed`, x0 is the only input: it has what is x0 above in the first half of each row,
+    along the last axis, and x1 in the other. So has its gradient.
+
+    Source: Shazeer, "GLU Variants Improve Transformer", 2020; Dauphin et al., "Language Modeling
+    with Gated Convolutional Networks", 2017. Phi is that of [Activation].
+    """
+
+    kind = "gate"
+    section = "Gate"
+    contract: ClassVar[Contract] = Contract(rounds=True)  # exponentials are any numbers
+
+    mode: GateMode = key("gate_mode", GateMode.SWIGLU, "the function of x0")
+    packed: bool = key("gate_packed", False, "one input has x0 and x1 side by side in each row")
+
+    @property
+    def rows(self) -> Mapping[Pass, Mapping[str, Formula]]:  # type: ignore[override]
+        mode, (of, slopes) = self.mode, ((4, 2), (6, 2))
+        gated = Formula(PAIR, lambda x0, x1: unit(x0, mode) * WithError(x1), *of, None)
+        dx0 = Formula(
+            (*PAIR, "dy"),
+            lambda x0, x1, dy: WithError(dy) * WithError(x1) * unit_slope(x0, mode),
+            *slopes,
+            None,
+        )
+        dx1 = gated._replace(reads=("x0", "dy"))
+        return {F: {"y": gated}, B: {"dx0": dx0, "dx1": dx1}}
+
+    def workload_inputs(self, x: TensorSpec) -> tuple[TensorSpec, ...]:
+        return (x,) if self.packed else (x, x)
+
+    def output(self, inputs: tuple[TensorSpec, ...]) -> TensorSpec:
+        if not self.packed:
+            return super().output(inputs)
+        if len(inputs) != 1:
+            fact = f"[Gate] has gate_packed=true and {len(inputs)} inputs"
+            raise ValueError(f"{fact}; name one in previous_layer, or remove gate_packed")
+        *outer, width = inputs[0].shape
+        if width % 2:
+            raise ValueError(f"rows of {width} elements have no halves; make them even")
+        return TensorSpec((*outer, width // 2), inputs[0].dtype)
+
+    def work(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> tuple[int, int]:
+        return super().work((self.output(inputs),), direction)
+
+    def ports(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> tuple[Port, ...]:
+        if not self.packed:
+            return super().ports(inputs, direction)
+        (x,), y = inputs, self.output(inputs)
+        if direction is F:
+            return (Port("x0", x, NORMAL), Port("y", y))
+        return (Port("x0", x, NORMAL), Port("dy", y, NORMAL), Port("dx0", x))
+
+    def moves(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> tuple[str, ...]:
+        """Narrow rows that do not end with a word are converted before and after."""
+        whole = not self.packed or self.output(inputs).shape[-1] % VECTOR == 0
+        return super().moves(inputs, direction) if whole else ()
+
+    def lower(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> Lowering:
+        y = self.output(inputs)
+        y = y if self.moves(inputs, direction) else TensorSpec(y.shape)
+        row = y.shape[-1] if self.packed else y.size
+        vector = VECTOR if row % VECTOR == 0 or not self.packed else 1
+        constants: Constants = (
+            ("function", str(self.mode)),
+            ("size", y.size),
+            ("row", row),
+            ("other", row * self.packed),
+            ("vector", vector),
+            *elementwise.element(y.dtype),
+        )
+        form = f"{y.size}_{row}" if self.packed else str(y.size)
+        name = f"gate_{direction}_{self.mode}_{form}{elementwise.suffix(y.dtype)}"
+        one = "x0" if self.packed else "x1"
+        template = "gate.hip" if direction is F else "gate_backward.hip"
+        args = ("x0", one, *(("y",) if direction is F else ("dy", "dx0", f"d{one}")))
+        kernel = Kernel(name, template, BLOCK, constants)
+        groups = ceil(y.size / (BLOCK * vector))
+        return Lowering((kernel,), (Launch(name, (groups, 1, 1), args),))
+
+    def _each(
+        self, tensors: Tensors, direction: Pass, made: Callable[..., Array | None]
+    ) -> Tensors:
+        if not self.packed:
+            return super()._each(tensors, direction, made)
+        x0, x1 = np.split(tensors["x0"], 2, axis=-1)
+        found = super()._each({**tensors, "x0": x0, "x1": x1}, direction, made)
+        return (
+            found
+            if direction is F or not found
+            else {"dx0": np.concatenate(list(found.values()), axis=-1)}
+        )
+
+    def reference(self, tensors: Tensors, direction: Pass) -> Tensors:
+        return self._each(tensors, direction, lambda row, *read: row.value(*read).value)
+
+    def tolerance(self, tensors: Tensors, direction: Pass) -> Tensors:
+        return self._each(tensors, direction, lambda row, *read: row.value(*read).error)
+
+
 class PiecewiseMode(StrEnum):
     LEAKY_RELU = "leaky_relu"
     CLIP = "clip"
@@ -369,3 +486,15 @@ class Piecewise(Layer):
 
 writes_all("multiply", "subtract", "divide", "piecewise")
 writes_all("subtract_backward", "divide_backward", arguments=(-2, -1))
+
+
+writes_all("gate")
+
+
+@writes("gate_backward")
+def _gated(c: Values, block: int) -> list[Writes]:
+    row, other, vector = c["row"], c["other"], c["vector"]
+    if not other:
+        return [dense(at, c["size"], vector, block) for at in (-2, -1)]
+    rows = Places(c["size"] // row, 2 * row), Places(row, 1, vector)
+    return [Writes(at, cut_by(*rows, group=block), offset=row * (2 + at)) for at in (-2, -1)]

@@ -29,7 +29,7 @@ from simgen.errors import (
 from simgen.ground.storage.files import PART
 from simgen.isa.child import until_parent_ends
 from simgen.running import capacity, run_folder
-from simgen.targets.base import log_text
+from simgen.targets.base import Progress, log_text
 from simgen.tensors import state_file
 
 if TYPE_CHECKING:
@@ -40,7 +40,6 @@ if TYPE_CHECKING:
     from simgen.ground.ir import Workload
     from simgen.running.run_folder import Start
     from simgen.targets import Target
-    from simgen.targets.base import Progress
 
 GRACE = 5.0  # seconds between asking a run to end and ending it
 LOOK = 0.05  # seconds between looks at whether its processes have ended
@@ -223,16 +222,14 @@ class _Watched:
 
     def cure(self) -> str:
         """How the run can be continued, to end an error message with; empty if it cannot."""
+        folder = run_folder.left(self.bundle, self.start.result)
+        if folder is None:
+            return ""
         end = time.monotonic() + GRACE
-        while True:
-            try:
-                if run_folder.stopped(self.bundle, self.start.result) is None:
-                    return ""
-                break
-            except UsageError:  # what was killed with run.sh takes a moment to end
-                if time.monotonic() > end:
-                    return ""
-                time.sleep(LOOK)
+        # What was killed with run.sh takes a moment to end, on a busy machine a long one; whoever
+        # goes on before is told to wait.
+        while run_folder.worker(folder) and time.monotonic() < end:
+            time.sleep(LOOK)
         run = self.start.run
         words = commands.run(self.bundle.path, self.target, self.start.result, run)
         words += RunChoices(resume=True).words()

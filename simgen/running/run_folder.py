@@ -23,6 +23,7 @@ from simgen.bundle import writing as bundles
 from simgen.bundle.run_record import Run
 from simgen.errors import DamagedError, MissingError, UsageError, cure_of
 from simgen.ground.storage.files import PART
+from simgen.ground.version import version
 from simgen.tensors import state_file
 from simgen.tensors.state_file import Mark
 
@@ -97,7 +98,8 @@ def record(
     """What a run of these steps is about, on this machine."""
     variables = _variables(target, environment)
     run = Run(bundle.digest, target.settings(), variables, tuple(steps), layers, inputs)
-    return replace(run, machine=run_record.machine(), asked=asked.to_json() if asked else {})
+    told = asked.to_json() if asked else {}
+    return replace(run, machine=run_record.machine(), asked=told, simgen=version())
 
 
 def discard(start: Start) -> None:
@@ -106,26 +108,31 @@ def discard(start: Start) -> None:
         shutil.rmtree(start.folder, ignore_errors=True)
 
 
-def stopped(bundle: Bundle, result: str) -> Path | None:
-    """The folder of a run that can be continued: the one in which most steps are finished.
-
-    Raises:
-        UsageError: run.sh is gone, and a process that it started still works there.
-    """
+def left(bundle: Bundle, result: str) -> Path | None:
+    """The folder that a run has left, of several the one in which most steps are finished; a
+    process of the run may still work there."""
     best: tuple[int, Path] | None = None
     for folder in _left_over(bundle, result):
         run = None if _runs(folder) else _of_this(bundle, folder)
         count = state_file.finished(folder / state_file.FILE, bundle.workload) if run else 0
         if count and (best is None or count > best[0]):
             best = (count, folder)
-    if best is None:
-        return None
-    process = _worker(best[1])
+    return best and best[1]
+
+
+def stopped(bundle: Bundle, result: str) -> Path | None:
+    """The folder of a run that can be continued.
+
+    Raises:
+        UsageError: run.sh is gone, and a process that it started still works there.
+    """
+    folder = left(bundle, result)
+    process = folder and worker(folder)
     if process:
         raise UsageError(
-            f"{best[1]}: process {process} still works in it; wait until it ends, or stop it"
+            f"{folder}: process {process} still works in it; wait until it ends, or stop it"
         )
-    return best[1]
+    return folder
 
 
 def results_stopped(bundle: Bundle, target: str) -> list[str]:
@@ -254,10 +261,15 @@ def _of_this(bundle: Bundle, folder: Path) -> Run | None:
     return run if same else None
 
 
-def _worker(folder: Path) -> int | None:
-    """A process that works in the folder, or has a file of it open; of this user's."""
+def worker(folder: Path) -> int | None:
+    """Another process that works in the folder, or has a file of it open; of this user's.
+
+    This one may have a file open too, where ^C came while it looked how far the run is.
+    """
     home = str(folder.resolve())
     for process in Path("/proc").glob("[0-9]*"):
+        if int(process.name) == os.getpid():
+            continue
         try:
             links = [process / "cwd", *(process / "fd").iterdir()]
         except OSError:  # another user's, or gone
@@ -275,7 +287,7 @@ def _worker(folder: Path) -> int | None:
 def sweep_away(bundle: Bundle, result: str) -> None:
     """Remove what killed runs of a result have left that cannot be continued."""
     for folder in _left_over(bundle, result):
-        if folder.name.startswith(PART) and not _worker(folder) and not _runs(folder):
+        if folder.name.startswith(PART) and not worker(folder) and not _runs(folder):
             run = _of_this(bundle, folder)
             if not run or not state_file.finished(folder / state_file.FILE, bundle.workload):
                 shutil.rmtree(folder, ignore_errors=True)

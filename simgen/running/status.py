@@ -5,7 +5,8 @@ from __future__ import annotations
 import contextlib
 import itertools
 import shlex
-from dataclasses import asdict, dataclass
+from collections import Counter
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
@@ -27,7 +28,7 @@ from simgen.ground.storage import locks, seal
 from simgen.tensors import state_file
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Mapping
     from pathlib import Path
 
     from simgen.bundle.folder import Bundle
@@ -56,6 +57,7 @@ class Standing:
     when: str = ""  # UTC: begun, if it is running; otherwise ended
     verdict: str = ""  # for finished runs: how many steps `simgen diff` found right
     fact: str = ""  # what more there is to say
+    verdicts: Mapping[str, int] = field(default_factory=dict)  # steps of each verdict
 
     def as_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -177,7 +179,10 @@ def _finished(bundle: Bundle, name: str, folder: Path) -> Standing:
     count = len(run.steps) if run else len(bundle.workload.steps)
     verdict = verdict_file.counted([*outcomes.values()]) if outcomes else verdict_file.UNCHECKED
     verdict = "right" if set(outcomes.values()) == {verdict_file.RIGHT} else verdict
-    return Standing(path, name, RunState.FINISHED, count, count, _time(folder / seal.FILE), verdict)
+    return Standing(
+        path, name, RunState.FINISHED, count, count, _time(folder / seal.FILE), verdict,
+        verdicts=dict(Counter(outcomes.values())),
+    )  # fmt: skip
 
 
 def _done(bundle: Bundle, folder: Path) -> tuple[int | None, int | None]:

@@ -233,6 +233,10 @@ def _refusal(said: str, workload: Workload) -> RefusedError:
     if not found:
         return RefusedError(f"host: the kernels do not compile; {cure}")
     sources = "".join(each.source.text for each in workload.kernels if each.source)
+    if assembly := re.match("invalid instruction mnemonic '(.*)'", found[4]):
+        return RefusedError(
+            f"host: kernel {names.replace('|', ', ')}: {assembly[1]} in its assembly: {cure}"
+        )
     # What is of lanes, another target has.
     told = cure if LANES.search(found[4]) else ""
     said = f"{found[4]}; {told}" if told else lacking.message(found[4], sources)

@@ -94,6 +94,7 @@ _PARAMETERS = {  # attribute names of Fill.a and Fill.b
     Distribution.COLUMNS: ("matrix_rows", "matrix_columns"),
     Distribution.PAIRS: ("from", "below"),
     Distribution.ZIPF: ("words", "exponent"),
+    Distribution.ROUTES: ("words", "exponent"),
 }
 
 

@@ -137,6 +137,7 @@ def _is_integer(buffer: Buffer) -> bool:
     return not buffer.spec.dtype.is_float and fill not in (
         *sparse_pattern.INDICES,
         Distribution.ZIPF,
+        Distribution.ROUTES,
     )
 
 

@@ -67,6 +67,9 @@ def fill_values(values: NDArray[Any], start: int, dtype: DType, key: int, fill: 
     if fill.distribution in sparse_pattern.DISTRIBUTIONS:
         sparse_pattern.fill_indices(values, start, key, fill)
         return
+    if fill.distribution is Distribution.ROUTES:
+        word_ids.fill_routes(values, start, key, fill)
+        return
     end = start + values.size
     made = DType.F32 if dtype.is_float else drawn(dtype)
     scratch = np.empty(0, made.array)
@@ -229,7 +232,7 @@ def _integer_fault(dtype: DType, fill: Fill) -> str | None:
         return sparse_pattern.fault(fill)
     if fill.distribution is Distribution.PAIRS and dtype == DType.I32:
         return None
-    if fill.distribution is Distribution.ZIPF and dtype == DType.I32:
+    if fill.distribution in (Distribution.ZIPF, Distribution.ROUTES) and dtype == DType.I32:
         return word_ids.fault(fill)
     if fill.distribution is not Distribution.UNIFORM:
         return f"{fill.distribution} is not a distribution of whole numbers"
@@ -260,7 +263,7 @@ def _float_fault(dtype: DType, fill: Fill, given: tuple[float, ...]) -> str | No
         return _whole_fault(dtype, fill)
     if fill.distribution is Distribution.NORMAL:
         return None if fill.b >= 0 else f"a negative standard deviation {fill.b}"
-    if fill.distribution in (*sparse_pattern.INDICES, Distribution.ZIPF):
+    if fill.distribution in (*sparse_pattern.INDICES, Distribution.ZIPF, Distribution.ROUTES):
         return f"{fill.distribution} is a distribution of whole numbers"
     # Numbers of a narrow type must not lie between two neighbouring float32 values.
     some = a < b and (dtype == DType.F32 or _below(fill.b, dtype) >= a)

@@ -14,13 +14,15 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from simgen.ground.ir import MOST_WORDS, STEEPEST
+from simgen.ground.ir import MOST_WORDS, STEEPEST, Distribution
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
     from simgen.ground.ir import Fill
+
+TOKENS = 64  # their choices are drawn together
 
 
 def draw(block: NDArray[np.int32], stream: np.random.Philox, fill: Fill) -> None:
@@ -47,4 +49,27 @@ def fault(fill: Fill) -> str | None:
         return f"a vocabulary of {fill.a} words, none of 1 to {MOST_WORDS}"
     if not 0 <= fill.b <= STEEPEST:
         return f"a Zipf exponent of {fill.b}, none of 0 to {STEEPEST}"
+    if fill.distribution is Distribution.ROUTES and not 1 <= (fill.nonzeros or 0) <= fill.a:
+        return f"{fill.nonzeros} different choices of {fill.a}"
     return None
+
+
+def fill_routes(values: NDArray[np.int32], start: int, key: int, fill: Fill) -> None:
+    """Set `values` to the elements from `start` on of tokens' choices: of each token `nonzeros`
+    different ones of `fill.a`, drawn one after the other with the probabilities above, among which
+    frequent ones lie anywhere. So the largest of log P less the logarithm of an exponential number
+    are (E. J. Gumbel, "Statistical Theory of Extreme Values", 1954)."""
+    import numpy as np
+
+    words, each = int(fill.a), fill.nonzeros or 1
+    places = np.random.Generator(np.random.Philox(key=key)).permutation(words)
+    sums = _cumulated(words, fill.b)
+    weights = np.log(np.diff(sums, prepend=0.0))[places]
+    first, end = start // each, -(-(start + values.size) // each)
+    for group in range(first // TOKENS, -(-end // TOKENS)):
+        stream = np.random.Generator(np.random.Philox(key=key, counter=(group + 1) << 64))
+        scores = weights - np.log(stream.standard_exponential((TOKENS, words)))
+        chosen = np.argsort(-scores, axis=1, kind="stable")[:, :each].reshape(-1)
+        at = group * TOKENS * each - start
+        there = slice(max(at, 0), max(at + chosen.size, 0))
+        values[there] = chosen[max(-at, 0) :][: values[there].size]

@@ -6,21 +6,20 @@ import itertools
 import shlex
 from dataclasses import dataclass
 from html import escape
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from simgen.bundle import result_names, verdict_file
 from simgen.bundle import writing as bundles
 from simgen.bundle.finding import find_result
 from simgen.bundle.planning import about
 from simgen.errors import MismatchError, UsageError
-from simgen.ground import html
+from simgen.ground import html, tidy
 from simgen.tensors import data_file
 from simgen.verdict import diff, losses, verdict
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
-    from typing import Any
 
     from simgen.bundle.planning import Told
     from simgen.bundle.results import Result
@@ -34,7 +33,7 @@ TRAINING = "training in float64"  # steps
 
 
 @dataclass(frozen=True)
-class Judgement:
+class Judgement(tidy.Tidy):
     """All that was compared, and what it comes to. It is true when all of it is right.
 
     Attributes:
@@ -86,6 +85,15 @@ class Judgement:
         heads = ("result", "against", "layer", "pass", "tensor", "verdict")
         return f"{html.table(heads, rows)}<p>{escape(self.summary)}</p>"
 
+    def columns(self) -> dict[str, list[Any]]:
+        """A line for each tensor: result, against, layer, pass, tensor, verdict, errors."""
+        lines = [
+            {"result": report.a, "against": report.b, **each.line}
+            for report in self.reports
+            for each in report.verdicts
+        ]
+        return tidy.columns(dict.fromkeys(name for line in lines for name in line), lines)
+
     def __bool__(self) -> bool:
         return not self.failure
 
@@ -95,7 +103,7 @@ class Judgement:
             raise MismatchError(f"{self.bundle}: {bad}; see more with: {shlex.join(self.words)} -v")
 
     def as_json(self) -> dict[str, Any]:
-        """What `simgen diff --json` prints."""
+        """What `simgen diff --json` prints, but for the name of its schema."""
         told = {"bundle": str(self.bundle), "planned_for": self.planned_for}
         of_steps = {"losses": [each.as_json() for each in self.losses]} if self.losses else {}
         return {**told, **verdict.to_json(self.reports), **of_steps}

@@ -56,6 +56,19 @@ class Verdict:
         )
 
     @property
+    def line(self) -> dict[str, Any]:
+        """What a table has of it."""
+        compared = self.comparison
+        return {
+            "layer": self.layer, "pass": self.direction, "tensor": self.tensor,
+            "type": str(compared.dtype), "verdict": str(self.outcome),
+            "elements": compared.elements, "outside_tolerance": compared.outside,
+            "max_error": float(compared.max_error),
+            "max_reference": float(compared.max_reference),
+            "max_error_over_tolerance": float(compared.max_ratio),
+        }  # fmt: skip
+
+    @property
     def passed(self) -> bool:
         """Whether nothing is wrong with it; it may prove nothing."""
         return self.outcome is not Outcome.DIFFERENT
@@ -200,7 +213,7 @@ def failure(reports: Iterable[Diff]) -> str:
 def to_json(reports: Sequence[Diff]) -> dict[str, Any]:
     """What `simgen diff --json` prints, but for the bundle's name."""
     return {
-        "outcome": str(together(report.outcome for report in reports)),
+        "verdict": str(together(report.outcome for report in reports)),
         "summary": summary(reports),
         "pairs": [_pair_json(report) for report in reports],
     }
@@ -217,8 +230,7 @@ def _pair_json(report: Diff) -> dict[str, Any]:
     return {
         "a": report.a,
         "b": report.b,
-        "outcome": str(report.outcome),
-        "passed": report.passed,
+        "verdict": str(report.outcome),
         "notes": list(report.notes),
         "first_diverging_layer": v.layer if (v := report.first_diverging) else None,
         "tensors": [_verdict_json(verdict) for verdict in report.verdicts],
@@ -232,8 +244,7 @@ def _verdict_json(verdict: Verdict) -> dict[str, Any]:
         "pass": verdict.direction,
         "tensor": verdict.tensor,
         "type": str(c.dtype),
-        "outcome": str(verdict.outcome),
-        "passed": verdict.passed,
+        "verdict": str(verdict.outcome),
         "reasons": list(verdict.reasons),
         "elements": c.elements,
         "outside_tolerance": c.outside,

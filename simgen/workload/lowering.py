@@ -80,6 +80,7 @@ def lower(
     """
     if reuse_memory:
         _check_reuse(network, passes)
+    _check_shared(network, passes)
     nodes = {p.node.name: p.node for p in network.layers}
     draft = _Draft(nodes, network.machine, given=_given_fills(network), loss_scale=loss_scale)
     views = [placed for placed in network.layers if placed.layer.is_view]
@@ -241,6 +242,16 @@ class _Draft:
         )
 
 
+def _check_shared(network: Network, passes: Sequence[Pass]) -> None:
+    """Raises:
+    ConfigError: a backward pass, of layers with the weights of others.
+    """
+    for placed in network.layers if set(passes) != {Pass.FORWARD} else ():
+        if placed.bound:
+            fact = f"layer {placed.node.name!r} has the weights of another, in pass fwd alone"
+            raise ConfigError(placed.where, f"{fact}; leave the key weights out")
+
+
 def _check_reuse(network: Network, passes: Sequence[Pass]) -> None:
     """Raises:
     UsageError: something reads or judges what would be gone.
@@ -275,6 +286,11 @@ def _given_fills(network: Network) -> dict[str, Fill]:
         if port.fill
     }
     made = {str(Source(each.node.name, t)) for each in network.layers for t, _ in each.outputs}
+    ends = {
+        f"{each.node.name}.{port}": end
+        for each in network.layers
+        for port, end in each.layer.index_ends(each.node.inputs).items()
+    }
     wanted: dict[str, list[Fill]] = defaultdict(list)
     for placed in network.layers:
         read = {str(source): port for port, source in placed.inputs if port in placed.layer.indices}
@@ -282,6 +298,12 @@ def _given_fills(network: Network) -> dict[str, Fill]:
             ports = placed.layer.ports(placed.node.inputs, Pass.FORWARD)
             fills = {port.name: port.fill for port in ports if port.fill}
             for name in read:
+                if ends.get(name, 0) > fills[read[name]].end:
+                    what = f"{read[name]} are {name}, which are below {ends[name]}"
+                    fact = f"layer {placed.node.name!r}: {what}, not {fills[read[name]].end:g}"
+                    raise ConfigError(placed.where, f"{fact}; give both as many experts")
+                if name in ends:
+                    continue
                 if name in made and name not in found:
                     fact = f"layer {placed.node.name!r}: {read[name]} are {name}, which is computed"
                     raise ConfigError(placed.where, f"{fact}; name an [Input] that has type=i32")

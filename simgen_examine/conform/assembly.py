@@ -14,10 +14,12 @@ shape of its own.
 
 from __future__ import annotations
 
+import hashlib
 import io
 import re
 import struct
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from simgen.isa import toolchain
@@ -25,14 +27,12 @@ from simgen.isa.code_object import PACKED_IDS, S_NOP
 from simgen_examine.conform import values
 from simgen_examine.conform.arithmetic import BITS, KEPT, VCC
 from simgen_examine.conform.description import SCALAR_MEMORY, SWITCH
-from simgen_examine.conform.forms import RESULT, SOURCE, Form
+from simgen_examine.conform.forms import RESULT, SOURCE, Form, Shape
 from simgen_examine.conform.movements import LDS_NBYTES
 from simgen_examine.conform.stores import adding
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
-
-    from simgen_examine.conform.forms import Shape
 
     Placed = tuple[int, Form, int]  # a block's number, its form, byte of the results it begins at
 
@@ -148,15 +148,24 @@ def _parts(blocks: Sequence[Form]) -> Iterator[list[Placed]]:
     yield part
 
 
-def assembled(name: str, blocks: Sequence[Form], arch: str) -> Assembled:
+def name_of(blocks: Sequence[Form], arch: str) -> str:
+    """The name of their kernel: the same whenever they are tried, and of no others."""
+    digest = hashlib.sha256(text("k", blocks, arch).encode()).digest()
+    return f"conform_{int.from_bytes(digest[:8])}"
+
+
+def assembled(blocks: Sequence[Form], arch: str) -> Assembled:
     """The linked code object of a kernel."""
     from elftools.elf.elffile import ELFFile
 
-    code = toolchain.assemble(text(name, blocks, arch), arch)
+    code = _code(text(name_of(blocks, arch), blocks, arch), arch)
     section: Any = ELFFile(io.BytesIO(code)).get_section_by_name(SECTION)
     entries = list(_ENTRY.iter_unpack(section.data()))
     places = tuple((at, nbytes, begin, end) for at, nbytes, begin, end, _ in entries)
     return Assembled(code, places, tuple(together for *_, together in entries))
+
+
+_code = cache(toolchain.assemble)  # what is tried has been assembled to see what rules refuse
 
 
 def _address(arch: str, base: str, high: str, to: int = 2) -> list[str]:

@@ -32,10 +32,10 @@ from simgen.ground.storage.files import new_mode, write_atomic
 from simgen.isa import child
 from simgen.kernels import cache, stages
 from simgen.kernels.build import Builder
-from simgen.targets.base import File, Job
+from simgen.targets.base import File, Job, Package, Target
 from simgen.tensors import data_file
 from simgen_examine.conform import assembly, values
-from simgen_examine.conform.forms import Shape
+from simgen_examine.conform.forms import Form, Shape
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -44,9 +44,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from simgen.kernels.stages import Products, Stage
-    from simgen.targets.base import Package, Target
     from simgen_examine.conform.assembly import Assembled
-    from simgen_examine.conform.forms import Form
 
 VALUES, RESULTS = "conform.values", "conform.results"
 VECTOR = Shape((values.LANES, 1, 1), (values.TUPLES // values.LANES, 1, 1), "x")
@@ -128,9 +126,9 @@ def accepted_groups(
     refused: list[tuple[Form, str]] = []
 
     def refusal(group: tuple[Form, ...]) -> str:
-        made = assembly.assembled("conform_0", group, arch)
+        made = assembly.assembled(group, arch)
         try:
-            change("conform_0", made.code)
+            change(assembly.name_of(group, arch), made.code)
         except RefusedError as error:
             return str(error)
         return ""
@@ -140,7 +138,7 @@ def accepted_groups(
         if not why:
             return [group]
         if len(group) == 1:
-            refused.append((group[0], why.partition("kernel conform_0: ")[2] or why))
+            refused.append((group[0], re.sub(r".*?kernel conform_\d+: ", "", why, count=1)))
             return []
         words = set(re.findall(r"\w+", why))
         named = [form for form in group if form.mnemonic in words]
@@ -160,10 +158,10 @@ def accepted_groups(
 
 def batched(of: Sequence[tuple[Form, ...]], arch: str, *, apart: bool = False) -> Probed:
     """A batch of each of some groups; see `Probed.apart`."""
-    names = [f"conform_{at}" for at in range(len(of))]
+    names = [assembly.name_of(part, arch) for part in of]
     # The assembler is a process of its own.
     with child.pool(len(os.sched_getaffinity(0))) as pool:
-        made = list(pool.map(lambda name, part: assembly.assembled(name, part, arch), names, of))
+        made = list(pool.map(lambda part: assembly.assembled(part, arch), of))
     inputs: dict[tuple[Any, ...], int] = {}
     planes: list[NDArray[np.uint32]] = []
     batches: list[Batch] = []

@@ -121,7 +121,7 @@ def _signed(code: Any, source: Any) -> Any:
 def eight_bit_conversions(_: str, known: frozenset[str]) -> Iterator[Form]:
     """The forms of an architecture."""
     for kind in KINDS:
-        for form in (*_widened(kind), *_narrowed(kind), *_at_random(kind)):
+        for form in (*_widened(kind), *_narrowed(kind)):
             if form.mnemonic in known:
                 yield form
 
@@ -145,35 +145,26 @@ def _widened(kind: str) -> Iterator[Form]:
             tried.append((text, f"SDWA, a is {part}_{at}", count * at, ALL_LANES, (), None))
         for text, what, first, lanes, lines, constant in tried:
             of = Described(name, "VOP1", ("f32",) * count, ("4xu8",), "")
-            plan = Widened(of, Modifiers(), constant, False, None, None, kind, first, count)
+            plan = Widened(of, constant=constant, kind=kind, first=first, count=count)
             yield Form(of, text, what, of.sources, lines, outputs, plan, lanes=lanes)
 
 
 def _narrowed(kind: str) -> Iterator[Form]:
-    name, type_ = f"v_cvt_pk_{kind}_f32", f"f32_{kind}"
-    for operands, what, first, how, lanes in (
-        ("v4, v6", "lower half", 0, Modifiers(), ALL_LANES),
-        ("v4, v6", "lower half, some lanes", 0, Modifiers(), SOME_LANES),
-        ("v4, v6 op_sel:[0,0,1]", "upper half", 2, Modifiers(), ALL_LANES),
-        ("-v4, v6", "-a", 0, Modifiers(neg=(0,)), ALL_LANES),
-        ("v4, |v6|", "|b|", 0, Modifiers(absolute=(1,)), ALL_LANES),
-        ("v4, -|v6|", "-|b|", 0, Modifiers(neg=(1,), absolute=(1,)), ALL_LANES),
-    ):
-        of = Described(name, "VOP3", ("b32",), (type_, type_), "")
-        plan = Narrowed(of, how, None, False, None, None, kind, first)
-        yield Form(of, f"{name} v10, {operands}", what, of.sources, (), ("v10",), plan,
-                   lanes=lanes)  # fmt: skip
-
-
-def _at_random(kind: str) -> Iterator[Form]:
-    name = f"v_cvt_sr_{kind}_f32"
-    told = [
-        ("v4, v6" + (f" op_sel:[0,0,{at & 1},{at >> 1}]" if at else ""), f"byte {at}", at,
-         Modifiers())
-        for at in range(4)
-    ]  # fmt: skip
-    told.append(("-v4, v6", "-a", 0, Modifiers(neg=(0,))))
-    for operands, what, first, how in told:
-        of = Described(name, "VOP3", ("b32",), (f"f32_{kind}", "u32"), "")
-        plan = Narrowed(of, how, None, False, None, None, kind, first, random=True)
-        yield Form(of, f"{name} v10, {operands}", what, of.sources, (), ("v10",), plan)
+    negative, magnitude = Modifiers(neg=(0,)), Modifiers(absolute=(1,))
+    pair, one = (f"v_cvt_{each}_{kind}_f32" for each in ("pk", "sr"))
+    of_pair = Described(pair, "VOP3", ("b32",), (f"f32_{kind}",) * 2, "")
+    of_one = Described(one, "VOP3", ("b32",), (f"f32_{kind}", "u32"), "")
+    for of, operands, what, first, how, lanes in (
+        (of_pair, "v4, v6", "lower half", 0, Modifiers(), ALL_LANES),
+        (of_pair, "v4, v6", "lower half, some lanes", 0, Modifiers(), SOME_LANES),
+        (of_pair, "v4, v6 op_sel:[0,0,1]", "upper half", 2, Modifiers(), ALL_LANES),
+        (of_pair, "-v4, v6", "-a", 0, negative, ALL_LANES),
+        (of_pair, "v4, |v6|", "|b|", 0, magnitude, ALL_LANES),
+        (of_pair, "v4, -|v6|", "-|b|", 0, Modifiers(neg=(1,), absolute=(1,)), ALL_LANES),
+        *((of_one, "v4, v6" + (f" op_sel:[0,0,{at & 1},{at >> 1}]" if at else ""), f"byte {at}",
+           at, Modifiers(), ALL_LANES) for at in range(4)),
+        (of_one, "-v4, v6", "-a", 0, negative, ALL_LANES),
+    ):  # fmt: skip
+        plan = Narrowed(of, how, kind=kind, first=first, random=of is of_one)
+        text = f"{of.name} v10, {operands}"
+        yield Form(of, text, what, of.sources, (), ("v10",), plan, lanes=lanes)

@@ -227,7 +227,7 @@ class _Vector:
             return
         encoding = "e32" if word.endswith("_e32") else "e64"
         value = _SCALAR.get(type_, _SCALAR_WORD)
-        register = _scalars(SCALAR_SOURCE, values.words(type_))
+        register = span(SCALAR_SOURCE, values.words(type_), "s")
         setup = tuple(
             f"s_mov_b32 s{SCALAR_SOURCE + n}, {value >> 32 * n & 0xFFFFFFFF:#x}"
             for n in range(values.words(type_))
@@ -287,7 +287,7 @@ class _Vector:
             if source[0] == "@":
                 operands.append(operands[0])
                 continue
-            register = _vectors(SOURCE + 2 * len(signature), values.words(type_))
+            register = span(SOURCE + 2 * len(signature), values.words(type_))
             if source[0] == "=":
                 first = SOURCE + 2 * len(signature)
                 setup += [
@@ -311,7 +311,7 @@ class _Vector:
                 outputs += ["s36", "s37"]  # a copy
             else:
                 count = values.words(each)
-                text.append(_vectors(RESULT, count))
+                text.append(span(RESULT, count))
                 outputs += [f"v{RESULT + n}" for n in range(count)]
         return text, outputs
 
@@ -343,19 +343,11 @@ def _upper(of: Described, arch: str) -> bool | None:
     return True
 
 
-def _vectors(first: int, count: int) -> str:
-    return f"v{first}" if count == 1 else f"v[{first}:{first + count - 1}]"
-
-
-def _scalars(first: int, count: int) -> str:
-    return f"s{first}" if count == 1 else f"s[{first}:{first + count - 1}]"
-
-
 def _scalar(of: Described) -> Iterator[Form]:
     """The forms of a scalar instruction: sources in s20 and s22, results in s30."""
     widths = [values.words(each) for each in of.sources]
-    registers = [_scalars(20 + 2 * at, width) for at, width in enumerate(widths)]
-    results = [_scalars(30, values.words(each)) for each in of.results]
+    registers = [span(20 + 2 * at, width, "s") for at, width in enumerate(widths)]
+    results = [span(30, values.words(each), "s") for each in of.results]
     outputs = tuple(f"s{30 + n}" for each in of.results for n in range(values.words(each)))
     plan = Computed(of)
     if of.format == "SOPK":

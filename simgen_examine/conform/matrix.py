@@ -28,10 +28,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from simgen_examine.conform import values
-from simgen_examine.conform.arithmetic import Computed, Modifiers, Wanted
+from simgen_examine.conform.arithmetic import Computed, Wanted
 from simgen_examine.conform.description import Described
 from simgen_examine.conform.expected import TYPES, Expected
-from simgen_examine.conform.forms import Form
+from simgen_examine.conform.forms import Form, span
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -205,7 +205,7 @@ def _forms(name: str, of: MatrixShape, arch: str) -> Iterator[Form]:
         for at in range(count)
     )
     to = f"v[{RESULT}:{RESULT + count - 1}]"
-    a, b = (_registers(first, values.words(of.signature[0])) for first in (4, 6))
+    a, b = (span(first, values.words(of.signature[0])) for first in (4, 6))
     made = f"{name} {to}, {a}, {b}"
 
     def form(what: str, plan: Multiplied, text: str, lanes: int = Form.lanes) -> Form:
@@ -216,8 +216,8 @@ def _forms(name: str, of: MatrixShape, arch: str) -> Iterator[Form]:
 
     def plan(broadcast: int = 0, chosen: int = 0, pattern: int = 0, *, ones: bool = False):  # type: ignore[no-untyped-def]
         described = Described(name, FORMAT, (of.result,), of.signature, "")
-        return Multiplied(described, Modifiers(), None, False, None, None, of,
-                          broadcast, chosen, pattern, ones)  # fmt: skip
+        return Multiplied(described, product=of, broadcast=broadcast, chosen=chosen,
+                          pattern=pattern, ones=ones)  # fmt: skip
 
     yield form("registers", plan(), f"{made}, {to}")
     yield form("c constant", plan(ones=True), f"{made}, {_ONE[of.result]}")
@@ -253,7 +253,7 @@ def _thinned_forms(name: str, of: MatrixShape) -> Iterator[Form]:
         *((f"abid {at}", f" abid:{at}", at, Form.lanes) for at in range(1, sets)),
         ("cbsz 1, abid 1", " cbsz:1 abid:1", 0, Form.lanes),
     ):  # fmt: skip
-        plan = Thinned(described, Modifiers(), None, False, None, None, of, chosen)
+        plan = Thinned(described, product=of, chosen=chosen)
         yield Form(described, made + tail, what, of.signature, setup, outputs, plan, lanes=lanes,
                    after=_AFTER, registers=RESULT + 32)  # fmt: skip
 
@@ -266,10 +266,6 @@ def setup(form: Form, lane: int, holder: set[str]) -> list[str]:
         made = next(n for n, line in enumerate(lines) if f"or_b32_e32 {_INDEX}," in line)
         lines[: made + 1] = [f"v_mov_b32_e32 {_INDEX}, {_held_indices(lane):#x}"]
     return lines
-
-
-def _registers(first: int, count: int) -> str:
-    return f"v{first}" if count == 1 else f"v[{first}:{first + count - 1}]"
 
 
 def _pattern(number: int) -> Values:

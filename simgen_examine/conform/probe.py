@@ -70,6 +70,7 @@ class Trial:
     tell: Callable[[str], None] = field(default=lambda _: None)
     runs: int = 0
     seconds: float = 0.0  # seconds that the simulator took
+    _rewritten: dict[bytes, bytes] = field(default_factory=dict)  # code object -> legalised
 
     def __post_init__(self) -> None:
         if self.on not in ON:
@@ -245,6 +246,11 @@ class Trial:
         return found
 
     def _legalised(self, name: str, elf: bytes) -> bytes:
+        if elf not in self._rewritten:
+            self._rewritten[elf] = self._rewrite(name, elf)
+        return self._rewritten[elf]
+
+    def _rewrite(self, name: str, elf: bytes) -> bytes:
         return rewriting.rewritten(elf, name, self.lint_name, self.version_name, 0)[0]
 
     def _once(self, path: Path, limit: float) -> tuple[int, str]:

@@ -278,13 +278,15 @@ extern "C" __global__ __launch_bounds__(BLOCK + MOVERS, LAUNCH_GROUPS) void KERN
 #endif
     Element* __restrict__ target
 #ifdef BY_WARPGROUPS
-    , const char* __restrict__ maps
+    , const __grid_constant__ TensorMaps tensor_maps
 #endif
 )
 {
 #if STAGES
     ASKED_LDS(lds, STREAMS ? RESULTS_AT + RESULTS_NBYTES : Tiled::NBYTES);
-#ifndef BY_WARPGROUPS
+#ifdef BY_WARPGROUPS
+    const char* const maps = tensor_maps.bytes;
+#else
     const char* const maps = nullptr;
 #endif
     constexpr unsigned OF_SAMPLE = (COUNT + TILE_N - 1) / TILE_N; /* tiles, or of all samples */

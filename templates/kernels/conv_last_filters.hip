@@ -126,12 +126,15 @@ using Tiled = StagedProduct<Cut, Left, Right, StagedMma<Cut, ResultElement>, STA
 extern "C" __global__ __launch_bounds__(BLOCK + MOVERS, LAUNCH_GROUPS) void KERNEL(
     const SourceElement* __restrict__ source, const ResultElement* __restrict__ result, Element* __restrict__ target
 #ifdef BY_WARPGROUPS
-    , const char* __restrict__ maps
+    , const __grid_constant__ TensorMaps tensor_maps
 #endif
 )
 {
 #if STAGES
     ASKED_LDS(lds, Tiled::NBYTES);
+#ifdef BY_WARPGROUPS
+    const char* const maps = tensor_maps.bytes;
+#endif
     const unsigned row = blockIdx.y * TILE_M, column = blockIdx.x * TILE_N;
     const unsigned split = SPLITS > 1 ? blockIdx.z : 0;
     const unsigned first = split * CHUNK;

@@ -64,6 +64,10 @@ struct Matrix {
     }
 };
 using Cut = Tile<TILE_M, TILE_N, TILE_K, ITEM_M, ITEM_N, AHEAD, Total>;
+constexpr unsigned PAIR = PAIRED ? 2 : 1; /* tiles below each other that work-groups side by side compute */
+constexpr bool ROWS_FILL = M % (PAIR * TILE_M) == 0; /* no tile goes beyond M */
+/* Rows that a tile of a pair loads, which may lie beyond the end: nothing of those is stored. */
+static __device__ __forceinline__ unsigned loaded(unsigned row) { return PAIRED && row >= M ? 0 : row; }
 #if STAGES
 /* Whether lanes store 16 bytes of a row at once (Run). */
 constexpr bool BY_RUNS = !WITH_C && sizeof(Element) < 4 && N % (16 / sizeof(Element)) == 0 && ITEM_N % (16 / sizeof(Element)) == 0;
@@ -121,13 +125,17 @@ extern "C" __global__ IN_CLUSTERS __launch_bounds__(BLOCK + MOVERS, LAUNCH_GROUP
 #endif
     Element* __restrict__ y
 #ifdef BY_WARPGROUPS
-    , const char* __restrict__ maps
+    , const __grid_constant__ TensorMaps tensor_maps
 #endif
 )
 {
 #if STAGES
     ASKED_LDS(lds, Tiled::NBYTES);
-    constexpr unsigned ACROSS = (N + TILE_N - 1) / TILE_N, DOWN = (M + TILE_M - 1) / TILE_M;
+#ifdef BY_WARPGROUPS
+    const char* const maps = tensor_maps.bytes;
+#endif
+    constexpr unsigned ACROSS = (N + TILE_N - 1) / TILE_N, DOWN = (M + PAIR * TILE_M - 1) / (PAIR * TILE_M);
+    const unsigned place = blockIdx.x / PAIR, lower = blockIdx.x % PAIR;
 #else
     alignas(16) __shared__ Tiled::A::Element a_tiles[Tiled::A_SIZE];
     alignas(16) __shared__ Tiled::B::Element b_tiles[Tiled::B_SIZE];
@@ -135,14 +143,17 @@ extern "C" __global__ IN_CLUSTERS __launch_bounds__(BLOCK + MOVERS, LAUNCH_GROUP
 #if GROUPS
     /* Of the tiles that this work-group computes, steps of the next one are on their way while one is stored. */
     constexpr unsigned TILES = ACROSS * DOWN;
-    const unsigned sharing = SHARING(GROUPS), count = (TILES * BATCH - blockIdx.x + sharing - 1) / sharing;
+    const unsigned sharing = SHARING(GROUPS) / PAIR, count = (TILES * BATCH - place + sharing - 1) / sharing;
 #ifdef BY_WARPGROUPS
     constexpr unsigned TILE_STEPS = (K + TILE_K - 1) / TILE_K;
     const auto bring = [&](unsigned step, unsigned to_a, unsigned to_b, unsigned barrier) {
-        const unsigned tile = blockIdx.x + step / TILE_STEPS * sharing, across = tile % ACROSS, down = tile / ACROSS % DOWN;
-        Tiled::bring_both(
-            maps, tile / TILES, banded<ACROSS, DOWN>(across, down, true) * TILE_M, banded<ACROSS, DOWN>(across, down, false) * TILE_N,
-            step % TILE_STEPS * TILE_K, to_a, to_b, barrier);
+        const unsigned tile = place + step / TILE_STEPS * sharing, across = tile % ACROSS, down = tile / ACROSS % DOWN;
+        const unsigned row = (banded<ACROSS, DOWN>(across, down, true) * PAIR + lower) * TILE_M;
+        const unsigned column = banded<ACROSS, DOWN>(across, down, false) * TILE_N, k = step % TILE_STEPS * TILE_K;
+        if (PAIRED && step >= STAGES)
+            Tiled::bring_shared(maps, tile / TILES, row, column, k, to_a, to_b, barrier);
+        else
+            Tiled::bring_both(maps, tile / TILES, row, column, k, to_a, to_b, barrier);
     };
     Tiled::Steps steps(lds);
     steps.begin(bring, count * TILE_STEPS);
@@ -151,8 +162,9 @@ extern "C" __global__ IN_CLUSTERS __launch_bounds__(BLOCK + MOVERS, LAUNCH_GROUP
 #endif
 #ifndef BY_WARPGROUPS
     const auto begin = [&](unsigned turn) {
-        const unsigned tile = blockIdx.x + turn * sharing, item = tile / TILES, across = tile % ACROSS, down = tile / ACROSS % DOWN;
-        const Tiled::A left(Left{a + item * (M * K)}, banded<ACROSS, DOWN>(across, down, true) * TILE_M);
+        const unsigned tile = place + turn * sharing, item = tile / TILES, across = tile % ACROSS, down = tile / ACROSS % DOWN;
+        const unsigned row = (banded<ACROSS, DOWN>(across, down, true) * PAIR + lower) * TILE_M;
+        const Tiled::A left(Left{a + item * (M * K)}, loaded(row));
         const Tiled::B right(Right{b + item * (K * N)}, banded<ACROSS, DOWN>(across, down, false) * TILE_N);
         Tiled::begin(left, right, 0, K, lds);
     };
@@ -163,14 +175,14 @@ extern "C" __global__ IN_CLUSTERS __launch_bounds__(BLOCK + MOVERS, LAUNCH_GROUP
 #endif
     {
 #if GROUPS
-        const unsigned tile = blockIdx.x + turn * sharing, item = tile / TILES;
-        const unsigned row = banded<ACROSS, DOWN>(tile % ACROSS, tile / ACROSS % DOWN, true) * TILE_M;
+        const unsigned tile = place + turn * sharing, item = tile / TILES;
+        const unsigned row = (banded<ACROSS, DOWN>(tile % ACROSS, tile / ACROSS % DOWN, true) * PAIR + lower) * TILE_M;
         const unsigned column = banded<ACROSS, DOWN>(tile % ACROSS, tile / ACROSS % DOWN, false) * TILE_N;
         constexpr unsigned first = 0, last = K;
 #else
 #if STAGES
-        const unsigned row = (PAIRED ? blockIdx.y : banded<ACROSS, DOWN>(blockIdx.x, blockIdx.y, true)) * TILE_M;
-        const unsigned column = (PAIRED ? blockIdx.x : banded<ACROSS, DOWN>(blockIdx.x, blockIdx.y, false)) * TILE_N;
+        const unsigned row = (banded<ACROSS, DOWN>(place, blockIdx.y, true) * PAIR + lower) * TILE_M;
+        const unsigned column = banded<ACROSS, DOWN>(place, blockIdx.y, false) * TILE_N;
 #else
         const unsigned row = blockIdx.y * TILE_M;
         const unsigned column = blockIdx.x * TILE_N;
@@ -188,11 +200,11 @@ extern "C" __global__ IN_CLUSTERS __launch_bounds__(BLOCK + MOVERS, LAUNCH_GROUP
             return;
 #elif GROUPS
         Tiled::multiply_begun(
-            Tiled::A(Left{a + item * (M * K)}, row), Tiled::B(Right{b + item * (K * N)}, column), first, last, lds, sum);
+            Tiled::A(Left{a + item * (M * K)}, loaded(row)), Tiled::B(Right{b + item * (K * N)}, column), first, last, lds, sum);
         if (turn + 1 < count)
             begin(turn + 1);
 #elif STAGES
-        Tiled::multiply(Left{a + item * (M * K)}, Right{b + item * (K * N)}, row, column, first, last, lds, sum);
+        Tiled::multiply(Left{a + item * (M * K)}, Right{b + item * (K * N)}, loaded(row), column, first, last, lds, sum);
 #else
         Tiled::multiply(
             Left{a + item * (M * K)}, operand_of<Right, WITH_GROUPS, K * N, GROUP>(b, group_scales, item), row, column, first, last,
@@ -247,7 +259,7 @@ extern "C" __global__ IN_CLUSTERS __launch_bounds__(BLOCK + MOVERS, LAUNCH_GROUP
                 for (unsigned j = 0; j < ITEM_N; j += RUN) {
                     const unsigned n = origin + Run<Element>::column(j);
                     runs[i][j / RUN].share();
-                    if ((M % TILE_M == 0 || m < M) && (N % TILE_N == 0 || n < N))
+                    if ((ROWS_FILL || m < M) && (N % TILE_N == 0 || n < N))
                         runs[i][j / RUN].store(to + (m * N + n));
                 }
             }
@@ -257,7 +269,7 @@ extern "C" __global__ IN_CLUSTERS __launch_bounds__(BLOCK + MOVERS, LAUNCH_GROUP
 #pragma unroll
         for (unsigned i = 0; i < ROWS; i++) {
             const unsigned m = row + Tiled::row(i);
-            if (M % TILE_M != 0 && m >= M)
+            if (!ROWS_FILL && m >= M)
                 continue;
 #pragma unroll
             for (unsigned j = 0; j < ITEM_N; j += STORE_WIDTH) {

@@ -1,4 +1,4 @@
-/* Layer normalisation, the gradients of gamma and beta: sums over rows, or over each of CHUNKS chunks of them. */
+/* Layer normalisation, the gradients of gamma and beta (gamma alone, and no mean, unless CENTRED): sums over rows, or over each of CHUNKS chunks of them. */
 #include "prelude.h"
 #include "constants/layer_norm_sums.h"
 #include "vector.h"
@@ -37,11 +37,17 @@ static __device__ __forceinline__ void column_sums(float (&value)[VECTOR], float
 }
 
 extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
-    const Element* __restrict__ x, const Element* __restrict__ dy, const float* __restrict__ mean,
-    const float* __restrict__ invstd, float* __restrict__ dgamma, float* __restrict__ dbeta)
+    const Element* __restrict__ x, const Element* __restrict__ dy,
+#if CENTRED
+    const float* __restrict__ mean, const float* __restrict__ invstd, float* __restrict__ dgamma, float* __restrict__ dbeta)
+#else
+    const float* __restrict__ invstd, float* __restrict__ dgamma)
+#endif
 {
     alignas(16) __shared__ float dots[BLOCK * VECTOR];
+#if CENTRED
     alignas(16) __shared__ float sums[BLOCK * VECTOR];
+#endif
     const unsigned lane = threadIdx.x % LANES;
     const unsigned slice = threadIdx.x / LANES;
     const unsigned chunk = blockIdx.x % CHUNKS;
@@ -53,7 +59,11 @@ extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
     for (unsigned k = 0; k < HELD; k++) {
         const unsigned row = (chunk * HELD + k) * SLICES + slice;
         if (is_column && (ROWS % (HELD * SLICES) == 0 || row < ROWS)) {
+#if CENTRED
             const float centre = mean[row], scale = invstd[row];
+#else
+            const float centre = 0.0f, scale = invstd[row];
+#endif
             float value[VECTOR], slope[VECTOR];
             unpack(fetched<float, VECTOR>(x + row * AXIS + column), value);
             unpack(fetched<float, VECTOR>(dy + row * AXIS + column), slope);
@@ -65,12 +75,16 @@ extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
         }
     }
     column_sums(dot, dots, lane, slice);
+#if CENTRED
     column_sums(sum, sums, lane, slice);
+#endif
     if (slice == 0 && is_column) {
 #pragma unroll
         for (unsigned i = 0; i < VECTOR; i++) {
             dgamma[chunk * AXIS + column + i] = dot[i];
+#if CENTRED
             dbeta[chunk * AXIS + column + i] = sum[i];
+#endif
         }
     }
 }

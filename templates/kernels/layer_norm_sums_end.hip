@@ -4,13 +4,19 @@
 #include "vector.h"
 
 extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
+#if CENTRED
     const float* __restrict__ part_dgamma, const float* __restrict__ part_dbeta, float* __restrict__ dgamma,
     float* __restrict__ dbeta)
+#else
+    const float* __restrict__ part, float* __restrict__ y)
+#endif
 {
     alignas(16) __shared__ float sums[BLOCK * VECTOR];
     constexpr unsigned GROUPS = (AXIS + LANES * VECTOR - 1) / (LANES * VECTOR); /* of each tensor */
+#if CENTRED
     const float* part = blockIdx.x < GROUPS ? part_dgamma : part_dbeta;
     float* y = blockIdx.x < GROUPS ? dgamma : dbeta;
+#endif
     const unsigned lane = threadIdx.x % LANES;
     const unsigned slice = threadIdx.x / LANES;
     const unsigned column = (blockIdx.x % GROUPS * LANES + lane) * VECTOR;

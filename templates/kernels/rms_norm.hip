@@ -1,7 +1,7 @@
 /* Normalisation of rows by their root mean square, forward: each row by its own, times gamma. */
 #include "prelude.h"
 #include "constants/layer_norm.h"
-#include "layer_norm.h"
+#include "rms_norm.h"
 
 extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
     const Element* __restrict__ x, const float* __restrict__ gamma, Element* __restrict__ y)
@@ -10,17 +10,7 @@ extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
     const unsigned slice = threadIdx.x % SLICES;
     const unsigned row = blockIdx.x * GROUP_ROWS + threadIdx.x / SLICES;
     Share values(x, row);
-
-    float square = 0;
-#pragma unroll UNROLL
-    for (unsigned k = 0; k < HELD; k += VECTOR) {
-        float part[VECTOR];
-        values.first(part, k, slice);
-#pragma unroll
-        for (unsigned j = 0; j < VECTOR; j++)
-            square = fused(part[j], part[j], square);
-    }
-    const float scale = fast_rcp(fast_sqrt(row_sum(square, squares) * INVERSE + EPSILON));
+    const float scale = inverse_root(values, squares, slice);
 
 #pragma unroll UNROLL
     for (unsigned k = 0; k < HELD; k += VECTOR) {

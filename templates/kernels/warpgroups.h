@@ -10,6 +10,11 @@
 #include "staged.h"
 
 #if defined(__CUDACC__) || defined(__CUDACC_RTC__)
+/* Of up to three tensors, given by value: in memory they would be cold, and nothing is moved before they are read. */
+struct alignas(64) TensorMaps {
+    char bytes[3 * 128];
+};
+
 /* The registers of D in an instruction, of 4 for 8 columns. */
 #define WGMMA_32 \
     "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, " \
@@ -59,8 +64,8 @@
         WGMMA(N, bf16, REGISTERS, A, B, TURNED_A, TURNED_B, D("+f"))
 
 /* COUNT stages of work-groups of which a unit holds AT_ONCE. There may be MOVERS, a warpgroup behind the work-items of the tile, which
- * moves what the others multiply: so none of these waits for the others. With PAIRS, two work-groups side by side, a cluster, have the same
- * rows of A: but for the first COUNT steps, each of them has every other step of A moved, for both. */
+ * moves what the others multiply: so none of these waits for the others. With PAIRS, two work-groups, a cluster, one tile below the other,
+ * have the same columns of B: but for the first COUNT steps, each of them has half of each step of B moved, for both. */
 template <
     class Tile, class Left, class Right, unsigned COUNT, unsigned AT_ONCE, unsigned MOVERS, bool SETTLED = true, bool PAIRS = false>
 struct WarpgroupProduct {
@@ -84,7 +89,8 @@ struct WarpgroupProduct {
     static constexpr unsigned ITEM_REGISTERS = FREE < 240 ? FREE : 240;
     static_assert(Tile::ITEM_M == 2 && Tile::M * 2 == Tile::ITEMS && Tile::ITEM_N * 4 == Tile::N && COUNT > 1);
     static_assert((A::ALONG_K && B::ALONG_K) || sizeof(Stored) == 2, "wgmma turns elements of 16 bits");
-    static_assert(!PAIRS || (APART && MOVERS > 0), "movers leave when all stages are given back, the last ones too");
+    static_assert(!PAIRS || MOVERS > 0, "movers leave when all stages are given back, the last ones too");
+    static_assert(!PAIRS || Tile::N % 128 == 0, "halves of B are whole panels");
 
     static __device__ __forceinline__ unsigned row(unsigned i) { return Fragment::row(i); }
     static __device__ __forceinline__ unsigned column(unsigned j) { return Fragment::column(j); }
@@ -217,11 +223,20 @@ struct WarpgroupProduct {
         return policy;
     }
     /* The same to that place of both work-groups of a pair, and of the barriers there. */
+    template <bool PASSES>
     static __device__ __forceinline__ void move_to_both(unsigned to, const char* map, unsigned x, unsigned y, unsigned z, unsigned barrier)
     {
-        asm volatile("cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.multicast::cluster.L2::cache_hint [%0], "
-                     "[%1, {%2, %3, %4}], [%5], %6, %7;" ::"r"(to),
-                     "l"(map), "r"(x), "r"(y), "r"(z), "r"(barrier), "h"(static_cast<unsigned short>(3)), "l"(first_to_leave())
+        const unsigned short both = 3;
+        if constexpr (PASSES) {
+            asm volatile("cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.multicast::cluster.L2::cache_hint [%0], "
+                         "[%1, {%2, %3, %4}], [%5], %6, %7;" ::"r"(to),
+                         "l"(map), "r"(x), "r"(y), "r"(z), "r"(barrier), "h"(both), "l"(first_to_leave())
+                         : "memory");
+            return;
+        }
+        asm volatile("cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.multicast::cluster [%0], "
+                     "[%1, {%2, %3, %4}], [%5], %6;" ::"r"(to),
+                     "l"(map), "r"(x), "r"(y), "r"(z), "r"(barrier), "h"(both)
                      : "memory");
     }
     /* The same of a window of images with channels last: channels c and on of as many pixels as the map says, of which the first one
@@ -248,13 +263,34 @@ struct WarpgroupProduct {
         }
     }
 
-    /* A step of both factors, of a tile and of k; `maps` are of A and of B, `item` is the number of the product. */
+    /* A step of both factors, of a tile and of k; `maps` are of A and of B, `item` is the number of the product. Of PAIRS, B's map has
+     * half of a tile's columns. */
     template <bool PASSES = false>
     static __device__ __forceinline__ void bring_both(
         const char* maps, unsigned item, unsigned row, unsigned column, unsigned k, unsigned a, unsigned b, unsigned barrier)
     {
         move_all<A, Tile::M, PASSES>(a, maps, row, k, item, barrier);
         move_all<B, Tile::N, PASSES>(b, maps + 128, column, k, item, barrier);
+        if constexpr (PAIRS && B::ALONG_K)
+            move_all<B, Tile::N, PASSES>(b + Tile::N * 64, maps + 128, column + Tile::N / 2, k, item, barrier);
+    }
+    /* The same of a pair: a step of A, and for both of them this work-group's half of B. */
+    template <bool PASSES = false>
+    static __device__ __forceinline__ void bring_shared(
+        const char* maps, unsigned item, unsigned row, unsigned column, unsigned k, unsigned a, unsigned b, unsigned barrier)
+    {
+        const unsigned half = rank();
+        move_all<A, Tile::M, PASSES>(a, maps, row, k, item, barrier);
+        if constexpr (B::ALONG_K) {
+            move_to_both<PASSES>(b + half * (Tile::N * 64), maps + 128, k, column + half * (Tile::N / 2), item, barrier);
+        } else {
+            constexpr unsigned PANELS = Tile::N / 128;
+#pragma unroll
+            for (unsigned panel = 0; panel < PANELS; panel++) {
+                const unsigned at = half * PANELS + panel;
+                move_to_both<PASSES>(b + at * (Tile::K * 128), maps + 128, column + at * 64, k, item, barrier);
+            }
+        }
     }
     /* Adds the products with k in [first, last) to sum; whether this work-item has any. Work-groups that share factors run at once. */
     static __device__ __forceinline__ bool multiply(
@@ -266,17 +302,9 @@ struct WarpgroupProduct {
                 if (!PAIRS || k - first < COUNT * Tile::K)
                     bring_both<true>(maps, item, row, column, k, a, b, barrier);
                 else
-                    bring_shared(maps, item, row, column, k, a, b, barrier);
+                    bring_shared<true>(maps, item, row, column, k, a, b, barrier);
             },
             first, last, store, sum);
-    }
-    /* A step of B, and of A where it is this work-group's turn. */
-    static __device__ __forceinline__ void bring_shared(
-        const char* maps, unsigned item, unsigned row, unsigned column, unsigned k, unsigned a, unsigned b, unsigned barrier)
-    {
-        if (k / Tile::K % 2 == rank())
-            move_to_both(a, maps, k, row, item, barrier);
-        move_all<B, Tile::N, true>(b, maps + 128, column, k, item, barrier);
     }
     /* The same, where bring(k, a, b, barrier) has the steps of both factors moved that begin at k, to those places in LDS. */
     template <class Move>
@@ -413,6 +441,9 @@ struct WarpgroupProduct {
             if constexpr (!APART) {
                 multiplied<0>();
                 hold(sum);
+                if constexpr (PAIRS) /* the movers wait for it */
+                    if (step == count && threadIdx.x % 128 == 0)
+                        give_back(empty(done));
             }
         }
         /* A step of 8-bit floats. With multiply-adds, by what the compiler does not know to be 1, in place of additions, 64 steps of a small

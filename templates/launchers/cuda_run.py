@@ -102,7 +102,9 @@ extern "C" __global__ void read(const uint4* from, unsigned long long count, uns
 """
 CHAIN = "CHAIN"  # what the text of a kernel has launches for that are one
 OPTIONS = ("--std=c++20", "--fmad=false")  # fused multiply-adds only where the kernel says so
-# Of a user's kernel, unless it says this, which NVRTC does not know:
+# A user's kernel is compiled as nvcc does it, with subnormals, which CuPy flushes:
+DEVICE = "--device-as-default-execution-space"
+# and fused, unless it says this, which NVRTC does not know:
 FUSED = ("--std=c++20", "--fmad=true")
 SEPARATE = re.compile(
     r"^[ \t]*#[ \t]*pragma[ \t]+"
@@ -325,7 +327,7 @@ def calls_of(
     kernels = {kernel["name"]: kernel for kernel in workload["kernels"]}
     buffers = {buffer["name"]: buffer for buffer in workload["buffers"]}
     addresses = [[arena + place for place in places(launch, buffers)] for launch in launches]
-    calls, kept, at = [], [], 0  # tensor maps, and what chains need
+    calls, kept, at = [], [], 0  # what chains need
     while at < len(launches):
         launch, args = launches[at], addresses[at]
         kernel = kernels[launch["kernel"]]
@@ -337,8 +339,7 @@ def calls_of(
         if chains and (kernel["name"], CHAIN) in functions and joined(launch["grid"]):
             count, strides = chain(launches, addresses, at)
         if kernel["maps"]:
-            kept.append(tensor_maps(kernel["maps"], addresses[at]))
-            args.append(np.uint64(kept[-1].data.ptr))
+            args.append(tensor_maps(kernel["maps"], addresses[at]))
         if count > 1:
             function = functions[kernel["name"], CHAIN]
             kept += [cupy.asarray(strides), cupy.zeros(launch["grid"][1], np.uint32)]
@@ -358,9 +359,9 @@ def extents(kernel: dict) -> tuple[int, int, int]:
 
 def sharing(tiles: int, planned: int, units: int) -> int:
     """Work-groups that share so many tiles: for each unit of this GPU as many as were planned for
-    each of so many units."""
+    each of so many units; an even number, since there may be pairs, unless 1 is planned."""
     here = count("SIMGEN_UNITS", cupy.cuda.Device().attributes["MultiProcessorCount"])
-    return max(1, min(tiles, planned * here // units))
+    return max(min(2, planned), min(tiles, planned * here // units) // 2 * 2)
 
 
 def own_arguments(kernel: dict, launch: dict, addresses: list) -> list:
@@ -513,10 +514,13 @@ def own_function(kernel: dict) -> cupy.RawKernel:
         else:
             code = path.read_text()
             separate = kernel["source"]["contract"] == "off" or SEPARATE.search(code)
-            options = (*(OPTIONS if separate else FUSED), *headers())
-            module = cupy.RawModule(code=code, options=options, name_expressions=[entry])
-            function = module.get_function(entry)
-            MODULES[name] = module
+            options = (*(OPTIONS if separate else FUSED), DEVICE, *headers())
+            symbol, _, made = kept(code, name, architecture(), options, entry).partition(b"\0")
+            with tempfile.NamedTemporaryFile() as file:
+                Path(file.name).write_bytes(made)
+                MODULES[name] = cupy.RawModule(path=file.name)
+                MODULES[name].compile()  # loads it
+                function = MODULES[name].get_function(symbol.decode())
         assert function.kernel  # it is loaded when it is asked for
     except cupy.cuda.compiler.CompileException as error:
         wanted = re.findall(r"^#include <(.+)>$", path.read_text(), re.M)
@@ -532,6 +536,13 @@ def own_function(kernel: dict) -> cupy.RawKernel:
     return function
 
 
+def architecture() -> str:
+    """This GPU for NVRTC: machine code, or PTX for the last GPU before it that NVRTC knows."""
+    here = int(cupy.cuda.Device().compute_capability)
+    known = max((each for each in nvrtc.getSupportedArchs() if each <= here), default=here)
+    return f"{'sm' if known == here else 'compute'}_{known}"
+
+
 def headers() -> list[str]:
     """Options that name folders of CUDA's own headers: of the CUDA that CuPy has, and of wheels."""
     found = importlib.util.find_spec("nvidia")
@@ -541,7 +552,10 @@ def headers() -> list[str]:
     major = cupy.cuda.runtime.runtimeGetVersion() // 1000
     for root in wheels:
         folders += [root / f"cu{major}/include", root / "cuda_runtime/include"]
-    return [f"-I{each}" for each in folders if (each / "cuda_fp16.h").exists()]
+    found = [each for each in folders if (each / "cuda_fp16.h").exists()]
+    found += [each / "cccl" for each in found if (each / "cccl").exists()]
+    carried = Path(cupy.__file__).parent / "_core/include/cupy/_cccl/libcudacxx"
+    return [f"-I{each}" for each in (*found, carried)]
 
 
 def refusal(error: object) -> str:
@@ -562,16 +576,18 @@ def ask(function: cupy.RawKernel, nbytes: int) -> None:
     function.max_dynamic_shared_size_bytes = nbytes
 
 
-def kept(source: str, name: str, code: str) -> bytes:
+def kept(
+    source: str, name: str, code: str, options: tuple[str, ...] = OPTIONS, entry: str = ""
+) -> bytes:
     """What `compiled` makes, once for each compiler: it lies where CuPy keeps other kernels."""
-    key = json.dumps([compiler(), OPTIONS, source, name, code])
+    key = json.dumps([compiler(), options, source, name, code, *([entry] if entry else ())])
     home = Path(os.environ.get("CUPY_CACHE_DIR") or Path("~/.cupy/kernel_cache").expanduser())
     path = home / f"simgen-{hashlib.sha256(key.encode()).hexdigest()}"
     with contextlib.suppress(OSError):
         content = path.read_bytes()
         if content[:32] == hashlib.sha256(content[32:]).digest():
             return content[32:]
-    made = compiled(source, name, code)
+    made = compiled(source, name, code, options, entry)
     with contextlib.suppress(OSError):
         home.mkdir(parents=True, exist_ok=True)
         with tempfile.NamedTemporaryFile(dir=home, delete=False) as file:
@@ -586,21 +602,27 @@ def compiler() -> str:
     return compiled("", "none", "compute_90").decode()
 
 
-def compiled(source: str, name: str, code: str) -> bytes:
-    """PTX for a virtual architecture, compute_90; machine code for a real one, sm_90."""
+def compiled(
+    source: str, name: str, code: str, options: tuple[str, ...] = OPTIONS, entry: str = ""
+) -> bytes:
+    """PTX for a virtual architecture, compute_90; machine code for a real one, sm_90. With an
+    entry, as C++ writes it, its symbol before."""
     program = nvrtc.createProgram(source, f"{name}.cu", (), ())
     try:
-        nvrtc.compileProgram(program, (*OPTIONS, f"--gpu-architecture={code}"))
-        return (nvrtc.getCUBIN if code.startswith("sm_") else nvrtc.getPTX)(program)
+        if entry:
+            nvrtc.addNameExpression(program, entry)
+        nvrtc.compileProgram(program, (*options, f"--gpu-architecture={code}"))
+        made = (nvrtc.getCUBIN if code.startswith("sm_") else nvrtc.getPTX)(program)
+        return f"{nvrtc.getLoweredName(program, entry)}\0".encode() + made if entry else made
     except nvrtc.NVRTCError:
         log = nvrtc.getProgramLog(program)
-        raise cupy.cuda.compiler.CompileException(log, source, name, OPTIONS, "nvrtc") from None
+        raise cupy.cuda.compiler.CompileException(log, source, name, options, "nvrtc") from None
     finally:
         nvrtc.destroyProgram(program)
 
 
-def tensor_maps(maps: list, args: list[int]) -> cupy.ndarray:
-    """In memory of the GPU, one after the other: what its tensor memory accelerator reads."""
+def tensor_maps(maps: list, args: list[int]) -> np.void:
+    """What the tensor memory accelerator reads, one after the other: an argument of a kernel."""
     driver, whole = ctypes.CDLL("libcuda.so.1"), b""
     for each in maps:
         made = ctypes.create_string_buffer(128 + 64)
@@ -611,13 +633,17 @@ def tensor_maps(maps: list, args: list[int]) -> cupy.ndarray:
             fact = f"a tensor of {' x '.join(map(str, each['shape']))}: error {status}"
             stop(5, "tensor map", f"{fact} of the driver; tell simgen's developers")
         whole += ctypes.string_at(place, 128)
-    return cupy.asarray(np.frombuffer(whole, np.uint8))
+    return np.frombuffer(whole.ljust(MAPS_NBYTES, b"\0"), f"V{MAPS_NBYTES}")[0]
 
 
+MAPS_NBYTES = 3 * 128  # TensorMaps of warpgroups.h
 DATA_TYPES = {1: 0, 2: 1, 4: 2}  # by bytes: CU_TENSOR_MAP_DATA_TYPE_UINT8, 16, 32
 # Not interleaved, rows of 128 bytes swizzled, 256 bytes at a time into L2 (up to 2 % faster than
-# 128), zeros beyond extents.
+# 128), zeros beyond extents. Where rows begin between lines, 256 bytes at a time are up to a third
+# slower than 128.
 HOW = (0, 3, 3, 0)
+BETWEEN = (0, 3, 2, 0)
+LINE = 128
 
 
 def tiled_map(driver: ctypes.CDLL, each: dict, place: object, start: object) -> int:
@@ -633,7 +659,7 @@ def tiled_map(driver: ctypes.CDLL, each: dict, place: object, start: object) -> 
         (ctypes.c_uint64 * 2)(of_row, of_row * rows),
         (ctypes.c_uint32 * 3)(each["box"][1], each["box"][0], 1),
         (ctypes.c_uint32 * 3)(1, 1, 1),
-        *HOW,
+        *(BETWEEN if of_row % LINE else HOW),
     )
 
 
@@ -654,7 +680,7 @@ def windows_map(driver: ctypes.CDLL, each: dict, place: object, start: object) -
         each["box"][1],
         each["box"][0],
         (ctypes.c_uint32 * 4)(1, *reversed(windows["strides"]), 1),
-        *HOW,
+        *(BETWEEN if of_pixel % LINE else HOW),
     )
 
 

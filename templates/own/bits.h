@@ -30,14 +30,12 @@ static inline __device__ int __rhadd(int a, int b) { return static_cast<int>((st
 static inline __device__ unsigned __uhadd(unsigned a, unsigned b) { return static_cast<unsigned>((static_cast<unsigned long>(a) + b) >> 1); }
 static inline __device__ unsigned __funnelshift_l(unsigned low, unsigned high, unsigned by) { return static_cast<unsigned>(((static_cast<unsigned long>(high) << 32 | low) << (by & 31)) >> 32); }
 static inline __device__ unsigned __funnelshift_r(unsigned low, unsigned high, unsigned by) { return static_cast<unsigned>((static_cast<unsigned long>(high) << 32 | low) >> (by & 31)); }
-static inline __device__ unsigned __byte_perm(unsigned a, unsigned b, unsigned which)
+static inline __device__ unsigned __byte_perm(unsigned a, unsigned b, unsigned which) /* three bits of each four count */
 {
     const unsigned long both = static_cast<unsigned long>(b) << 32 | a;
     unsigned r = 0;
-    for (int i = 0; i < 4; i++) {
-        const unsigned pick = which >> (4 * i) & 15, byte = static_cast<unsigned>(both >> (8 * (pick & 7))) & 255;
-        r |= (pick & 8 ? (byte & 128 ? 255u : 0u) : byte) << (8 * i);
-    }
+    for (int i = 0; i < 32; i += 8)
+        r |= (static_cast<unsigned>(both >> (8 * (which >> i / 2 & 7))) & 255) << i;
     return r;
 }
 static inline __device__ int __dp4a(int a, int b, int c)

@@ -394,6 +394,10 @@ static inline __device__ double lgamma(double x)
         return -log(a);
     const simgen_gamma g = simgen_gamma_of(a);
     const double more = log(g.by), y = g.log + (g.up ? -more : more);
-    return x > 0.0 ? y : log(3.1415926535897931 / (a * __builtin_fabs(sinpi(x)))) - y;
+    if (x > 0.0)
+        return y;
+    const double pi = 3.1415926535897931, s = __builtin_fabs(sinpi(x)), p = a * s, q = pi / p;
+    const double left = simgen_fma(-q, p, pi) + (1.2246467991473532e-16 - q * simgen_fma(a, s, -p));
+    return log(q) + left / pi - y;
 }
 

@@ -144,6 +144,10 @@ static __device__ __forceinline__ unsigned long long simgen_ballot(int x) { retu
 #include "lanes.h"
 
 #if !SIMGEN_CUDA
+static __device__ __forceinline__ float powif(float x, int y) { return static_cast<float>(pow(static_cast<double>(x), y)); }
+#define __builtin_fabsf16(x) __habs(x)
+#define __builtin_sqrtf16(x) hsqrt(x)
+#define __builtin_fmaf16(a, b, c) __hfma(a, b, c)
 /* ---- Instructions of AMD's GPUs, of those whose result does not depend on the lanes of a wavefront ---- */
 #define __builtin_amdgcn_workitem_id_x() threadIdx.x
 #define __builtin_amdgcn_workitem_id_y() threadIdx.y

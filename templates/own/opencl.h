@@ -80,6 +80,9 @@ INLINED void barrier(uint flags)
 }
 #define work_group_barrier barrier
 
+/* Elements of vectors are registers: no loop may stay that counts them. */
+#define SIMGEN_ALL(n) _Pragma("unroll") for (int i = 0; i < n; i++)
+
 /* Of numbers and vectors: what has an element-wise instruction, or a sequence that the compiler knows. */
 #define SIMGEN_FLOATS(DO) DO(float) DO(float2) DO(float3) DO(float4) DO(float8) DO(float16) DO(double)
 #define SIMGEN_ALL_SIZES(DO, T) DO(T) DO(T##2) DO(T##3) DO(T##4) DO(T##8) DO(T##16)
@@ -131,7 +134,7 @@ OVERLOADED double fma(double a, double b, double c) { return simgen_fused_double
     OVERLOADED float##n fma(float##n a, float##n b, float##n c)                                         \
     {                                                                                                   \
         float##n r;                                                                                     \
-        for (int i = 0; i < n; i++)                                                                     \
+        SIMGEN_ALL(n)                                                                     \
             r[i] = simgen_fused_float(a[i], b[i], c[i]);                                                \
         return r;                                                                                       \
     }
@@ -159,8 +162,6 @@ SIMGEN_INTEGERS(SIMGEN_OF_ALL)
 SIMGEN_SIZES(SIMGEN_BESIDE_FLOATS, float)
 SIMGEN_SIZES(SIMGEN_BESIDE, int) SIMGEN_SIZES(SIMGEN_BESIDE, uint) SIMGEN_SIZES(SIMGEN_BESIDE, char) SIMGEN_SIZES(SIMGEN_BESIDE, uchar)
 SIMGEN_SIZES(SIMGEN_BESIDE, short) SIMGEN_SIZES(SIMGEN_BESIDE, ushort) SIMGEN_SIZES(SIMGEN_BESIDE, long) SIMGEN_SIZES(SIMGEN_BESIDE, ulong)
-OVERLOADED float sign(float x) { return x != x ? 0.0f : x == 0.0f ? x : __builtin_copysignf(1.0f, x); }
-OVERLOADED float step(float edge, float x) { return x < edge ? 0.0f : 1.0f; }
 #define SIMGEN_NUMBER INLINED
 #define SIMGEN_WORD(x) __builtin_astype(x, uint)
 #define SIMGEN_FLOAT(x) __builtin_astype(x, float)
@@ -173,21 +174,30 @@ INLINED float simgen_rsq(float x) { return __builtin_amdgcn_rsqf(x); }
 INLINED float simgen_turns(float x) { return __builtin_amdgcn_fractf(x * 0.159154943f); }
 #include "numbers.h"
 #define SIMGEN_EACH1(R, T, n, name)                                                                     \
-    OVERLOADED R##n name(T##n x) { R##n r; for (int i = 0; i < n; i++) r[i] = name((T)x[i]); return r; }
+    OVERLOADED R##n name(T##n x) { R##n r; SIMGEN_ALL(n) r[i] = name((T)x[i]); return r; }
 #define SIMGEN_EACH2(R, T, n, name)                                                                     \
-    OVERLOADED R##n name(T##n a, T##n b) { R##n r; for (int i = 0; i < n; i++) r[i] = name((T)a[i], (T)b[i]); return r; }
+    OVERLOADED R##n name(T##n a, T##n b) { R##n r; SIMGEN_ALL(n) r[i] = name((T)a[i], (T)b[i]); return r; }
 #define SIMGEN_EACH_FLOAT(name, n) SIMGEN_EACH1(float, float, n, name)
 #define SIMGEN_EACH_PAIR(name, n) SIMGEN_EACH2(float, float, n, name)
 #define SIMGEN_FLOAT1(name, value) OVERLOADED float name(float x) { return value; } SIMGEN_SIZES(SIMGEN_EACH_FLOAT, name)
 #define SIMGEN_FLOAT2(name, value) OVERLOADED float name(float x, float y) { return value; } SIMGEN_SIZES(SIMGEN_EACH_PAIR, name)
+/* NaN where pow takes a limit. */
+INLINED float simgen_powr(float x, float y)
+{
+    const bool none = x < 0.0f || x != x || y != y || (y == 0.0f && (x == 0.0f || x == INFINITY)) || (x == 1.0f && __builtin_fabsf(y) == INFINITY);
+    return none ? NAN : simgen_f_pow(__builtin_fabsf(x), y);
+}
 #define SIMGEN_SINGLE(name) SIMGEN_FLOAT1(name, simgen_f_##name(x))
 SIMGEN_SINGLE(exp) SIMGEN_SINGLE(exp2) SIMGEN_SINGLE(exp10) SIMGEN_SINGLE(expm1) SIMGEN_SINGLE(cosh) SIMGEN_SINGLE(sinh) SIMGEN_SINGLE(tanh)
 SIMGEN_SINGLE(log) SIMGEN_SINGLE(log2) SIMGEN_SINGLE(log10) SIMGEN_SINGLE(log1p) SIMGEN_SINGLE(asinh) SIMGEN_SINGLE(acosh) SIMGEN_SINGLE(atanh)
 SIMGEN_SINGLE(sin) SIMGEN_SINGLE(cos) SIMGEN_SINGLE(tan) SIMGEN_SINGLE(sinpi) SIMGEN_SINGLE(cospi) SIMGEN_SINGLE(asin) SIMGEN_SINGLE(acos)
 SIMGEN_SINGLE(atan) SIMGEN_SINGLE(cbrt) SIMGEN_SINGLE(erf) SIMGEN_SINGLE(erfc) SIMGEN_SINGLE(lgamma) SIMGEN_SINGLE(tgamma)
-SIMGEN_FLOAT2(pow, simgen_f_pow(x, y)) SIMGEN_FLOAT2(powr, x < 0.0f ? NAN : simgen_f_pow(x, y)) SIMGEN_FLOAT2(fmod, simgen_f_fmod(x, y))
+SIMGEN_FLOAT2(pow, simgen_f_pow(x, y)) SIMGEN_FLOAT2(powr, simgen_powr(x, y)) SIMGEN_FLOAT2(fmod, simgen_f_fmod(x, y))
 SIMGEN_FLOAT2(remainder, simgen_f_remainder(x, y)) SIMGEN_FLOAT2(atan2, simgen_f_atan2(x, y)) SIMGEN_FLOAT2(hypot, simgen_f_length(x, y, 0.0f, 0.0f))
 SIMGEN_FLOAT2(copysign, __builtin_copysignf(x, y)) SIMGEN_FLOAT2(fdim, x <= y ? 0.0f : x - y)
+SIMGEN_FLOAT1(sign, x != x ? 0.0f : x == 0.0f ? x : __builtin_copysignf(1.0f, x)) SIMGEN_FLOAT2(step, y < x ? 0.0f : 1.0f)
+#define SIMGEN_STEP(T, n) OVERLOADED T##n step(T edge, T##n x) { return step((T##n)edge, x); }
+SIMGEN_SIZES(SIMGEN_STEP, float)
 SIMGEN_FLOAT1(radians, x * 0.0174532925f) SIMGEN_FLOAT1(degrees, x * 57.2957795f)
 #define SIMGEN_LENGTHS(T, x, y, z, w)                                                                   \
     OVERLOADED float length(T a) { return simgen_f_length(x, y, z, w); }                                \
@@ -213,12 +223,26 @@ OVERLOADED float ldexp(float x, int by)
     OVERLOADED float fract(float x, space float *whole)                                                 \
     {                                                                                                   \
         *whole = __builtin_floorf(x);                                                                   \
-        return __builtin_fabsf(x) == INFINITY ? __builtin_copysignf(0.0f, x) : fmin(x - *whole, 0x1.fffffep-1f); \
+        return x != x ? x : __builtin_fabsf(x) == INFINITY ? __builtin_copysignf(0.0f, x) : fmin(x - *whole, 0x1.fffffep-1f); \
     }                                                                                                   \
     OVERLOADED float modf(float x, space float *whole) { *whole = __builtin_truncf(x); return __builtin_copysignf(__builtin_fabsf(x) == INFINITY ? 0.0f : x - *whole, x); } \
     OVERLOADED float sincos(float x, space float *cosine) { *cosine = cos(x); return sin(x); }
 SIMGEN_PARTS(__private) SIMGEN_PARTS(__local) SIMGEN_PARTS(__global)
 OVERLOADED float pown(float x, int y) { return simgen_whole_power(x, y); }
+#define SIMGEN_BY_WHOLE(name, n)                                                                        \
+    OVERLOADED float##n name(float##n x, int##n y) { float##n r; SIMGEN_ALL(n) r[i] = name((float)x[i], (int)y[i]); return r; }
+#define SIMGEN_BY_ONE(name, n) OVERLOADED float##n name(float##n x, int y) { return name(x, (int##n)y); }
+SIMGEN_SIZES(SIMGEN_BY_WHOLE, pown) SIMGEN_SIZES(SIMGEN_BY_WHOLE, ldexp) SIMGEN_SIZES(SIMGEN_BY_ONE, ldexp)
+#define SIMGEN_PARTED(name, space, n)                                                                   \
+    OVERLOADED float##n name(float##n x, space float##n *p)                                             \
+    {                                                                                                   \
+        float##n r, whole;                                                                              \
+        SIMGEN_ALL(n) { float w; r[i] = name((float)x[i], &w); whole[i] = w; }                          \
+        *p = whole;                                                                                     \
+        return r;                                                                                       \
+    }
+#define SIMGEN_PARTED_IN(space) SIMGEN_SIZES(SIMGEN_PARTED, fract, space) SIMGEN_SIZES(SIMGEN_PARTED, modf, space) SIMGEN_SIZES(SIMGEN_PARTED, sincos, space)
+SIMGEN_PARTED_IN(__private) SIMGEN_PARTED_IN(__local) SIMGEN_PARTED_IN(__global)
 /* The instructions. */
 #define SIMGEN_FAST(name, value) SIMGEN_FLOAT1(native_##name, value) SIMGEN_FLOAT1(half_##name, value)
 SIMGEN_FAST(exp, simgen_exp2(x * 1.44269504f)) SIMGEN_FAST(exp2, simgen_exp2(x)) SIMGEN_FAST(exp10, simgen_exp2(x * 3.32192809f))
@@ -275,9 +299,9 @@ OVERLOADED long mul_hi(long a, long b) { return (long)mul_hi((ulong)a, (ulong)b)
     SIMGEN_EACH2(T, T, n, rotate) SIMGEN_EACH1(T, T, n, clz) SIMGEN_EACH1(T, T, n, ctz)                 \
     SIMGEN_EACH1(T, T, n, popcount) SIMGEN_EACH2(T, T, n, mul_hi) SIMGEN_MAD_HI(T, n)
 #define SIMGEN_LOAD(space, T, n)                                                                        \
-    OVERLOADED T##n vload##n(size_t at, const space T *p) { T##n r; for (int i = 0; i < n; i++) r[i] = p[at * n + i]; return r; }
+    OVERLOADED T##n vload##n(size_t at, const space T *p) { T##n r; SIMGEN_ALL(n) r[i] = p[at * n + i]; return r; }
 #define SIMGEN_STORE(space, T, n)                                                                       \
-    OVERLOADED void vstore##n(T##n v, size_t at, space T *p) { for (int i = 0; i < n; i++) p[at * n + i] = v[i]; }
+    OVERLOADED void vstore##n(T##n v, size_t at, space T *p) { SIMGEN_ALL(n) p[at * n + i] = v[i]; }
 #define SIMGEN_MOVED(T, n)                                                                              \
     SIMGEN_LOAD(__global, T, n) SIMGEN_LOAD(__local, T, n) SIMGEN_LOAD(__private, T, n) SIMGEN_LOAD(__constant, T, n) SIMGEN_LOAD(, T, n) \
     SIMGEN_STORE(__global, T, n) SIMGEN_STORE(__local, T, n) SIMGEN_STORE(__private, T, n) SIMGEN_STORE(, T, n)
@@ -301,7 +325,7 @@ OVERLOADED long mad_sat(long a, long b, long c)
     return high == (long)sum >> 63 ? (long)sum : high < 0 ? (long)(1ul << 63) : (long)(~0ul >> 1);
 }
 #define SIMGEN_EACH3(T, n, name)                                                                        \
-    OVERLOADED T##n name(T##n a, T##n b, T##n c) { T##n r; for (int i = 0; i < n; i++) r[i] = name((T)a[i], (T)b[i], (T)c[i]); return r; }
+    OVERLOADED T##n name(T##n a, T##n b, T##n c) { T##n r; SIMGEN_ALL(n) r[i] = name((T)a[i], (T)b[i], (T)c[i]); return r; }
 #define SIMGEN_MAD_SAT(T, n) SIMGEN_EACH3(T, n, mad_sat)
 #define SIMGEN_OF_24(T, n) SIMGEN_EACH2(T, T, n, mul24) SIMGEN_EACH3(T, n, mad24)
 SIMGEN_SIZES(SIMGEN_OF_24, int) SIMGEN_SIZES(SIMGEN_OF_24, uint)
@@ -309,11 +333,11 @@ SIMGEN_SIZES(SIMGEN_MAD_SAT, char) SIMGEN_SIZES(SIMGEN_MAD_SAT, uchar) SIMGEN_SI
 SIMGEN_SIZES(SIMGEN_MAD_SAT, int) SIMGEN_SIZES(SIMGEN_MAD_SAT, uint) SIMGEN_SIZES(SIMGEN_MAD_SAT, long) SIMGEN_SIZES(SIMGEN_MAD_SAT, ulong)
 /* Elements of one vector or two, by the low bits of a mask's elements. */
 #define SIMGEN_SHUFFLE(T, U, m, n)                                                                      \
-    OVERLOADED T##n shuffle(T##m x, U##n at) { T##n r; for (int i = 0; i < n; i++) r[i] = x[at[i] & (m - 1)]; return r; } \
+    OVERLOADED T##n shuffle(T##m x, U##n at) { T##n r; SIMGEN_ALL(n) r[i] = x[at[i] & (m - 1)]; return r; } \
     OVERLOADED T##n shuffle2(T##m x, T##m y, U##n at)                                                   \
     {                                                                                                   \
         T##n r;                                                                                         \
-        for (int i = 0; i < n; i++)                                                                     \
+        SIMGEN_ALL(n)                                                                     \
             r[i] = at[i] & m ? y[at[i] & (m - 1)] : x[at[i] & (m - 1)];                                 \
         return r;                                                                                       \
     }
@@ -328,7 +352,7 @@ OVERLOADED uint upsample(ushort high, ushort low) { return (uint)high << 16 | lo
 OVERLOADED long upsample(int high, uint low) { return (long)((ulong)high << 32 | low); }
 OVERLOADED ulong upsample(uint high, uint low) { return (ulong)high << 32 | low; }
 #define SIMGEN_UPSAMPLED(R, T, U, n)                                                                    \
-    OVERLOADED R##n upsample(T##n high, U##n low) { R##n r; for (int i = 0; i < n; i++) r[i] = upsample((T)high[i], (U)low[i]); return r; }
+    OVERLOADED R##n upsample(T##n high, U##n low) { R##n r; SIMGEN_ALL(n) r[i] = upsample((T)high[i], (U)low[i]); return r; }
 SIMGEN_SIZES(SIMGEN_UPSAMPLED, short, char, uchar) SIMGEN_SIZES(SIMGEN_UPSAMPLED, ushort, uchar, uchar) SIMGEN_SIZES(SIMGEN_UPSAMPLED, int, short, ushort)
 SIMGEN_SIZES(SIMGEN_UPSAMPLED, uint, ushort, ushort) SIMGEN_SIZES(SIMGEN_UPSAMPLED, long, int, uint) SIMGEN_SIZES(SIMGEN_UPSAMPLED, ulong, uint, uint)
 
@@ -351,15 +375,12 @@ SIMGEN_COPIES(char) SIMGEN_COPIES(uchar) SIMGEN_COPIES(short) SIMGEN_COPIES(usho
 SIMGEN_COPIES(long) SIMGEN_COPIES(ulong) SIMGEN_COPIES(float) SIMGEN_COPIES(double)
 SIMGEN_COPIES(float2) SIMGEN_COPIES(float4) SIMGEN_COPIES(int2) SIMGEN_COPIES(int4) SIMGEN_COPIES(uint4)
 /* Answers are 1 of numbers, and all bits of elements. */
-#define SIMGEN_TOLD(name, value)                                                                        \
-    OVERLOADED int name(float x) { return (value) != 0; }                                               \
-    OVERLOADED int2 name(float2 x) { return value; }                                                    \
-    OVERLOADED int3 name(float3 x) { return value; }                                                    \
-    OVERLOADED int4 name(float4 x) { return value; }
+#define SIMGEN_TOLD_EACH(name, n) OVERLOADED int##n name(float##n x) { int##n r; SIMGEN_ALL(n) r[i] = -name((float)x[i]); return r; }
+#define SIMGEN_TOLD(name, value) OVERLOADED int name(float x) { return (value) != 0; } SIMGEN_SIZES(SIMGEN_TOLD_EACH, name)
 SIMGEN_TOLD(isnan, x != x) SIMGEN_TOLD(isinf, fabs(x) == INFINITY) SIMGEN_TOLD(isfinite, fabs(x) < INFINITY)
-OVERLOADED int isnormal(float x) { return isfinite(x) && fabs(x) >= FLT_MIN; }
-OVERLOADED int signbit(float x) { return __builtin_astype(x, int) < 0; }
-#define SIMGEN_COMPARED(name, value) OVERLOADED int name(float a, float b) { return value; }
+SIMGEN_TOLD(isnormal, fabs(x) < INFINITY && fabs(x) >= FLT_MIN) SIMGEN_TOLD(signbit, __builtin_astype(x, int) < 0)
+#define SIMGEN_COMPARED_EACH(name, n) OVERLOADED int##n name(float##n a, float##n b) { int##n r; SIMGEN_ALL(n) r[i] = -name((float)a[i], (float)b[i]); return r; }
+#define SIMGEN_COMPARED(name, value) OVERLOADED int name(float a, float b) { return value; } SIMGEN_SIZES(SIMGEN_COMPARED_EACH, name)
 SIMGEN_COMPARED(isequal, a == b) SIMGEN_COMPARED(isnotequal, a != b) SIMGEN_COMPARED(isless, a < b) SIMGEN_COMPARED(isgreater, a > b)
 SIMGEN_COMPARED(islessequal, a <= b) SIMGEN_COMPARED(isgreaterequal, a >= b) SIMGEN_COMPARED(islessgreater, a < b || a > b)
 SIMGEN_COMPARED(isordered, a == a && b == b) SIMGEN_COMPARED(isunordered, a != a || b != b)
@@ -379,15 +400,15 @@ SIMGEN_SELECT(short, short, ushort) SIMGEN_SELECT(ushort, short, ushort) SIMGEN_
     OVERLOADED int all(T x) { return x < 0; }                                                           \
     SIMGEN_ANYS(T, 2) SIMGEN_ANYS(T, 3) SIMGEN_ANYS(T, 4) SIMGEN_ANYS(T, 8) SIMGEN_ANYS(T, 16)
 #define SIMGEN_ANYS(T, n)                                                                               \
-    OVERLOADED int any(T##n x) { int r = 0; for (int i = 0; i < n; i++) r |= x[i] < 0; return r; }      \
-    OVERLOADED int all(T##n x) { int r = 1; for (int i = 0; i < n; i++) r &= x[i] < 0; return r; }
+    OVERLOADED int any(T##n x) { int r = 0; SIMGEN_ALL(n) r |= x[i] < 0; return r; }      \
+    OVERLOADED int all(T##n x) { int r = 1; SIMGEN_ALL(n) r &= x[i] < 0; return r; }
 SIMGEN_ANY(int) SIMGEN_ANY(char) SIMGEN_ANY(short) SIMGEN_ANY(long)
 /* The nearest number of a narrower type; 0 of NaN. */
 #define SIMGEN_SATURATED(T, F, W, least, most)                                                          \
     OVERLOADED T convert_##T##_sat(F x) { return x != x ? (T)0 : (W)x <= (W)(least) ? (T)(least) : (W)x >= (W)(most) ? (T)(most) : (T)x; } \
     SIMGEN_SIZES(SIMGEN_SATURATED_EACH, T, F)
 #define SIMGEN_SATURATED_EACH(T, F, n)                                                                  \
-    OVERLOADED T##n convert_##T##n##_sat(F##n x) { T##n r; for (int i = 0; i < n; i++) r[i] = convert_##T##_sat((F)x[i]); return r; }
+    OVERLOADED T##n convert_##T##n##_sat(F##n x) { T##n r; SIMGEN_ALL(n) r[i] = convert_##T##_sat((F)x[i]); return r; }
 #define SIMGEN_SATURATES(T, least, most)                                                                \
     SIMGEN_SATURATED(T, float, float, least, most) SIMGEN_SATURATED(T, double, double, least, most)     \
     SIMGEN_SATURATED(T, int, long, least, most) SIMGEN_SATURATED(T, uint, long, least, most)            \
@@ -404,6 +425,7 @@ SIMGEN_SATURATES(ushort, 0, 65535) SIMGEN_SATURATES(int, INT_MIN, INT_MAX) SIMGE
     OVERLOADED T atomic_max(volatile space T *p, T v) { return __scoped_atomic_fetch_max(p, v, __ATOMIC_RELAXED, __MEMORY_SCOPE_DEVICE); } \
     OVERLOADED T atomic_and(volatile space T *p, T v) { return __scoped_atomic_fetch_and(p, v, __ATOMIC_RELAXED, __MEMORY_SCOPE_DEVICE); } \
     OVERLOADED T atomic_or(volatile space T *p, T v) { return __scoped_atomic_fetch_or(p, v, __ATOMIC_RELAXED, __MEMORY_SCOPE_DEVICE); } \
+    OVERLOADED T atomic_xor(volatile space T *p, T v) { return __scoped_atomic_fetch_xor(p, v, __ATOMIC_RELAXED, __MEMORY_SCOPE_DEVICE); } \
     OVERLOADED T atomic_xchg(volatile space T *p, T v) { return __scoped_atomic_exchange_n(p, v, __ATOMIC_RELAXED, __MEMORY_SCOPE_DEVICE); } \
     OVERLOADED T atomic_inc(volatile space T *p) { return atomic_add(p, (T)1); }                         \
     OVERLOADED T atomic_dec(volatile space T *p) { return atomic_sub(p, (T)1); }                         \

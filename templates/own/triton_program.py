@@ -54,7 +54,8 @@ def compiled(asked: dict, folder: Path) -> dict:
     constants = {(names.index(name),): eval(text, known) for name, text in asked["constants"]}
     multiples = {(names.index(name),): [["tt.divisibility", 16]] for name in asked["multiples"]}
     source = ASTSource(function, dict(asked["signature"]), constants, multiples)
-    options = {"num_warps": asked["warps"], "num_stages": asked["stages"], "enable_fp_fusion": True}
+    options = {"num_warps": asked["warps"], "num_stages": asked["stages"]}
+    options["enable_fp_fusion"] = asked["fusion"]
     target = GPUTarget(asked["backend"], asked["arch"], asked["lanes"])
     made = triton.compile(source, target=target, options=options)
     said = made.metadata

@@ -5,7 +5,9 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -20,7 +22,14 @@ from simgen.ask.kinds import Flag
 from simgen.ask.run import RunCommand
 from simgen.bundle import writing as bundles
 from simgen.cli.pipeline import build
-from simgen.errors import ConfigError, DamagedError, MismatchError, RefusedError, UsageError
+from simgen.errors import (
+    ConfigError,
+    DamagedError,
+    MismatchError,
+    MissingError,
+    RefusedError,
+    UsageError,
+)
 from simgen.frontend import descent
 from simgen.ground.ir import Pass
 from simgen.targets.cuda import Cuda
@@ -72,7 +81,7 @@ def test_all_names_are_there_whatever_was_imported_before():
         "print(set(simgen.__all__) <= set(dir(simgen)))"
     )
     *kinds, listed = python(code)
-    assert kinds == ["type"] * 5 + ["str", "module"] + ["function"] * 3
+    assert Counter(kinds) == {"type": 6, "ABCMeta": 4, "str": 1, "module": 1, "function": 4}
     assert listed == "True"
 
 
@@ -130,10 +139,11 @@ def test_the_whole_way_there(made, simgen):
     assert all(0 <= done <= total for _, done, total in told)
     (values,) = [each.values for each in made.result("cuda").outputs.values()]
     assert np.allclose(values.sum(axis=1), 1)
-    assert verdict.as_json() == simgen("diff made --json").json()
+    told = {"schema": "simgen.diff/1", **verdict.as_json()}
+    assert told == simgen("diff made --json").json()
     report = package.report([package.load("made")], "out")
     assert report.page.is_file()
-    assert [(row.layer, row.target, row.verdict) for row in report.rows] == [
+    assert [(row.layer, row.result, row.verdict) for row in report.rows] == [
         ("softmax", "cuda", "same")
     ]
 
@@ -286,6 +296,79 @@ def test_what_the_command_line_would_not_let_through_is_refused(made, tmp_path, 
     with pytest.raises(UsageError, match=f"^.*{fact}"):
         call()
     assert tree(tmp_path) == before, "nothing half-written"
+
+
+@pytest.mark.parametrize(
+    ("call", "fact"),
+    [
+        (lambda: package.plan(5), "workload: 5 is not a path or a name"),
+        (lambda: package.plan(None), "workload: None is not a path"),
+        (lambda: package.load(5), "path: 5 is not a path"),
+        (lambda: package.plan("softmax_fwd").build(5), "path: 5 is not a path"),
+        (lambda: package.plan("softmax_fwd").build("x", 3), "targets: 3 is not a name or a target"),
+        (lambda: package.plan("softmax_fwd").build("x", [3]), "targets: 3 is not a name"),
+        (
+            lambda: package.plan("softmax_fwd").build("x", "host", settings=["arch"]),
+            r"settings: \['arch'\] is not a mapping",
+        ),
+        (
+            lambda: package.plan("softmax_fwd").build("x", "host", replace="no"),
+            "replace: 'no' is not True or False",
+        ),
+        (lambda: package.load("made").run(5), "target '5': write a text"),
+        (lambda: package.load("made").sweep("cuda", grid=3), "grid: 3 is not a mapping"),
+        (
+            lambda: package.load("made").sweep("cuda", grid={"n": [None]}),
+            "grid 'n': None is not a value",
+        ),
+        (lambda: package.load("made").diff(5), "a: 5 is not a path"),
+        (lambda: package.load("made").diff(["host"]), r"a: \['host'\] is not a path"),
+        (lambda: package.load("made").result(5), "name: 5 is not a result's name"),
+        (lambda: package.report(5, "x"), "report: 5 is not a bundle"),
+        (lambda: package.report(["made"], 5), "output: 5 is not a path"),
+        (lambda: package.report(["made"], "x", 5), "baseline: 5 is not a result's name"),
+        (lambda: package.rows([5]), "rows: 5 is not a bundle"),
+    ],
+)
+def test_a_value_of_another_type_is_named(made, call, fact):
+    with pytest.raises(UsageError, match=f"^{fact}"):
+        call()
+
+
+def test_a_result_answers_by_layer_with_typed_values():
+    made = package.plan("lenet5", set={"n": 2}, layers="conv1..pool1").build("made", "cuda")
+    ran(made)
+    result = made.result("cuda")
+    kernels = [each.kernel for each in made.workload.launches]
+    assert [each.kernel for each in result.launches] == kernels
+    assert [(each.layer, each.pass_) for each in result.by_layer()] == [
+        ("conv1", "fwd"), ("pool1", "fwd"),
+    ]  # fmt: skip
+    assert result.seconds == pytest.approx(sum(each.seconds for each in result.by_layer()))
+    assert result.seconds == pytest.approx(sum(each["seconds"] for each in result.launches))
+    assert (result.target, result.settings["n"]) == ("cuda", 2)
+    rows = package.rows(made)
+    assert [(row.layer, row.pass_, row.type, row.target, row.result) for row in rows] == [
+        ("conv1", "fwd", "f32", "cuda", "cuda"), ("pool1", "fwd", "f32", "cuda", "cuda"),
+    ]  # fmt: skip
+    assert rows[0].seconds == result.by_layer()[0].seconds
+    assert rows.columns()["bytes"] == [row.bytes for row in rows]
+
+
+def test_tables_are_frames_of_pandas_and_polars(made, monkeypatch):
+    ran(made)
+    result, verdict = made.result("cuda"), made.diff()
+    for library in ("pandas", "polars"):
+        pytest.importorskip(library) if library == "pandas" else monkeypatch.setitem(
+            sys.modules, library, SimpleNamespace(DataFrame=dict)
+        )
+    frame = result.to_pandas()
+    assert list(frame.columns)[:5] == ["result", "launch", "layer", "pass", "kernel"]
+    assert list(verdict.to_pandas()["verdict"]) == ["same"]
+    assert result.to_polars() == result.columns()
+    monkeypatch.setitem(sys.modules, "polars", None)
+    with pytest.raises(MissingError, match="polars: not installed; install it: python -m pip"):
+        result.to_polars()
 
 
 def test_a_config_that_cannot_be_accepted_says_where(tmp_path):

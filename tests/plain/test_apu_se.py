@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import re
+from pathlib import Path
 
 import pytest
 
 from simgen.bundle.planning import chosen_targets
 from simgen.errors import UsageError
 from simgen.isa.code_object import KernelInfo
-from simgen.isa.legalise import rewrite
+from simgen.isa.legalise import history, rewrite
 from simgen.targets.gem5.apu_se import ARGUMENTS, GPUS, HARDWARE, VERSIONS, check, hardware, options
 from simgen.targets.gem5.needs import TAGS
 from simgen.targets.gem5.se import Gem5Se
@@ -205,6 +206,47 @@ def test_how_to_get_it_names_the_tag_and_what_this_machine_lacks(simgen, monkeyp
 
 def test_every_version_that_is_built_has_a_tag():
     assert set(TAGS) == {version for version in VERSIONS if version[0].isdigit()}
+
+
+def test_the_page_says_how_each_version_is_known():
+    page = Path(__file__).parents[2] / "docs/gem5-from-nothing.md"
+    rows = [line.strip("| ").split(" | ") for line in page.read_text().splitlines()]
+    told = {row[0]: (row[1], row[-1]) for row in rows if row[0] in TAGS}
+    days = history.of_gem5().run
+    assert told == {
+        version: (tag, f"run on {days[version]}" if version in days else "its sources alone")
+        for version, tag in TAGS.items()
+    }
+
+
+def test_how_to_get_a_full_system_names_the_image_and_its_room(simgen, monkeypatch):
+    for name in ("GEM5", "GEM5_DISK_IMAGE", "GEM5_KERNEL"):
+        monkeypatch.delenv(name, raising=False)
+    done = simgen("doctor --for gem5-fs --gem5-version v24.1.0.0 --json")
+    assert done.code == 0
+    steps = {each["what"]: each for each in json.loads(done.out)}
+    assert "--branch v24.1.0.0 " in steps["sources"]["command"]
+    assert steps["disk image"]["command"].endswith("src/x86-ubuntu-gpu-ml && ./build.sh")
+    assert "GEM5_DISK_IMAGE and GEM5_KERNEL are not set" in steps["disk image"]["found"]
+    assert "56 GB" in steps["its time and room"]["command"]
+    assert "GEM5_KERNEL=~/gem5-resources/" in steps["use"]["command"]
+
+
+@pytest.mark.parametrize(
+    ("text", "version"),
+    [("v24.0.0.1", "24.0"), ("22.1.0.0", "22.1"), ("v21.2.1.1", "21.2"), ("develop", "develop")],
+)
+def test_a_tag_is_a_version(text, version):
+    for name in ("gem5-se",):
+        (target,) = chosen_targets([name], {"gem5_version": text})
+        assert target.gem5_version == version
+    (other,) = chosen_targets(["gem5-fs"], {"gem5_version": "v25.0.0.0"})
+    assert other.gem5_version == "25.0"
+
+
+def test_a_version_between_two_is_told_the_next():
+    with pytest.raises(UsageError, match=r"'22\.2': unknown; did you mean '22\.1'\?"):
+        chosen_targets(["gem5-se"], {"gem5_version": "22.2"})
 
 
 def test_no_image_is_of_a_closed_registry():

@@ -202,7 +202,7 @@ def test_every_option_of_the_commands_is_a_choice_or_of_a_target():
         assert len(flags) == len(set(flags))
         options = [each for each in cli.all()[name].params if isinstance(each, click.Option)]
         own = {opt for each in options for opt in (*each.opts, *each.secondary_opts)}
-        assert own - {"-q", "--quiet", "-v", "--verbose"} == set(flags)
+        assert own - {"--json", "-q", "--quiet", "-v", "--verbose"} == set(flags)
 
 
 ROOMS = ("bundle", "running", "workflow", "frontend", "tensors", "workload", "study", "check")

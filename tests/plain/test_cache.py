@@ -383,3 +383,13 @@ def test_simulators_in_the_cache_are_verified_and_cleared(tmp_path, monkeypatch,
     assert caches.clear_simulators() == 1
     assert list(caches.simulators()) == []
     assert os.listdir(tmp_path) == []
+
+
+def test_what_go_fetched_is_cleared_although_it_is_read_only(monkeypatch, tmp_path):
+    monkeypatch.setenv("SIMGEN_CACHE_DIR", str(tmp_path))
+    module = tmp_path / "go" / "path" / "pkg" / "mod"
+    module.mkdir(parents=True)
+    (module / "a.go").write_text("package a")
+    module.chmod(0o500)
+    cache.clear_simulators()
+    assert not (tmp_path / "go").exists()

@@ -96,7 +96,7 @@ def test_data_writes_raw_floats(simgen, tmp_path):
 
 def test_doctor_says_what_is_missing_and_how_to_get_it(simgen):
     done = simgen("doctor --json")
-    for check in done.json():
+    for check in done.json()["checks"]:
         assert set(check) == {"what", "ok", "fact", "cure"}
         assert check["ok"] or check["cure"], check
 
@@ -105,7 +105,9 @@ def test_doctor_tells_of_a_cache_that_cannot_be_written(simgen, tmp_path, monkey
     (tmp_path / "file").write_text("")
     for place in ("file", "file/deep"):
         monkeypatch.setenv("SIMGEN_CACHE_DIR", str(tmp_path / place))
-        (found,) = (c for c in simgen("doctor --json").json() if c["what"] == "kernel cache")
+        (found,) = (
+            c for c in simgen("doctor --json").json()["checks"] if c["what"] == "kernel cache"
+        )
         assert not found["ok"]
         assert "cannot be written" in found["fact"]
         assert "set SIMGEN_CACHE_DIR" in found["cure"]

@@ -283,7 +283,7 @@ def test_an_equal_result_that_proves_nothing_is_not_said_to_differ(simgen, tmp_p
     assert re.search(r" proved nothing\n", done.out)
     assert "  dropout.y proved nothing: every element of the reference is 0\n" in done.out
     assert done.out.splitlines()[-1] == "1 result, 1 tensor: all right, but none proves anything"
-    assert simgen("diff zero --json").json()["outcome"] == "proved nothing"
+    assert simgen("diff zero --json").json()["verdict"] == "proved nothing"
     done = simgen("diff zero --strict")
     fails(done, 6, "layer dropout, dropout.y, proved nothing: every element of the reference is 0")
     assert "differ" not in done.err
@@ -329,7 +329,7 @@ def test_every_result_is_compared_with_the_reference_and_with_each_other(simgen,
         ("cuda", "reference"), ("other.h5", "reference"), ("cuda", "other.h5"),
     ]  # fmt: skip
     assert found["summary"] == "2 results, 4 tensors: all right"
-    assert {p["outcome"] for p in found["pairs"]} == {"same"}
+    assert {p["verdict"] for p in found["pairs"]} == {"same"}
     assert simgen("diff net other.h5").code == 0
     assert simgen("diff net reference other.h5").code == 0
     assert "ratio" in simgen("diff net cuda other.h5").out
@@ -388,7 +388,7 @@ def test_json_comes_also_where_results_differ(simgen, ran):
     done = simgen("diff net --json")
     fails(done, 6)
     found = done.json()
-    assert found["pairs"][0]["passed"] is False
+    assert found["pairs"][0]["verdict"] == "different"
     assert found["pairs"][0]["first_diverging_layer"] == "probability"
 
 

@@ -244,7 +244,7 @@ def test_kernels_declare_what_they_name_and_forms_are_told_apart(arch: str):
 
 
 def test_what_a_warp_reduces_to():
-    of = {name: function([0b1100, 0b1010, 0b0001]) for name, function in warps._SUMS.items()}
+    of = {name: function([0b1100, 0b1010, 0b0001]) for name, (_, function) in warps._SUMS.items()}
     assert of == {"add": 23, "min": 1, "max": 12, "and": 0, "or": 15, "xor": 7}
 
 

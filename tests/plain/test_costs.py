@@ -277,7 +277,7 @@ def test_what_is_no_time_is_told(text):
 def test_the_command_prints_what_it_takes_and_how_to_stay_within_a_time(simgen, monkeypatch):
     monkeypatch.setattr(probe, "probe_of", lambda target, again: Probe(2.0, ""))
     options = "show conv_fwd --target mgpusim --cost"
-    found = simgen(f"{options} --budget 10s --json").json()["mgpusim"]
+    found = simgen(f"{options} --budget 10s --json").json()["targets"]["mgpusim"]
     assert found["factor"] == 2.0
     assert found["budget"]["host_seconds"] <= 10
     assert "--scale-to" in found["budget"]["build"]
@@ -287,13 +287,13 @@ def test_the_command_prints_what_it_takes_and_how_to_stay_within_a_time(simgen, 
     )
     assert "--representatives --sample 1%" in simgen(f"{huge} --budget 80s --json").out
     few_waves = "show resnet50 --set n=1 --target mgpusim --cost --budget 12m --json"
-    found = simgen(few_waves).json()["mgpusim"]["budget"]
+    found = simgen(few_waves).json()["targets"]["mgpusim"]["budget"]
     assert "--scale-model" in found["run"]
     assert "--sample" not in found["run"]
     assert found["not_taken"][0].startswith("--sample: no launch has enough work-groups")
     assert "of each launch runs, on as much of the machine" in str(found["given_up"])
     again = "show conv_fwd --set n=2 --set n=64 --scale-to 1e9 --target mgpusim --cost"
-    build = simgen(f"{again} --budget 20s --json").json()["mgpusim"]["budget"]["build"]
+    build = simgen(f"{again} --budget 20s --json").json()["targets"]["mgpusim"]["budget"]["build"]
     assert build.count("--scale-to") == build.count("--set n=") == 1
     again = "show resnet18 --set n=2 --set h=64 --set w=64 --set pool5.kernel_size=2"
     again = f"{again} --target mgpusim --cost --budget 12s"

@@ -69,8 +69,8 @@ def test_what_is_there_twice_and_what_is_a_slip_says_so():
 
 
 def test_the_list_is_printed_by_family(simgen):
-    assert len(simgen("list deepbench --json").json()) == 629
-    (*_, last) = simgen("list deepbench conv --json").json()
+    assert len(simgen("list deepbench --json").json()["rows"]) == 629
+    (*_, last) = simgen("list deepbench conv --json").json()["rows"]
     assert last["problem"] == "deepbench/conv/217"
     assert last["types"] == "f32 f16 i8"
     fails(simgen("list deepbench cov"), 2, "did you mean 'conv'?")

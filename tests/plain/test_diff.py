@@ -275,7 +275,7 @@ def test_the_elements_compared_at_a_time_do_not_matter(tmp_path, monkeypatch, si
     whole = told(judged_all(made, found, [(0, 1)]))
     monkeypatch.setattr(diffs, "SLICE", size)
     assert told(judged_all(made, found, [(0, 1)])) == whole
-    assert whole["outcome"] == "different"
+    assert whole["verdict"] == "different"
 
 
 # ------------------------------------------------------------------ networks
@@ -470,7 +470,7 @@ def test_an_overflow_that_any_machine_has_is_right_and_named(tmp_path):
     assert report.outcome == "same"
     assert report.verdicts[1].reasons == ("6 elements overflow float32, as they must",)
     told = verdict.to_json([report])["pairs"][0]["tensors"][1]
-    assert (told["overflowed"], told["outcome"]) == (6, "same")
+    assert (told["overflowed"], told["verdict"]) == (6, "same")
     assert diffs.diff(made.workload, huge(made), result, ran(made, compute, name="b")).passed
 
 
@@ -556,8 +556,7 @@ def test_a_report_is_strict_json(made, change):
     whole = json.loads(text)
     (found,) = whole["pairs"]
     outcome = "same" if report.passed else "different"
-    assert whole["outcome"] == found["outcome"] == found["tensors"][0]["outcome"] == outcome
-    assert found["passed"] is report.passed
+    assert whole["verdict"] == found["verdict"] == found["tensors"][0]["verdict"] == outcome
     assert found["first_diverging_layer"] == (None if report.passed else report.verdicts[0].layer)
     (tensor,) = found["tensors"]
     assert tensor["tensor"] == written(made)

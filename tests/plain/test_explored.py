@@ -161,7 +161,7 @@ def test_a_report_of_a_store_has_tables_and_says_what_is_missing(stored, tmp_pat
     assert any("1 of 3 points have not run" in line for line in made.doubts)
     with (tmp_path / "report/points.csv").open() as file:
         lines = list(csv.DictReader(file))
-    assert [line["speed_up"] for line in lines] == ["1", "2"]
+    assert [line["speed_up"] for line in lines] == ["1.0", "2.0"]
     with (tmp_path / "report/sensitivity.csv").open() as file:
         (line,) = csv.DictReader(file)
     assert (line["setting"], line["value"], line["rate_ratio"]) == ("units", "2", "2")

@@ -451,13 +451,53 @@ def test_a_table_says_which_launches_stand_for_others_and_what_did_not_run(tmp_p
     written("csv", made, tmp_path / "out.csv", result=replace(whole, launches=launches))
     rows = table(tmp_path / "out.csv")
     assert [row["launch"] for row in rows] == [str(at) for at in range(1, len(launches))]
-    assert [row["inferred"] for row in rows][:4] == ["0", "1", "0", "0"]
-    assert [row["seconds"] for row in rows][:3] == ["2.5e-06", "3.5e-06", ""]
+    assert [row["inferred"] for row in rows][:4] == ["false", "true", "false", "false"]
+    assert [float(row["seconds"]) for row in rows[:2]] == pytest.approx([2.5e-6, 3.5e-6])
+    assert rows[2]["seconds"] == ""
     assert rows[2]["l1_hits"] == "2"
     for row, launch in zip(rows, workload.launches[1:], strict=True):
         x, y, z = launch.grid
         assert int(row["work_groups"]) == x * y * z
-        assert int(row["work_items"]) == workload.kernel(launch.kernel).block
+        assert int(row["work_group_size"]) == workload.kernel(launch.kernel).block
+
+
+def test_csv_and_parquet_have_the_same_types_and_values(tmp_path):
+    pandas = pytest.importorskip("pandas")
+    pytest.importorskip("pyarrow")
+    workload = lowered("lenet5", ("n", "2"))
+    made = build(tmp_path / "net", workload)
+    whole = result(workload, inferred=[[2, 1]])
+    launches = tuple({**each, "host_seconds": at / 3, "cycles": 3.0 * at}
+                     for at, each in enumerate(whole.launches))  # fmt: skip
+    sources = [
+        base.Exported(name, made, (replace(whole, launches=launches, name=f"{whole.name}@k=2"),))
+        for name in ("net@n=2", "net@n=4")
+    ]
+    EXPORTS["csv"].write(sources, tmp_path / "out.csv")
+    EXPORTS["parquet"].write(sources, tmp_path / "out.parquet")
+    text, binary = (
+        pandas.read_csv(tmp_path / "out.csv"),
+        pandas.read_parquet(tmp_path / "out.parquet"),
+    )
+    pandas.testing.assert_frame_equal(text, binary, check_exact=True)
+    kinds = {name: text[name].dtype.kind for name in ("inferred", "n", "cycles", "host_seconds")}
+    assert kinds == {"inferred": "b", "n": "i", "cycles": "i", "host_seconds": "f"}
+
+
+def test_a_table_has_what_follows_from_the_metrics(tmp_path):
+    workload = lowered("softmax_fwd")
+    made = build(tmp_path / "net", workload)
+    counted = {"seconds": 2e-6, "l1_hits": 3.0, "l1_misses": 1.0}
+    found = replace(result(workload), launches=(counted,))
+    written("csv", made, tmp_path / "out.csv", result=found)
+    (row,) = table(tmp_path / "out.csv")
+    assert float(row["l1_hit_rate"]) == 0.75
+    needs = make_layer(workload.nodes[0], workload.machine).count(
+        workload.nodes[0].inputs, Pass.FORWARD
+    )
+    operations = needs.flops + needs.transcendentals
+    assert int(row["operations"]) == operations
+    assert float(row["operations_per_second"]) == pytest.approx(operations / 2e-6)
 
 
 def test_one_launch_is_counted_as_one(tmp_path):
@@ -519,7 +559,9 @@ def test_a_suite_is_as_accel_sims_launcher_reads_it(tmp_path):
 
 
 def test_exports_are_listed(simgen):
-    assert [each["format"] for each in simgen("list exports --json").json()] == sorted(EXPORTS)
+    assert [each["format"] for each in simgen("list exports --json").json()["rows"]] == sorted(
+        EXPORTS
+    )
 
 
 def test_what_cannot_be_exported_is_one_line(simgen, tmp_path):

@@ -12,6 +12,7 @@ import os
 import re
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -52,8 +53,13 @@ def named(room):
     return found[1].replace("\n", " ").split(", ")
 
 
+@cache
 def imported(source):
     """The modules of simgen that a source imports, at any depth: (line, name below simgen)."""
+    return tuple(_imported(source))
+
+
+def _imported(source):
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Import):
             for alias in node.names:

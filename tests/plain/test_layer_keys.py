@@ -251,6 +251,8 @@ def test_which_keys_are_hints() -> None:
         for kind, layer in LAYERS.items()
     }
     assert {kind: names for kind, names in found.items() if names} == {
-        "all_reduce": "route", "attention_sum": "vocabulary zipf", "bcm_fc": "optimization",
-        "conv": CONV, "fused_conv": CONV, "embedding": "zipf", "recurrent": "algo",
+        "all_reduce": "route", "attention": "algo", "attention_sum": "vocabulary zipf",
+        "bcm_fc": "optimization",
+        "conv": CONV, "fused_conv": CONV, "embedding": "zipf",
+        "expert_blocks": "skew", "experts": "skew", "recurrent": "algo",
     }  # fmt: skip

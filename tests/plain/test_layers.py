@@ -279,9 +279,70 @@ def activation(variant: Variant, x: Array) -> Array:
         "soft_relu": lambda x: -special.log_expit(-x),
         "gelu": lambda x: kept * special.ndtr(kept),
         "gelu_tanh": lambda x: kept * special.expit(8**0.5 / np.pi**0.5 * (kept + cubes)),
+        "silu": lambda x: x * special.expit(x),
         "elu": lambda x: np.maximum(x, 0) + alpha * special.expm1(np.minimum(x, 0)),
     }
     return functions[given["activation_mode"]](x)
+
+
+def gate(variant: Variant, x0: Array, x1: Array | None = None) -> Array:
+    given = dict(variant.parameters)
+    if x1 is None:
+        x0, x1 = x0[..., : x0.shape[-1] // 2], x0[..., x0.shape[-1] // 2 :]
+    return gate_of(given["gate_mode"], x0) * x1
+
+
+def gate_of(mode: str, x: Array) -> Array:
+    units: dict[str, Callable[[Array], Array]] = {
+        "swiglu": lambda x: x * special.expit(x),
+        "geglu": lambda x: x * special.ndtr(x),
+        "geglu_tanh": lambda x: x * special.expit(8**0.5 / np.pi**0.5 * (x + 0.044715 * x**3)),
+        "glu": special.expit,
+    }
+    return units[mode](x)
+
+
+def router(variant: Variant, x: Array, bias: Array | None = None) -> Array:
+    given = dict(variant.parameters)
+    k, groups, kept = (int(given[name]) for name in ("top_k", "groups", "top_groups"))
+    softmax = given["scores_mode"] == "softmax"
+    y = np.empty((*x.shape[:-1], k))
+    for place in np.ndindex(x.shape[:-1]):
+        row = x[place]
+        s = special.softmax(row) if softmax else special.expit(row)
+        scores = row if bias is None else s + bias
+        parts = np.split(scores, groups)
+        best = [max(p) if bias is None else sum(sorted(p)[-2:]) for p in parts]
+        open_groups = sorted(range(groups), key=lambda g: -best[g])[:kept]
+        allowed = [e for e in range(len(row)) if e * groups // len(row) in open_groups]
+        chosen = s[sorted(allowed, key=lambda e: -scores[e])[:k]]
+        y[place] = chosen / math.fsum(chosen) if given["normalised"] == "true" else chosen
+    return y * np.float64(np.float32(float(given["weight_scale"])))
+
+
+def expert_blocks(variant: Variant, ids: Array) -> Array:
+    given = dict(variant.parameters)
+    rows, experts, order = int(given["block_rows"]), int(given["experts"]), list[float]()
+    for e in range(experts):
+        order += np.flatnonzero(ids.reshape(-1) == e).tolist()
+        order += [ids.size] * (-len(order) % rows)
+    most = ids.size if ids.size <= experts else experts + (ids.size - experts) // rows
+    return np.array(order + [ids.size] * (most * rows - len(order)), float)
+
+
+def experts(
+    variant: Variant, x: Array, weights: Array, ids: Array, w_gate_up: Array, w_down: Array
+) -> Array:
+    given = dict(variant.parameters)
+    used = sorted(set(ids.reshape(-1).tolist()))
+    y = np.zeros_like(x)
+    for place in np.ndindex(x.shape[:-1]):
+        for weight, e in zip(weights[place], ids[place].tolist(), strict=True):
+            at = used.index(e) % int(given["stored"]) if int(given["stored"]) else int(e)
+            gate, up = np.split(np.einsum("d,fd->f", x[place], w_gate_up[at]), 2)
+            gated = gate_of(given["gate_mode"], gate) * up
+            y[place] += weight * np.einsum("f,df->d", gated, w_down[at])
+    return y
 
 
 def gemm(variant: Variant, a: Array, b: Array, c: Array | None = None) -> Array:
@@ -352,6 +413,22 @@ def rms_norm(variant: Variant, x: Array, gamma: Array) -> Array:
     for place in np.ndindex(x.shape[:axis]):
         row = x[place]
         y[place] = gamma * row / math.sqrt(math.fsum(row.ravel() ** 2) / row.size + epsilon)
+    return y
+
+
+def add_rms_norm(variant: Variant, x0: Array, x1: Array, gamma: Array) -> Array:
+    return rms_norm(variant, x0 + x1, gamma)
+
+
+def gated_rms_norm(variant: Variant, x: Array, z: Array, gamma: Array) -> Array:
+    return rms_norm(variant, x, gamma) * z * special.expit(z)
+
+
+def l2_norm(variant: Variant, x: Array) -> Array:
+    given = dict(variant.parameters)
+    epsilon = float(np.float32(float(given["epsilon"])))
+    axes = tuple(range(int(given["axis"]) % x.ndim, x.ndim))
+    y: Array = x / np.hypot(np.linalg.norm(x, axis=axes, keepdims=True), math.sqrt(epsilon))
     return y
 
 
@@ -699,6 +776,80 @@ def divide(variant: Variant, x0: Array, x1: Array) -> Array:
     return np.array([float(Fraction(a) / Fraction(b)) for a, b in pairs]).reshape(x0.shape)
 
 
+def attention(
+    variant: Variant, q: Array, k: Array, v: Array, mask: Array | None = None,
+    lengths: Array | None = None, table: Array | None = None, sinks: Array | None = None,
+) -> Array:  # fmt: skip
+    """Query by query, over a list of the keys that it sees."""
+    given = dict(variant.parameters)
+    size, window = int(given["page"]), int(given["window"])
+    factor = float(np.float32(float(given["scale"]) or 1 / math.sqrt(q.shape[3])))
+    cap = float(np.float32(float(given["softcap"])))
+    groups = k.shape[2] if size else k.shape[1]
+    y = np.zeros((*q.shape[:3], v.shape[3]))
+    for n, h, i in np.ndindex(q.shape[:3]):
+        g = h // (q.shape[1] // groups)
+        if table is not None:
+            keys, values = (np.concatenate([x[int(p), :, g] for p in table[n]]) for x in (k, v))
+        else:
+            keys, values = k[n, g], v[n, g]
+        have = len(keys) if lengths is None else int(lengths[n])
+        own = have - q.shape[2] + i
+        causal = given["causal"] == "true"
+        seen = list(
+            range(max(0, own - window + 1 if window > 0 else 0), own + 1 if causal else have)
+        )
+        masks = None if mask is None else np.broadcast_to(mask, (*q.shape[:3], len(keys)))[n, h, i]
+        if masks is not None and given["mask"] == "keep":
+            seen = [j for j in seen if masks[j]]
+        scores = [factor * math.fsum(q[n, h, i] * keys[j]) for j in seen]
+        scores = [cap * math.tanh(s / cap) for s in scores] if cap else scores
+        if masks is not None and given["mask"] == "bias":
+            scores = [s + masks[j] for s, j in zip(scores, seen)]
+        if not seen:
+            continue
+        weights = special.softmax([*scores, *([] if sinks is None else [sinks[h]])])
+        y[n, h, i] = [math.fsum(c) for c in (weights[: len(seen), None] * values[seen]).T]
+    return y
+
+
+def rope(variant: Variant, x: Array, positions: Array | None = None) -> Array:
+    """Pairs as complex numbers, by the formulas of the papers in radians for a token."""
+    given = dict(variant.parameters)
+    numbers = ("base", "factor", "low", "high", "fast", "slow")
+    base, factor, low, high, fast, slow = (float(np.float32(float(given[n]))) for n in numbers)
+    size = int(given["rotary"]) or x.shape[3]
+    half, length, c = size // 2, int(given["original"]), 1.0
+    f = [math.pow(base, -2 * i / size) for i in range(half)]
+    match given["scaling"]:
+        case "linear":
+            f = [each / factor for each in f]
+        case "llama3":
+            for i, each in enumerate(f):
+                turns = length / (2 * math.pi / each)
+                smooth = min(max((turns - low) / (high - low), 0), 1)
+                f[i] = (1 - smooth) * each / factor + smooth * each
+        case "yarn":
+            ends = [
+                size * math.log(length / (turns * 2 * math.pi)) / (2 * math.log(base))
+                for turns in (fast, slow)
+            ]
+            first, last = max(math.floor(ends[0]), 0), min(math.ceil(ends[1]), size - 1)
+            c = 0.1 * math.log(factor) + 1
+            for i, each in enumerate(f):
+                ramp = min(max((i - first) / max(last - first, 0.001), 0), 1)
+                f[i] = each / factor * ramp + each * (1 - ramp)
+    y = x.copy()
+    ends_of = [(2 * i, 2 * i + 1) if given["interleaved"] == "true" else (i, i + half)
+               for i in range(half)]  # fmt: skip
+    for n, h, t in np.ndindex(x.shape[:3]):
+        at = t if positions is None else int(positions[n, t])
+        for (a, b), each in zip(ends_of, f):
+            turned = complex(x[n, h, t, a], x[n, h, t, b]) * c * np.exp(1j * at * each)
+            y[n, h, t, [a, b]] = turned.real, turned.imag
+    return y
+
+
 def attention_sum(variant: Variant, x: Array, ids: Array, candidates: Array) -> Array:
     given = dict(variant.parameters)
     with_log = given["log"] == "true"
@@ -727,6 +878,8 @@ INDEPENDENT = {
     "multiply": multiply,
     "subtract": subtract,
     "divide": divide,
+    "attention": attention,
+    "rope": rope,
     "attention_sum": attention_sum,
     "embedding": embedding,
     "mask": mask,
@@ -752,6 +905,10 @@ INDEPENDENT = {
     "sampled_softmax": sampled_softmax,
     "squared_error": squared_error,
     "activation": activation,
+    "gate": gate,
+    "router": router,
+    "expert_blocks": expert_blocks,
+    "experts": experts,
     "gemm": gemm,
     "sparse_gemm": sparse_gemm,
     "structured_gemm": structured_gemm,
@@ -759,6 +916,9 @@ INDEPENDENT = {
     "bcm_fc": block_circulant,
     "layer_norm": layer_norm,
     "rms_norm": rms_norm,
+    "add_rms_norm": add_rms_norm,
+    "gated_rms_norm": gated_rms_norm,
+    "l2_norm": l2_norm,
     "slice": slice_,
 }
 

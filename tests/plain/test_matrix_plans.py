@@ -60,7 +60,7 @@ def test_narrow_types_have_them_where_the_machine_has() -> None:
 def test_nvidia_has_warpgroups_and_tf32_where_it_is_asked_for() -> None:
     assert forms(plan_for="a100", type="bf16") == {"16x8x16 bf16"}
     assert forms(plan_for="h200", type="bf16", matrix="no") == set()
-    along_k = {"m": 4096, "n": 4096, "k": 512, "transb": "true"}
+    along_k = {"m": 4096, "n": 4096, "k": 4096, "transb": "true"}
     assert forms(plan_for="h200", set={**along_k, "type": "bf16"}) == {"64x256x16 bf16"}
     assert forms(plan_for="h200", set={**along_k, "type": "i8"}) == {"64x256x32 i8"}
     f8 = {**along_k, "type": "f8e4m3fn"}

@@ -364,7 +364,7 @@ def test_structures_are_laid_out_as_in_c(tmp_path):
         ("k.hip", "", "fast"), ("k.cu", "", "fast"), ("k.cl", "", "on"), ("k.cl", "fast", "fast"),
         ("k.hip", "off", "off"), ("k.cu", "on", "on"),
         ("k.hip", "slow", "contract is 'slow'; write one of fast, on, off, in quotes"),
-        ("k.ptx", "off", "contract is of HIP, CUDA and OpenCL C, and this is ptx; leave it out"),
+        ("k.ptx", "off", "contract is of HIP, CUDA, OpenCL C, and fast or off of Triton; this is"),
     ],
 )  # fmt: skip
 def test_multiply_adds_are_fused_as_each_language_has_it(tmp_path, source, said, contract):

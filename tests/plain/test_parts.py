@@ -178,7 +178,7 @@ def test_a_part_is_judged_and_reported_alone(simgen, tmp_path):
     kept = rows[1 + firsts[steps[0]] : 1 + firsts[steps[-1] + 1]]
     (folder / "launches.csv").write_text("\n".join([rows[0], *kept]) + "\n")
     found = simgen("diff b --json").json()["pairs"][0]
-    assert found["passed"]
+    assert found["verdict"] == "same"
     assert [tensor["layer"] for tensor in found["tensors"]] == ["conv2", "pool2"]
     done = simgen("report b -o r")
     assert done.code == 0

@@ -255,3 +255,70 @@ def test_other_scripts_are_named_by_build(simgen, script):
     line = f"build/VEGA_X86/gem5.opt configs/example/{script} -c x"
     assert "a command line of gem5" in simgen("build", line).err
     assert "has no apu_se.py" in simgen("show", line).err
+
+
+# Lines of public scripts and pages: what of them is told, and what simgen run gets.
+PUBLIC = [
+    (  # a course's batch script
+        "srun -n1 --output=log_${i}.txt apptainer exec $IMG $GEM5_PATH/gem5.opt --outdir=${1}_s "
+        "$GEM5_ROOT/configs/example/apu_se.py -n 3 --num-compute-units ${i} --gfx-version=gfx902 "
+        "-c ./histogram/bin/histogram_$1 &",
+        "--num-compute-units NUMBER of simgen run: write what ${i} is", [],
+    ),
+    (  # a fork's options
+        "./build/VEGA_X86/gem5.opt -d out configs/example/apu_se.py --cpu-type X86O3CPU -n 4 "
+        "--CPUClock 2GHz --network garnet --chiplet-topo --latency-path latency.txt -c square",
+        "--gem5-arg=--chiplet-topo; no gem5 up to 24.1 has it, so set GEM5 to yours",
+        ["--gem5-arg=--cpu-type=X86O3CPU", "--gem5-arg=--CPUClock=2GHz",
+         "--gem5-arg=--network=garnet", "--gem5-arg=--chiplet-topo",
+         "--gem5-arg=--latency-path=latency.txt"],
+    ),
+    (  # an old Makefile
+        "./build/HSAIL_X86/gem5.debug --debug-flags=SFIFO ./configs/example/apu_se.py -u 8 -c "
+        "gpu-hello --TCC_latency 24",
+        "gem5 to 19, whose GPU runs no machine code: build VEGA_X86 of a later one",
+        ["--gem5-arg=--debug-flags=SFIFO", "--num-compute-units", "8",
+         "--gem5-arg=--TCC_latency=24"],
+    ),
+    (  # a fork's README
+        "/gem5/build/cxl_apu/gem5.opt /gem5/configs/example/apu_se.py -c <BINARY-PATH> -u "
+        "<NUMBER_CUS> -n <NUMBER_CORES>",
+        "--num-compute-units NUMBER of simgen run: write what <NUMBER_CUS> is", [],
+    ),
+    (
+        "/gem5/build/cxl_apu/gem5.opt /gem5/configs/example/apu_se.py -c x",
+        "GEM5=FOLDER, of the checkout that it is built in, and GEM5_BINARY=PATH of this build", [],
+    ),
+    (
+        "build/ARM/gem5.opt configs/example/apu_se.py -c x",
+        "a gem5 without a GPU: build VEGA_X86", [],
+    ),
+    (  # a repository's script
+        "docker run amd_vega build/VEGA_X86/gem5.opt --debug-flag=RubyHitMiss "
+        "--debug-start=$start_time configs/example/apu_se.py -n 3 --dgpu --gfx-version=gfx900 "
+        "--num-gpu-complex=1 --tcc-size=4MB --mem-req-latency=69 -c square",
+        "--gem5-arg=--debug-start=VALUE: write what $start_time is",
+        ["--gem5-arg=--debug-flags=RubyHitMiss", "--gem5-arg=--num-gpu-complexes=1", "--tcc-size",
+         "4MB", "--gem5-arg=--mem-req-latency=69"],
+    ),
+    (  # #1093 and the like: versions that deadlock there
+        "build/GCN3_X86/gem5.opt configs/example/apu_se.py -n3 --WB_L2 -c test_fwd_softmax",
+        "gem5 23.1 deadlocks in a write-back L2 (--WB_L2) with atomics; leave --WB_L2 out with "
+        "kernels that have atomics, or take gem5 24.0 or later", [],
+    ),
+    (
+        f'{GEM5} -n3 -c test_fwd_pool --options="" -m 70000000000', "--gem5-arg=-m=70000000000",
+        ["--gem5-arg=-m=70000000000"],
+    ),
+    (
+        f"for cu in 4 8; do {GEM5} -n3 -u $cu -c test_fwd_pool; done",
+        "--num-compute-units NUMBER of simgen run: write what $cu is", [],
+    ),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("line", "told", "run"), PUBLIC)
+def test_public_lines(line: str, told: str, run: list[str]) -> None:
+    found = posted.read(line, problem.is_known)
+    assert told in dict(found.rows).values()
+    assert found.run == run

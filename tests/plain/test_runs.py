@@ -10,6 +10,7 @@ import re
 import shutil
 import subprocess
 import sys
+from threading import Timer
 
 import pytest
 from handmade import build, lowered, run_by_hand
@@ -18,6 +19,7 @@ from simgen.ask.run import RunChoices
 from simgen.bundle import results, run_record
 from simgen.bundle import writing as bundles
 from simgen.errors import DamagedError, UsageError
+from simgen.running import process as running
 from simgen.running import run_folder, runs
 from simgen.targets.gem5.se import Gem5Se
 from simgen.targets.host import Host, HostPackage
@@ -174,6 +176,25 @@ def test_a_folder_in_which_a_process_works_is_left_alone(made):
             run_folder.stopped(made, "host")
         process.kill()
     assert run_folder.stopped(made, "host") == folder
+
+
+def test_a_stopped_run_tells_how_to_go_on_whoever_looks_at_it(made, monkeypatch):
+    """^C may come between two statements of what reads the folder, which then holds a file open;
+    and what was killed may take longer to end than anybody waits."""
+    folder = stop(made, {0})
+    start = run_folder.begin(made, Host(), "host", {})
+    watched = running._Watched(Host(), made, start, GONE)
+    with (folder / state_file.FILE).open("rb"):
+        assert run_folder.stopped(made, "host") == folder
+        with subprocess.Popen(["sleep", "600"], cwd=folder) as process:
+            monkeypatch.setattr(running, "GRACE", 0.2)
+            slow = watched.cure()
+            monkeypatch.setattr(running, "GRACE", 600.0)
+            monkeypatch.setattr(running, "LOOK", 0.0)
+            Timer(0.2, process.kill).start()
+            assert watched.cure() == slow
+    assert slow.startswith("; go on after the last finished layer with: simgen run ")
+    assert slow.endswith("--on host --resume")
 
 
 def test_nothing_is_found_that_is_of_another_workload_or_target(made):

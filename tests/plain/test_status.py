@@ -21,7 +21,7 @@ from simgen.workload.pieces import Piece
 
 
 def rows(simgen, line="status --json"):
-    return {each["result"]: each for each in simgen(line).json()}
+    return {each["result"]: each for each in simgen(line).json()["results"]}
 
 
 def begun(path, name, *marks):
@@ -45,6 +45,7 @@ def test_each_state_of_a_run_is_told(simgen, ran, tmp_path):
         "when": "",
         "verdict": "not checked",
         "fact": "",
+        "verdicts": {},
     }
     assert simgen("diff net -q").code == 0
     assert rows(simgen)["cuda"]["verdict"] == "right"
@@ -155,7 +156,7 @@ def test_a_damaged_bundle_is_a_line_among_the_others(simgen, ran, tmp_path):
     (tmp_path / "cut/manifest.json").write_text("{")
     (tmp_path / "other").mkdir()
     (tmp_path / "other/manifest.json").write_text("{}")
-    found = simgen("status --json").json()
+    found = simgen("status --json").json()["results"]
     assert [(each["bundle"], each["state"]) for each in found] == [
         ("broken", "damaged"), ("cut", "damaged"), ("net", "finished")
     ]  # fmt: skip

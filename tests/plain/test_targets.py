@@ -88,7 +88,7 @@ def test_what_lies_among_the_untested_says_so_and_nothing_else():
 
 def test_the_list_of_targets_says_what_was_seen_running():
     rows = {row["target"]: row for row in inventory._list_targets()}
-    assert {name: row["seen running"] for name, row in rows.items()} == {
+    assert {name: row["seen_running"] for name, row in rows.items()} == {
         "gem5-se": "yes, not --launcher dnnmark, --launcher hip",
         "gem5-fs": "no", "hip": "no",
         "gpgpusim": "yes", "mgpusim": "yes", "host": "yes", "cuda": "yes", "null": "yes",

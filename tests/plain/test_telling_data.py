@@ -43,10 +43,15 @@ SHAPE = (5, 6, 9, 7)
 SHAPE_OF = {
     "bcm_fc": (3, 64, 1, 1),
     "fused_fc": (64, 6, 4, 3),  # samples for a feature that takes another value
+    "attention": (5, 6, 9, 8),
+    "rope": (2, 1, 300, 16),
     "attention_sum": (5, 60),
     "embedding": (5, 6),
     "heads": (5, 4, 12),
     "mask": (5, 6, 7, 9),
+    "gate": (5, 6, 9, 8),
+    "router": (5, 12),
+    "experts": (5, 8),
     "slice": (5, 6, 6, 12),  # to be cut along any axis
 }
 SAME = 1e-9  # relative: two forms of one function, in float64
@@ -118,7 +123,8 @@ def ports(layer: Layer, direction: Pass) -> dict[str, Any]:
 
 def results(layer: Layer, tensors: dict[str, Array], direction: Pass) -> dict[str, Array]:
     with np.errstate(all="ignore"):
-        return {k: np.nan_to_num(v) for k, v in layer.reference(tensors, direction).items()}
+        ends = {"posinf": 1e300, "neginf": -1e300}  # whose difference is a number
+        return {k: np.nan_to_num(v, **ends) for k, v in layer.reference(tensors, direction).items()}
 
 
 def all_magnitudes(tensors: dict[str, Array], layer: Layer, direction: Pass) -> dict[str, Array]:

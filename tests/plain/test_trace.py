@@ -94,9 +94,9 @@ def test_sums_of_a_layer_are_those_of_the_report(net, filled):
     wanted = page.rows(net, [timed])
     query = "SELECT * FROM layer WHERE bundle = 'second' ORDER BY step"
     for row, line in zip(wanted, asked(filled, query), strict=True):
-        assert (line["layer"], line["pass"]) == (row.layer, row.direction)
+        assert (line["layer"], line["pass"]) == (row.layer, row.pass_)
         assert line["operations"] == row.operations
-        assert line["bytes"] == row.nbytes
+        assert line["bytes"] == row.bytes
         values = {**row.metrics, **page.derived(row)}
         for name in ("seconds", "instructions", "l1_accesses", "l1_misses", "l1_hit_rate"):
             assert line[name] == pytest.approx(values[name])

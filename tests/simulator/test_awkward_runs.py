@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import narrow
 import pytest
-from awkward import KEPT_ON_SIMULATORS, MORE, PROBLEMS
+from awkward import FORWARD, KEPT_ON_SIMULATORS, MORE, PROBLEMS
 from layer_bundles import plan
 
 from simgen.bundle import results
@@ -43,6 +43,7 @@ def turn(problems: Mapping[str, Problem], arch: str) -> dict[str, Problem]:
 def test_every_pass_is_right(tmp_path: Path, builder: Builder, arch: str) -> None:
     target = MGPUSim(arch=arch)
     check(tmp_path / "b", builder, target, plan(turn(PROBLEMS | MORE, arch), *PASSES))
+    check(tmp_path / "f", builder, target, plan(FORWARD, Pass.FORWARD))
 
 
 @pytest.mark.parametrize("arch", GPUS.values())

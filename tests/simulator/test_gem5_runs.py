@@ -30,6 +30,7 @@ from simgen.ground.ir import (
     TensorSpec,
     Workload,
 )
+from simgen.isa.legalise import history
 from simgen.targets.base import Job
 from simgen.targets.gem5 import apu_se, stats
 from simgen.targets.gem5.se import Gem5Se
@@ -152,8 +153,10 @@ def test_loads_past_l1_never_hit_there(place: Path):
         assert bundle.diff("gem5-se")
     (cached,), (bypass,) = found["cached"].launches, found["bypass"].launches
     assert cached["l1_hits"] > 0
-    assert bypass["l1_hits"] == 0
-    assert bypass["l1_misses"] == cached["l1_hits"] + cached["l1_misses"]
+    rows = history.launches(gem5_here.VERSION, gem5_here.ARCHS[0])
+    leaves = any(row.name == "bypassed_loads" for row in rows)
+    assert (bypass["l1_hits"] > 0) is leaves
+    assert leaves or bypass["l1_misses"] == cached["l1_hits"] + cached["l1_misses"]
     assert bypass["instructions"] == cached["instructions"]
 
 

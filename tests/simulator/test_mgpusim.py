@@ -144,14 +144,13 @@ def test_wider_kernels_are_right(tmp_path: Path, name: str, settings: str, arch:
     check(made, ran(made, "emu"))
 
 
-def layers(arch: str, *, convolutions: bool) -> dict[str, dict[str, Problem]]:
-    """Mode -> the problems of `small_problems` and WORKLOADS by layer, which run in it: of
-    convolutions, or of all others. All that are timed are emulated as well.
+def layers(arch: str, *, convolutions: bool) -> dict[str, Problem]:
+    """The problems of `small_problems` and WORKLOADS by layer: of convolutions, or of all others.
 
-    The timing model has one code for all architectures and takes most of the time: problems take
-    turns with it, and algorithms that are asked for by name in both modes.
+    Problems take turns with the architectures: what differs between these are instructions, and
+    that each is right on each is in test_legalise_runs.py.
     """
-    found: dict[str, dict[str, Problem]] = {"emu": {}, "timing": {}}
+    found: dict[str, Problem] = {}
     turns: dict[str, str] = {}  # layer by algorithm -> architecture
     for name, settings in [*problems_of_one_gpu(), *WORKLOADS.items()]:
         kind = max((each for each in LAYERS if name.startswith(f"{each}_")), key=len)
@@ -160,13 +159,9 @@ def layers(arch: str, *, convolutions: bool) -> dict[str, dict[str, Problem]]:
         extents = [own.pop(each) for each in images] or own.pop("shape", "1").split("x")
         named = "_".join((kind, *extents, own.get("algo", "")))
         turn = turns.setdefault(named, list(GPUS.values())[len(turns) % len(GPUS)])
-        if kind.endswith("conv") != convolutions:
-            continue
-        problem = Problem(Variant(kind, tuple(own.items())), tuple(map(int, extents)))
-        if turn == arch:
-            found["timing"].setdefault(named, problem)
-        if turn == arch or "algo" not in own:
-            found["emu"].setdefault(named, problem)
+        if kind.endswith("conv") == convolutions and turn == arch:
+            problem = Problem(Variant(kind, tuple(own.items())), tuple(map(int, extents)))
+            found.setdefault(named, problem)
     return found
 
 
@@ -177,29 +172,21 @@ def test_every_layer_and_pass_is_right_in_both_modes(
 ) -> None:
     """The reference says so of the emulator; the timing model writes the same bits."""
     target = MGPUSim(arch=arch)
+    work = plan(layers(arch, convolutions=convolutions), *PASSES)
+    bundle = bundles.write(tmp_path / "b", work, [target], builder, PROVENANCE)
     found: dict[str, results.Result] = {}
-    steps: dict[str, dict[tuple[str, Pass, int], Mapping[str, float]]] = {}
-    for mode, problems in layers(arch, convolutions=convolutions).items():
-        work = plan(problems, *PASSES)
-        bundle = bundles.write(tmp_path / mode, work, [target], builder, PROVENANCE)
+    for mode in ("emu", "timing"):
         given = {"SIMGEN_MODE": mode}
         folder = launch.run(bundle, "mgpusim", environment=given, timeout=TIMEOUT)
         found[mode] = results.collect(bundle, target, folder)
-        if mode == "emu":
-            assert narrow.wrong(bundle, found[mode]) == []
         assert all(o.guard_intact and not o.untouched for o in found[mode].outputs.values())
-        launched = iter(found[mode].launches)
-        steps[mode] = {
-            (step.layer, step.direction, at): next(launched)
-            for step in work.steps
-            for at in range(len(step.launches))
-        }
-    assert found["timing"].outputs.keys() <= found["emu"].outputs.keys()
+    assert narrow.wrong(bundle, found["emu"]) == []
+    assert found["timing"].outputs.keys() == found["emu"].outputs.keys()
     for name, output in found["timing"].outputs.items():
         emulated = found["emu"].outputs[name].values
         assert output.values.tobytes() == emulated.tobytes(), name
-    for place, after in steps["timing"].items():
-        check_metrics(steps["emu"][place], after)
+    for emulated_launch, timed in zip(found["emu"].launches, found["timing"].launches, strict=True):
+        check_metrics(emulated_launch, timed)
 
 
 def check_metrics(emulated: Mapping[str, float], timed: Mapping[str, float]) -> None:

@@ -116,10 +116,9 @@ def test_samples_by_themselves_have_the_same_bits(
         assert not any(name.startswith("all_reduce") for name in several.launches[0])
 
 
-@pytest.mark.parametrize("arch", GPUS.values())
-def test_gradients_are_added_up_over_the_gpus(tmp_path: Path, builder: Builder, arch: str) -> None:
+def test_gradients_are_added_up_over_the_gpus(tmp_path: Path, builder: Builder) -> None:
     work = training()
-    bundle = write(tmp_path, work, builder, arch)
+    bundle = write(tmp_path, work, builder, "gfx942")
     one = run(bundle, builder, 1)
     for gpus in (2, 4):
         several = run(bundle, builder, gpus)

@@ -201,7 +201,7 @@ def test_exchanges_of_lanes_leave_lds_that_launches_ask_for(
 
 @pytest.mark.skipif(not os.environ.get("GEM5"), reason="GEM5 is not set")
 @pytest.mark.parametrize("arch", ["gfx902", "gfx942"])
-@pytest.mark.parametrize("name", ["inline", "chosen", "recursion"])
+@pytest.mark.parametrize("name", ["inline", "chosen", "recursion", "table"])
 def test_functions_are_called_in_gem5(tmp_path: Path, place: Path, name: str, arch: str) -> None:
     source, reference = CALLED[name]
     (tmp_path / "k.hip").write_text(source)

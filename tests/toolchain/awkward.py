@@ -37,6 +37,18 @@ PROBLEMS: dict[str, Problem] = {
     "causal": problem("mask", (3, 7, 9)),
     "lengths": problem("mask", (5, 3, 1, 130), mask="lengths"),
     "attention": problem("attention_sum", (3, 17), candidates="9", log="true"),
+    "grouped": problem(
+        "attention",
+        (2, 4, 9, 12),
+        kv_heads="2",
+        keys="41",
+        causal="true",
+        window="21",
+        softcap="1.5",
+        algo="flash",
+    ),
+    "turning": problem("rope", (2, 3, 5, 12), rotary="8", positions="true", scaling="yarn"),
+    "neighbours": problem("rope", (2, 3, 5, 9), rotary="6", interleaved="true"),
     "means": problem("reduce_mean", (2, 4, 37)),
     "product": problem("multiply", REST),
     "difference": problem("subtract", REST),
@@ -100,6 +112,20 @@ MORE: dict[str, Problem] = {
     "lstm_one": problem("recurrent", (1, 1, 1), hidden_size="1", **PASS),
     "gru_back": problem("recurrent", (2, 17, 10), cell="gru", hidden_size="20",
                         reverse="true", **PASS),
+}  # fmt: skip
+# Layers that have no backward pass.
+FORWARD: dict[str, Problem] = {
+    "paged": problem(
+        "attention",
+        (2, 6, 1, 8),
+        kv_heads="2",
+        keys="140",
+        page="3",
+        lengths="true",
+        sinks="true",
+        algo="split",
+    ),
+    "hidden": problem("attention", (2, 3, 5, 7), mask="keep", value_size="5", keys="37"),
 }  # fmt: skip
 # Weights that stay in local memory: there is no more than a work-group for each compute unit, so
 # that one has one sample, four, or sixteen and more results than work-items.

@@ -30,6 +30,22 @@ __global__ void k(const float* x, float* y)
 """,
         "np.where(i % 3 == 0, x, np.where(i % 3 == 1, np.maximum(x, 0), 2 * x))",
     ),
+    "table": (  # and one that nothing reads
+        """
+__device__ float ident(float a) { return a; }
+__device__ float relu(float a) { return a > 0.0f ? a : 0.0f; }
+__device__ float twice(float a) { return 2 * a; }
+__device__ float (*table[])(float) = { &ident, &relu };
+static __device__ float (*const others[])(float) = { &twice, &ident };
+__global__ void other(float* y) { y[0] = others[blockIdx.x](y[1]); }
+__global__ void k(const float* x, float* y)
+{
+    const int i = blockIdx.x * blockDim.x + threadIdx.x;
+    y[i] = table[i % 2](x[i]);
+}
+""",
+        "np.where(i % 2, np.maximum(x, 0), x)",
+    ),
     "passed": (
         """
 __device__ __noinline__ float relu(float a) { return a > 0.0f ? a : 0.0f; }
@@ -60,6 +76,7 @@ __global__ void k(const float* x, float* y)
 }
 TOML = """
 source = "k.hip"
+kernel = "k"
 parameters = {{ n = 256 }}
 inputs = {{ x = "f32[n]" }}
 outputs = {{ y = "f32[n]" }}

@@ -39,6 +39,7 @@ FORWARD: dict[str, Callable[[Array], Array]] = {
     "soft_relu": lambda x: -special.log_expit(-x),
     "gelu": lambda x: x * special.ndtr(x),
     "gelu_tanh": lambda x: x * special.expit(_exponent(x)),
+    "silu": lambda x: x * special.expit(x),
 }
 # Of y, for the values that y can have.
 SLOPE: dict[str, tuple[Callable[[Array], Array], Array]] = {
@@ -54,6 +55,7 @@ SLOPE_OF_X: dict[str, Callable[[Array], tuple[Array, Array]]] = {
         special.expit(_exponent(x)),
         x * special.expit(_exponent(x)) * special.expit(-_exponent(x)) * _exponent_slope(x),
     ),
+    "silu": lambda x: (special.expit(x), x * special.expit(x) * special.expit(-x)),
 }
 NEAR_ONE = 1 - np.arange(1, 3000) * 2.0**-24
 

@@ -64,7 +64,7 @@ def test_planned_built_run_compared_and_reported() -> None:
     report = simgen.report([bundle, simgen.plan("softmax_fwd").build("idle", "host")], "out")
     assert report.page.read_text().startswith("<!doctype html>")
     assert report.idle == ("idle",)
-    assert {row.target for row in report.rows} == {"host", part.name}
+    assert {row.result for row in report.rows} == {"host", part.name}
 
 
 def test_a_run_that_takes_too_long_is_an_exception() -> None:

@@ -66,7 +66,7 @@ def calls(elf: bytes) -> dict[str, set[int]]:
     return found
 
 
-@pytest.mark.parametrize("name", [name for name in CALLED if name != "passed"])
+@pytest.mark.parametrize("name", ["inline", "chosen", "recursion"])
 @pytest.mark.parametrize("arch", ["gfx900", "gfx902", "gfx90a", "gfx942"])
 def test_calls_lead_to_functions_that_are_loaded(
     tmp_path: Path, builder: Builder, name: str, arch: str
@@ -87,6 +87,26 @@ def test_calls_lead_to_functions_that_are_loaded(
         borrowed |= more if function.name != "k" else set()
         assert all(before["k"].vgprs <= r < code_object.kernels(elf)["k"].vgprs for r in more)
     assert bool(borrowed) == (name != "chosen")  # whose functions call no other
+
+
+@pytest.mark.parametrize("arch", ["gfx902", "gfx942"])
+def test_a_table_holds_the_functions_addresses(tmp_path: Path, builder: Builder, arch: str) -> None:
+    (kernel,) = planned(tmp_path, "table").workload.kernels
+    text = own.assembly(kernel, arch, builder.cache, gem5=True)
+    model = Model("gem5", "24.0", arch)
+    elf = toolchain.assemble(
+        legalise.rewrite(text, model, legalise.names(model, edges=True, private=True)).text, arch
+    )
+    image, places = code_object.memory_image(elf), code_object.relocated(elf)
+    held = [struct.unpack_from("<Q", image, at)[0] for at in places]
+    found = calls(elf)
+    assert set(held) == found["functions"] == found["loaded"] - found["targets"]
+    assert all(at % 4 == 0 and at < len(image) for at in (*places, *held))
+    (symbol,) = [
+        each for each in ELFFile(io.BytesIO(elf)).get_section_by_name(".symtab").iter_symbols()
+        if each.name == "table"
+    ]  # fmt: skip
+    assert {symbol["st_value"], symbol["st_value"] + 8} <= set(places)
 
 
 def vectors(function: AssemblyKernel) -> set[int]:
@@ -111,32 +131,6 @@ def test_what_gem5_takes_others_refuse_or_compute(tmp_path: Path, name: str) -> 
     bundle = plan.build(tmp_path / "host", Host())
     bundle.run(timeout=300)
     assert bundle.diff(strict=True)
-
-
-TABLE = """
-__device__ float ident(float a) { return a; }
-__device__ float relu(float a) { return a > 0.0f ? a : 0.0f; }
-__device__ float (*table[])(float) = { &ident, &relu };
-__global__ void k(const float* x, float* y)
-{
-    const int i = blockIdx.x * blockDim.x + threadIdx.x;
-    y[i] = table[i % 2](x[i]);
-}
-"""
-
-
-def test_a_table_of_functions_is_refused_as_what_it_is(tmp_path: Path) -> None:
-    plan = planned(tmp_path, "chosen")
-    (tmp_path / "k.toml").write_text(TOML.format(reference="np.where(i % 2, np.maximum(x, 0), x)"))
-    (tmp_path / "k.hip").write_text(TABLE)
-    plan = simgen.plan(tmp_path / "k.toml")
-    for target in (Gem5Se(), MGPUSim()):
-        with pytest.raises(RefusedError, match="it calls functions by table, addresses in memory"):
-            plan.build(tmp_path / target.name, target)
-    if not Host().needs.missing():
-        bundle = plan.build(tmp_path / "host", Host())
-        bundle.run(timeout=300)
-        assert bundle.diff(strict=True)
 
 
 def test_a_function_that_nobody_loads_ends_builds_and_lint(tmp_path: Path) -> None:

@@ -26,7 +26,7 @@ def test_the_assembler_takes_every_form(arch: str):
             continue  # kernels of their own, below
         groups.setdefault((form.scalar, form.mode), []).append(form)
     for members in groups.values():
-        made = assembly.assembled("k", members, arch)
+        made = assembly.assembled(members, arch)
         assert len(made.places) == len(members)
         ends = [(at, at + nbytes) for at, nbytes, *_ in made.places]
         assert all(end <= start for (_, end), (start, _) in itertools.pairwise(ends))
@@ -34,10 +34,10 @@ def test_the_assembler_takes_every_form(arch: str):
 
 def test_a_scalar_store_is_left_out_with_what_writes_it_back():
     form = next(iter(scalar_stores("gfx902", description.words("gfx902"))))
-    made = assembly.assembled("k", [form], "gfx902")
+    made = assembly.assembled([form], "gfx902")
     ((_, nbytes, *_),) = made.places
     assert (nbytes, made.together) == (8, (8 + 4 + 8,))
-    code = assembly.without(made, [0], "k")
+    code = assembly.without(made, [0], assembly.name_of([form], "gfx902"))
     changed = [n for n, (a, b) in enumerate(zip(code, made.code, strict=True)) if a != b]
     assert 12 < changed[-1] - changed[0] < 20
     words = np.frombuffer(code, np.uint32)[changed[0] // 4 :][:5]
@@ -46,7 +46,7 @@ def test_a_scalar_store_is_left_out_with_what_writes_it_back():
 
 def test_an_instruction_that_sets_a_mode_is_left_out_with_what_shows_it():
     form = next(each for each in catalogue("gfx902") if each.mnemonic == "s_setreg_b32")
-    made = assembly.assembled("k", [form], "gfx902")
+    made = assembly.assembled([form], "gfx902")
     ((_, nbytes, *_),) = made.places
     assert (nbytes, made.together) == (4, (4 + 4 + 4 + 8 + 4,))  # s_nop, v_add, back, s_nop
 

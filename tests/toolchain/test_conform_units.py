@@ -159,7 +159,7 @@ def test_forms_that_are_not_taken_are_found_one_by_one(monkeypatch, most):
     """Whether the reason names the instruction or not, and where too many are refused at once."""
     held: dict[bytes, tuple] = {}
 
-    def assembled(_, blocks, __) -> Assembled:
+    def assembled(blocks, _) -> Assembled:
         code = f"{len(held)}".encode()
         held[code] = blocks
         return Assembled(code, (), ())

@@ -12,10 +12,19 @@ import numpy as np
 import pytest
 from covering import covering, properties
 from layer_bundles import Problem, distinct_kernels, failures, make, plan
-from layer_variants import Variant, accepts, inputs_of, lowered, shapes_of, variants
+from layer_variants import (
+    Variant,
+    accepts,
+    inputs_of,
+    lowered,
+    seconds,
+    shapes_of,
+    variants,
+)
 
 from simgen.ground.ir import Pass
 from simgen.layers import LAYERS
+from simgen.layers.activation import Activation
 from simgen.layers.fused import FusedMode
 from simgen.targets.host import Host
 
@@ -70,7 +79,7 @@ def problems(kind: str, direction: Pass) -> dict[str, Problem]:
     def each() -> Iterator[tuple[str, Problem]]:
         for number, variant in enumerate(variants(kind)):
             for shape in shapes_of(kind, SHAPES):
-                if accepts(variant.layer, shape):
+                if direction in variant.layer.passes and accepts(variant.layer, shape):
                     text = "x".join(map(str, shape))
                     name = f"v{number}_{text}"
                     yield name, Problem(variant, shape)
@@ -104,6 +113,9 @@ REACHED: dict[tuple[str, str], dict[str, set[Any]]] = {
     ("pool", "pooling_backward_max"): {"before_p": {0, 1}, "before_q": {0, 1, 6},
                                        "results": {1, 2, 4}, "load": {1, 4}, "vector": {1, 3, 4}},
     ("dropout", "dropout"): {"threshold": {0, 2**31}, "all": {0, 1}, "key": {0, 777}},
+    ("attention", "attention"): {"with_parts": {0, 1}, "with_mask": {0, 1}, "keeps": {0, 1},
+                                 "with_sinks": {0, 1}, "page": {0, 3, 4}, "slices": {16, 64},
+                                 "tile_rows": {16, 32, 64}, "causal": {0, 1}, "window": {0, 3}},
     ("softmax", "softmax_forward"): {"in_registers": {0, 1}, "slices": {256, 1024}},
     ("softmax", "softmax_backward"): {"in_registers": {0, 1}, "slices": {256, 1024}},
     ("bn", "batch_norm_moments_end"): {"slices": {2, 32}},
@@ -155,7 +167,12 @@ def covered(kind: str, pairs: bool) -> dict[Pass, dict[str, Problem]]:
         ]
         for (way, name), problem in found.items()
     }  # fmt: skip
-    chosen = covering(kernels, pairs=pairs, sizes=pairs, labels=labels if pairs else None)
+    costs = {
+        (way, name): seconds(each.variant.layer, each.shape, way)
+        for (way, name), each in found.items()
+    }
+    wanted = labels if pairs else None
+    chosen = covering(kernels, pairs=pairs, sizes=pairs, labels=wanted, costs=costs)
     kept: dict[Pass, dict[str, Problem]] = {}
     for way, name in chosen:
         kept.setdefault(way, {})[name] = found[way, name]
@@ -203,7 +220,7 @@ def test_both_passes_of_all_layers_in_one_run(tmp_path: Path, builder: Builder) 
         section = network.sample_section(kind)
         channels = {"slice": "6", "bcm_fc": "32"}.get(kind, "7")  # halves, whole blocks
         small = {"n": "2", "c": channels, "h": "3", "w": "5"}
-        small["shape"] = "2x7x12"
+        small["shape"] = "2x4x7x12" if LAYERS[kind].rank == 4 else "2x7x12"
         entries = tuple(type(e)(e.key, small.get(e.key, e.value), e.where) for e in section.entries)
         sections.append(Section(section.name, entries, section.where))
     found = network.resolve(Config("test", tuple(sections), ()))
@@ -327,8 +344,9 @@ def test_gradients_at_special_values(tmp_path: Path, builder: Builder, sanitize:
         "soft_relu": [0.0, 1e-40, 1e-7, 0.6931472, 88.0, 104.0, 1e30],
         "gelu": [*SPECIAL, *-SPECIAL, -0.7517915],
         "gelu_tanh": [*SPECIAL, *-SPECIAL, -0.7524614],
+        "silu": [*SPECIAL, *-SPECIAL, -1.2784645],
     }
-    pairs: dict[str, NDArray[np.float32]] = {}  # layer -> (y, or x of gelu, and dy) of each element
+    pairs: dict[str, NDArray[np.float32]] = {}  # layer -> (y, or x, and dy) of each element
     found: dict[str, Problem] = {}
     for i, variant in enumerate(variants("activation")):
         mode = dict(variant.parameters)["activation_mode"]
@@ -339,7 +357,8 @@ def test_gradients_at_special_values(tmp_path: Path, builder: Builder, sanitize:
     found = distinct_kernels(iter(found.items()), B)
     made = make(tmp_path, plan(found, B), builder, sanitize=sanitize)
     for name, problem in found.items():
-        kept = "x" if "gelu" in dict(problem.variant.parameters)["activation_mode"] else "y"
+        layer = problem.variant.layer
+        kept = "x" if isinstance(layer, Activation) and layer.of_x else "y"
         for port, values in zip((kept, "dy"), pairs[name]):
             made.rewrite(f"{name}.{port}", _set_to(values.reshape(problem.shape)))
     assert not failures(made.good())

@@ -42,7 +42,7 @@ def test_elements_of_several_runs_are_right(
     }
     planned = plan(problems, Pass.FORWARD, dtype=DType.table[dtype], machine=machine)
     assert {dict(kernel.constants)["runs"] for kernel in planned.kernels} == {runs}
-    assert not failures(make(tmp_path, planned, builder, sanitize=True, optimise=True).good())
+    assert not failures(make(tmp_path, planned, builder, sanitize=True).good())
 
 
 def test_runs_are_of_narrow_elements_that_fill_a_gpu() -> None:

@@ -117,6 +117,7 @@ NAMED = {
     "a write-back L2 and loads": ("write_back_loads", "gfx9", "22.1"),
     "4 barriers, and not 16": ("barriers", "gfx9", "23.0"),
     "LDS counters leak": ("ds_permute_b32", "gfx9", "23.0"),
+    "loads past L1": ("bypassed_loads", "gfx9", "23.0"),
     "thousands of launches": ("queue_end", "gfx8", "21.0"),
 }
 
@@ -128,6 +129,19 @@ def test_known_defects_have_rows(name: str) -> None:
     rows += [r for r in history.of_gem5().launches if r.name == word and family in r.families]
     known = list(simulators.versions("gem5"))
     assert known[known.index(last) + 1] in {row.first_good for row in rows}
+
+
+@pytest.mark.parametrize(
+    ("arch", "version", "later"),
+    [("gfx902", "22.1", " (23.0 has it)"), ("gfx902", "23.0", ""), ("gfx803", "22.1", "")],
+)
+def test_what_a_later_version_has_is_told(arch: str, version: str, later: str) -> None:
+    """ds_add_f32 came with atomics of LDS in the VEGA model of 23.0; GCN3 never had it."""
+    judge = linting.judge_of(Model("gem5", version, arch))
+    told = [said for _, said in judge(assembled(["ds_add_f32 v0, v1"], arch))]
+    assert [reason for _, reason, _ in told] == (
+        [] if version == "23.0" else [f"gem5 22.1 ends there{later}"]
+    )
 
 
 def test_rows_name_their_place() -> None:
@@ -155,8 +169,9 @@ def together(texts: list[str], arch: str) -> str:
 # Between them, all that versions replace in kernels of the shipped workloads.
 WORKLOADS = (
     ("softmax_fwd", "f32"), ("fc_fwd", "f32"), ("pool_bwd", "f32"), ("lenet5", "f32"),
-    ("conv_fwd", "i8"), ("gemm_fwd", "bf16"), ("softmax_fwd", "f16"),
+    ("conv_fwd", "i8"), ("gemm_fwd", "bf16"), ("softmax_fwd", "f16"), ("reduce_mean_bwd", "f16"),
 )  # fmt: skip
+SHAPES = {"reduce_mean_bwd": {"shape": "2x5x6"}}  # in which LLVM puts v_xad_u32
 
 
 @pytest.fixture(scope="module")
@@ -173,7 +188,8 @@ def test_kernels_are_right_in_every_version(version: str, cache: Cache) -> None:
         model = Model("gem5", version, arch)
         texts = []
         for name, type_ in WORKLOADS:
-            planned = simgen.plan(name, type=type_, plan_for=apu_se.machine(arch))
+            given = SHAPES.get(name, {})
+            planned = simgen.plan(name, set=given, type=type_, plan_for=apu_se.machine(arch))
             first, second, *_ = stages.amdgcn(model)
             made = list(kernels(planned.workload).values())[:3]
             texts += [second.make(first.make(each, cache), cache).text for each in made]
@@ -210,11 +226,12 @@ def test_launches_are_told(tmp_path: Path) -> None:
     path = tmp_path / "kernel.s"
     head = '.amdgcn_target "amdgcn-amd-amdhsa--gfx902"\n.globl k\n.type k,@function\nk:\n'
     path.write_text(f"{head}s_endpgm\n")
-    for version, told in (("22.0", 5), ("23.1", 2), ("24.0", 0)):
+    for version, told in (("22.0", 6), ("23.1", 2), ("24.0", 0)):
         shown = CliRunner().invoke(cli, ["lint", str(path), "-s", f"gem5@{version}"])
         assert shown.exit_code == 0
         lines = shown.output.splitlines()
         assert sum(line.startswith(f"launches: gem5 {version} ") for line in lines) == told
+        assert any("--l1 bypass" in line for line in lines) is (version == "22.0")
         how = "run on 2026-11-28" if version == "24.0" else "known from its sources alone"
         assert any(line.startswith(f"gem5 {version}: {how}") for line in lines)
         package = Gem5Se(gem5_version=version).package

@@ -263,6 +263,19 @@ class TestScript:
         assert code == 3
         assert "apu_se.py is missing" in stderr
 
+    @pytest.mark.parametrize("family", ["GCN3_X86", "ARM", "X86"])
+    def test_a_build_of_another_instruction_set(self, bundle: Path, family: str):
+        gem5 = Path(self.fake_gem5(bundle, "exit 1"))
+        other = gem5 / "build" / family / "gem5.opt"
+        other.parent.mkdir(parents=True)
+        shutil.copy2(gem5 / "build/VEGA_X86/gem5.opt", other)
+        code, stderr = self.script(bundle / "gem5-se", GEM5=str(gem5), GEM5_BINARY=str(other))
+        assert (code, stderr) == (
+            2,
+            f"simgen: error: gem5-se: GEM5_BINARY is {other}; code for gfx902 runs on "
+            "build/VEGA_X86/gem5.opt: set it to that, or build with another --arch\n",
+        )
+
     def test_relative_gem5(self, bundle: Path):
         assert self.script(bundle / "gem5-se", GEM5="../gem5")[0] == 2
 

@@ -97,19 +97,6 @@ def test_a_program_that_is_ended_ends_its_run(made: Bundle, how: signal.Signals)
     go_on(made, "host")
 
 
-def test_processes_that_are_still_ending_are_waited_for(made: Bundle) -> None:
-    """As those of a large run that was killed: the message says how to go on all the same."""
-    stop(made, "host", 3, signal.SIGKILL)
-    folder = run_folder.stopped(made, "host")
-    assert folder
-    start = run_folder.begin(made, Host(), "host", {})
-    watched = launch._Watched(Host(), made, start, int(folder.name.rpartition(".")[2]))
-    with subprocess.Popen(["sleep", "1"], cwd=folder):
-        assert "go on after the last finished layer" in watched.cure()
-    run_folder.discard(start)
-    go_on(made, "host")
-
-
 def crash(made: Bundle) -> None:
     """Run the first step: the file of what layers leave may not grow beyond its tensors."""
     planned = made.workload

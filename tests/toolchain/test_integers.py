@@ -162,9 +162,9 @@ def test_a_network_of_integers(tmp_path: Path, builder: Builder, mistake: str) -
     work = narrow.planned_integers(narrow.NETWORK)
     texts, layers = NETWORK_MISTAKES[mistake]
     if not texts:
-        assert wrong(make(tmp_path, work, builder, sanitize=True, optimise=True)) == set()
+        assert wrong(make(tmp_path, work, builder, sanitize=True)) == set()
     else:
-        assert seen(tmp_path, builder, work, texts, layers, optimise=True)
+        assert seen(tmp_path, builder, work, texts, layers)
 
 
 def seen(
@@ -173,8 +173,6 @@ def seen(
     work: Workload,
     texts: dict[str, str],
     layers: set[str],
-    *,
-    optimise: bool = False,  # which kernels need that call functions of other types in no case
 ) -> bool:
     """Whether these layers, and no others, are wrong where texts of kernels are others."""
     sources = render.kernels(work)
@@ -182,6 +180,6 @@ def seen(
         assert any(right in text for text in sources.values()), right
         by = mistaken.replace("{}", right)
         sources = {name: text.replace(right, by) for name, text in sources.items()}
-    found = wrong(make(tmp_path, work, builder, sources=sources, optimise=optimise))
+    found = wrong(make(tmp_path, work, builder, sources=sources, optimise=False))
     assert found == layers
     return True

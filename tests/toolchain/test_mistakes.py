@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from awkward import KEPT, PROBLEMS
+from awkward import FORWARD, KEPT, PROBLEMS
 from layer_bundles import make, plan
 
 from simgen.bundle import results
@@ -19,8 +19,10 @@ from simgen.tensors import data_file
 from simgen.verdict.diff import diff
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
+    from simgen.ground.ir import Workload
     from simgen.kernels.build import Builder
 
 pytestmark = pytest.mark.skipif(
@@ -103,6 +105,51 @@ MISTAKES: dict[tuple[DType, str, Pass], list[tuple[str, str]]] = {
         ("first + k < PLACES)\n", "first + k + 1 < PLACES)\n"),
         ("(low & length) == 0", "(low & length) != 0"),
         ("length <= CHUNK;", "length < CHUNK;"),
+    ],
+    (F32, "grouped", F): [
+        ("fast_exp2(before - peak[i])", "1.0f"),
+        ("fused(sum[i], shrink[i], added)", "sum[i] + added"),
+        ("key >= first && key < last", "key < last"),
+        ("high + before + 1 < keys ? high + before + 1", "high + before < keys ? high + before"),
+        ("low + before + 1 - static_cast<int>(WINDOW)", "low + before - static_cast<int>(WINDOW)"),
+    ],
+    (F32, "grouped", B): [
+        ("fused(-t, t, 1.0f)", "fused(-t, t, 2.0f)"),
+        ("weight * (of_value - total)", "weight * of_value"),
+        ("sum[i], slice, SCALE)", "sum[i], slice, 1.0f)"),
+        ("score_of(product) - lse * LOG2_E", "score_of(product) - lse"),
+        ("seen.first >= static_cast<int>(key0 + TILE)", "seen.first >= static_cast<int>(key0)"),
+    ],
+    (F32, "paged", F): [
+        ("key % SIZE) * KV_HEADS + head % KV_HEADS", "key % SIZE) * KV_HEADS"),
+        ("sum[i] = slice == 0 ? 1.0f : 0.0f", "sum[i] = 1.0f"),
+        ("fast_exp2(peaks[place] - peak)", "1.0f"),
+        ("lengths[sample]", "lengths[0]"),
+        ("begin == 0", "begin >= 0"),
+    ],
+    (F32, "hidden", F): [
+        ("added != 0.0f ? s : hidden()", "s"),
+        ("row < rows ? four_of", "row + 1 < rows ? four_of"),
+        ("column + i < LENGTH ? load", "column + i + 1 < LENGTH ? load"),
+        ("* MASK_SAMPLE", "* 0"),
+    ],
+    (F32, "turning", F): [
+        ("(quarter + 1) & 2 ? -FACTOR", "(quarter + 1) & 2 ? FACTOR"),
+        ("odd ? s : c, sine", "odd ? c : c, sine"),
+        ("quarter & 2 ? -FACTOR", "quarter & 1 ? -FACTOR"),
+        ("-1.0f / 720", "-1.0f / 700"),
+        ("positions[(sample) * TOKENS + (token)]", "positions[(token)]"),
+    ],
+    (F32, "turning", B): [
+        ("BACK ? -high : high", "high"),
+        ("1.0f / 120", "1.0f / 110"),
+        ("TURNS[k + behind]", "TURNS[k]"),
+        ("end < DIM", "end + VECTOR < DIM"),
+    ],
+    (F32, "neighbours", F): [
+        ("INTERLEAVED ? 2 * k : k]", "INTERLEAVED ? 2 * k + 1 : k]"),
+        ("row % TOKENS", "row"),
+        ("end < DIM", "end + 2 < DIM"),
     ],
     (F32, "causal", F): [
         ("<= (at)", "< (at)"),
@@ -285,8 +332,21 @@ def test_each_mistake_is_seen(tmp_path: Path, builder: Builder, dtype: DType, nu
         if of == dtype and number < len(texts)
     }
     names = {layer for layer, _ in mistakes}
-    problems = {name: each for name, each in (PROBLEMS | KEPT).items() if name in names}
-    work = plan(problems, F, B, BD, BW, dtype=dtype)
+    for passes, known in (((F, B, BD, BW), PROBLEMS | KEPT), ((F,), FORWARD)):
+        problems = {name: each for name, each in known.items() if name in names}
+        if problems:
+            work = plan(problems, *passes, dtype=dtype)
+            own = {place: texts for place, texts in mistakes.items() if place[0] in problems}
+            each_is_seen(tmp_path / str(len(passes)), builder, work, own, dtype != F32)
+
+
+def each_is_seen(
+    path: Path,
+    builder: Builder,
+    work: Workload,
+    mistakes: Mapping[tuple[str, Pass], tuple[str, str]],
+    optimise: bool,
+) -> None:
     texts = render.kernels(work)
     mistaken, writes = {}, {}
     for step in work.steps:
@@ -297,7 +357,7 @@ def test_each_mistake_is_seen(tmp_path: Path, builder: Builder, dtype: DType, nu
             assert own, f"no kernel of {place} holds {right}"
             mistaken |= {name: texts[name].replace(right, by) for name in own}
             writes[place] = {buffer for _, buffer in step.writes}
-    made = make(tmp_path, work, builder, sources=mistaken, optimise=dtype != F32)
+    made = make(path, work, builder, sources=mistaken, optimise=optimise)
     done = made.run()
     assert done.returncode == 0, done.stderr
     folder = made.bundle.results("host")

@@ -53,6 +53,8 @@ STAGED = (
     ("bf16", "64x64x64_m16x16w4s4", {**RUNS, "alpha": "0.5"}, False),
     ("f8e4m3fn", "64x64x128_wgw4s4", RUNS, True),
     ("f16", "64x128x64_wgw4s4", {**WHOLE, "a_t": "true", "k": "64"}, False),
+    ("bf16", "64x128x64_wgw4s4p", RUNS, True),
+    ("f16", "64x128x64_wgw4s8p", {**WHOLE, "m": "64", "a_t": "true", "k": "192"}, False),
     ("f32", "64x64x32_m16x8w4s4", {**LYING, "a_t": "false", "b_t": "true"}, False),
     ("f8e4m3fn", "64x64x128_m16x32w4s4", {**LYING, "a_t": "false", "b_t": "true"}, False),
     ("f8e5m2", "64x64x128_wgw4s4", {**LYING, "a_t": "false", "b_t": "true"}, False),
@@ -95,7 +97,7 @@ def test_products_are_right(
     assert not failures(make(tmp_path, planned, builder, sanitize=sanitize).good())
 
 
-@pytest.mark.parametrize("tile", ["64x128x64_wgw4s4", "64x64x64_m16x16w4s4"])
+@pytest.mark.parametrize("tile", ["64x128x64_wgw4s4", "64x128x64_wgw4s4p", "64x64x64_m16x16w4s4"])
 def test_work_groups_compute_several_tiles(
     tmp_path: Path, builder: Builder, monkeypatch: pytest.MonkeyPatch, tile: str
 ) -> None:

@@ -54,6 +54,7 @@ TANH = activation("tanh", 1030)
 SOFT_RELU = activation("soft_relu", 1030)
 GELU = activation("gelu", 1030)
 GELU_TANH = activation("gelu_tanh", 1030)
+SILU = activation("silu", 1030)
 
 PASSES = {
     "rows-fwd": (ROWS, F), "rows-bwd": (ROWS, B), "wide-fwd": (WIDE, F), "wide-bwd": (WIDE, B),
@@ -62,6 +63,7 @@ PASSES = {
     "sigmoid-bwd": (SIGMOID, B), "tanh-fwd": (TANH, F), "tanh-bwd": (TANH, B),
     "soft_relu-fwd": (SOFT_RELU, F), "soft_relu-bwd": (SOFT_RELU, B),
     "gelu-fwd": (GELU, F), "gelu-bwd": (GELU, B), "gelu_tanh-bwd": (GELU_TANH, B),
+    "silu-fwd": (SILU, F), "silu-bwd": (SILU, B),
 }  # fmt: skip
 BARRIER = "    __syncthreads();\n"
 # Of a reduction: the second one is there where a work-group's items reduce in two steps.
@@ -111,6 +113,8 @@ MUTANTS = (
     Mutant("no maximum", "gelu-fwd", "maximum(x, 0.0f) -", "x -", True),
     Mutant("constant", "gelu-bwd", "-0.398942280f", "-0.39895f", True),
     Mutant("one side", "gelu-bwd", "x > 0.0f ? 1.0f - low : low", "low", True),
+    Mutant("constant", "silu-fwd", "? -1.44269504f", "? -1.4427f", True),
+    Mutant("steepness", "silu-bwd", "? 1.0f : fused", "? 0.999f : fused", True),
     Mutant("constant", "gelu_tanh-bwd", "0.214064499f", "0.2141f", True),
     Mutant("cancels", "soft_relu-bwd", "y > 0.25f", "y > 0.01f", True),
     Mutant("cancels", "tanh-bwd", "(1.0f - y) * (1.0f + y)", "(1.0f - (y * y))", True),

@@ -176,7 +176,7 @@ def test_right_results_of_narrow_types(
     if not found:
         pytest.skip("no layer has this pass alone")
     planned = plan(found, direction, dtype=dtype)
-    made = make(tmp_path, planned, builder, sanitize=True, optimise=True)
+    made = make(tmp_path, planned, builder, sanitize=True)
     given = floats(made)
     bad = unexplained(judged(made, made_with(made, given)), "drawn")
     for case, change in narrow(dtype.largest).items():

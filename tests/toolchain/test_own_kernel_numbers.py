@@ -364,7 +364,7 @@ def test_kernels_in_namespaces_and_constants_of_the_source(target: str) -> None:
 
 
 OPENCL = """
-__kernel void k(__global const float* x, __global const int* v, __global float* y, __global long* w)
+__kernel void k(__global const float* x, __global const int* v, __global float* y, __global int* w)
 {
     __local float part[256];
     const int i = get_global_id(0);
@@ -372,105 +372,31 @@ __kernel void k(__global const float* x, __global const int* v, __global float* 
     wait_group_events(1, &e);
     const float4 a = vload4(63 - i, part);
     vstore4(a * 2.0f + vload4(i, x).wzyx, i, y);
-    const uchar4 b = abs(convert_char4((int4)(v[i])));
-    const uint r = rotate((uint)v[i], 5u);
-    w[i] = abs(v[i]) + abs_diff(v[i], INT_MIN) + (long)r + b.w;
-    w[64 + i] = mul_hi(v[i], v[i]) + (long)rotate((uchar)v[i], (uchar)3);
-    w[128 + i] = mul_hi((long)v[i] << 40, -3l << 40) + mul_hi(v[i], 1 << 30);
-    w[192 + i] = clz(v[i]) + 100 * ctz(v[i]) + 10000 * popcount((short)v[i]) + mad24(v[i], 3, 1);
-    w[256 + i] = hadd(v[i], -7) + 1000l * rhadd(v[i], 8) + upsample((short)v[i], (ushort)9);
-    w[320 + i] = mad_sat((char)v[i], (char)3, (char)1) + mad_sat(v[i], 9, 0) + vload3(i % 20, v).z;
+    const int4 b = (int4)(v[i], i, -i, 5);
+    w[i] = shuffle(b, as_uint4(b)).x + vload3(i % 20, v).z;
+    w[64 + i] = 3 * shuffle2(b, b * 7, (uint8)(7, 2, 9, 0, 4, 4, 1, 6)).s0 + vec_step(b);
 }
 """
 OF_OPENCL = """
 import numpy as np
-def wrap(x, bits):
-    return (x + 2**(bits - 1)) % 2**bits - 2**(bits - 1)
 def expected(x, v):
-    t, v = x.reshape(64, 4).astype(float), v.astype(object)
-    word = lambda f, n: np.array([f(int(e) % 2**n) for e in v], object)
-    sat = lambda e, low, high: np.array([min(max(int(k), low), high) for k in e], object)
-    turned = word(lambda e: (e << 5 | e >> 27) % 2**32, 32)
-    w = [abs(v) + (v + 2**31) + turned + abs(wrap(v, 8)) % 256,
-         v * v // 2**32 + word(lambda e: (e << 3 | e >> 5) % 256, 8),
-         (v * 2**40 * -3 * 2**40) // 2**64 + v * 2**30 // 2**32,
-         word(lambda e: 32 - e.bit_length(), 32)
-         + 100 * word(lambda e: (e & -e).bit_length() - 1, 32)
-         + 10000 * word(lambda e: e.bit_count(), 16) + v * 3 + 1,
-         (v - 7) // 2 + 1000 * ((v + 9) // 2) + wrap(v, 16) * 65536 + 9,
-         sat(wrap(v, 8) * 3 + 1, -128, 127) + sat(v * 9, -2**31, 2**31 - 1)
-         + v[np.arange(64) % 20 * 3 + 2]]
+    t, i = x.reshape(64, 4).astype(float), np.arange(64)
+    b = np.stack([v, i, -i, np.full(64, 5)])
     return {"y": (2 * t[::-1] + t[:, ::-1]).ravel().astype(np.float32),
-            "w": np.concatenate(w).astype(np.int64)}
+            "w": np.concatenate([b[v & 3, i] + v[i % 20 * 3 + 2], np.full(64, 109)])}
 """
 
 
 @pytest.mark.skipif(bool(MGPUSim().needs.missing()), reason="MGPUSim is not here")
-def test_whole_numbers_vectors_and_copies_of_opencl() -> None:
-    """Halving sums and high products, as its specification has them, in Python's numbers."""
+def test_copies_and_shuffles_of_opencl() -> None:
     Path("o.cl").write_text(OPENCL)
     Path("o.py").write_text(OF_OPENCL)
     Path("o.toml").write_text(
-        'source = "o.cl"\ninputs = { x = "f32[256]", v = "i32[64]" }\n'
-        'outputs = { y = "f32[256]", w = "i64[384]" }\nargs = ["x", "v", "y", "w"]\ngrid = 1\n'
+        'source = "o.cl"\ninputs = { x = "f32[256]", v = "i32[64] uniform(-99, 99)" }\n'
+        'outputs = { y = "f32[256]", w = "i32[128]" }\nargs = ["x", "v", "y", "w"]\ngrid = 1\n'
         'block = 64\ntolerance = 0\nreference = "o.py:expected"\n'
     )
-    v = np.random.default_rng(2).integers(-(2**22), 2**22, 64, np.int32)
-    v[:4] = 1, -1, 127, -128
-    np.savez("o.npz", **{"o.v": v})
-    bundle = simgen.plan("o.toml", values=["o.npz"]).build("made", "mgpusim")
-    bundle.run(timeout=TIMEOUT)
-    assert bundle.diff(strict=True)
-
-
-VECTORS = """
-__kernel void k(__global const int4* v, __global long* w)
-{
-    const int i = get_global_id(0);
-    const int4 a = v[i], b = v[63 - i];
-    const long4 most = mad_sat(convert_long4(a) << 40, convert_long4(b) << 20, (long4)(7));
-    w[i] = mad24(a, b, (int4)(i)).y + (long)mul24(as_uint4(a), as_uint4(b)).z;
-    w[64 + i] = shuffle(a, as_uint4(b)).x + 3l * shuffle2(a, b, (uint8)(7, 2, 9, 0, 4, 4, 1, 6)).s0;
-    w[128 + i] = mad_sat(convert_char4_sat(a), (char4)(3), (char4)(1)).w + (long)mad_sat(a, b, a).x;
-    w[192 + i] = most.y;
-    w[256 + i] = upsample(convert_short4(a), as_ushort4(convert_short4(b))).z;
-    w[320 + i] = (long)mad_sat(as_ulong2(a).y, 3ul, 9ul);
-}
-"""
-OF_VECTORS = """
-import numpy as np
-def expected(v):
-    v = v.reshape(64, 4).tolist()
-    low = lambda x, n: x % 2**n
-    wrap = lambda x, n: (x + 2**(n - 1)) % 2**n - 2**(n - 1)
-    sat = lambda x, n: min(max(x, -2**(n - 1)), 2**(n - 1) - 1)
-    w = [[] for _ in range(6)]
-    for i, a in enumerate(v):
-        b = v[63 - i]
-        w[0].append(wrap(wrap(a[1], 24) * wrap(b[1], 24) + i, 32)
-                    + low(low(a[2], 24) * low(b[2], 24), 32))
-        w[1].append(a[b[0] % 4] + 3 * b[3])
-        w[2].append(sat(3 * sat(a[3], 8) + 1, 8) + sat(a[0] * b[0] + a[0], 32))
-        w[3].append(sat(wrap(a[1] << 40, 64) * (b[1] << 20) + 7, 64))
-        w[4].append(wrap(low(a[2], 16) * 2**16 + low(b[2], 16), 32))
-        w[5].append(wrap(min((low(a[2], 32) + low(a[3], 32) * 2**32) * 3 + 9, 2**64 - 1), 64))
-    return np.array(sum(w, []), np.int64)
-"""
-
-
-@pytest.mark.skipif(bool(MGPUSim().needs.missing()), reason="MGPUSim is not here")
-def test_vectors_of_opencl_s_whole_numbers() -> None:
-    """Products of 24 bits, saturated sums and shuffles, as its specification has them."""
-    Path("o.cl").write_text(VECTORS)
-    Path("o.py").write_text(OF_VECTORS)
-    Path("o.toml").write_text(
-        'source = "o.cl"\ninputs = { v = "i32[256]" }\noutputs = { w = "i64[384]" }\n'
-        'args = ["v", "w"]\ngrid = 1\nblock = 64\ntolerance = 0\nreference = "o.py:expected"\n'
-    )
-    v = np.random.default_rng(2).integers(-(2**31), 2**31, 256, np.int32)
-    v[:128] >>= 20
-    np.savez("o.npz", **{"o.v": v})
-    bundle = simgen.plan("o.toml", values=["o.npz"]).build("made", "mgpusim")
+    bundle = simgen.plan("o.toml").build("made", "mgpusim")
     bundle.run(timeout=TIMEOUT)
     assert bundle.diff(strict=True)
 
@@ -553,12 +479,7 @@ __kernel void k(__global const float *x, __global const int *v, __global float *
                    + mix((float2)(a.x), (float2)(1.0f), 0.25f).y;
     out[256 + i] = whole + part + round(a.z * 4.0f) + ldexp(a.x, 3) + maxmag(a.x, a.y) - 3.0f / a.x;
     const int4 c = (int4)(v[i], -v[i], v[i] << 3, 7);
-    const uchar4 s = convert_uchar4_sat(c);
-    w[i] = s.x + 256 * s.y + 65536 * s.z + convert_char_sat(a.x * 1e9f)
-           + convert_int_rte(a.y * 8.0f) + convert_short_sat_rtn(a.z * -8.0f);
-    w[64 + i] = any(c < 0) + 2 * all(c > -9) + 4 * isinf(a.x / 0.0f) + 8 * select(1, 2, v[i])
-                + 64 * isless(a.x, a.y) + 128 * max(c, 5).w
-                + as_int(bitselect(a.x, a.y, as_float(0x80000000))) % 2;
+    w[i] = any(c < 0) + 2 * all(c > -9);
     atom_add(n, (ulong)(v[i] + 100) << 33);
 }
 """
@@ -573,25 +494,20 @@ def expected(x, v):
     z = np.float32(x.reshape(64, 3)[:, 2]) * np.float32(4)
     most = np.where(abs(a[:, 0]) > abs(a[:, 1]), a[:, 0], a[:, 1])
     two = a[:, 0] + np.trunc(z + np.copysign(0.5, z)) + 8 * a[:, 0] + most - 3 / a[:, 0]
-    s = np.clip(np.stack([v, -v, v * 8]), 0, 255)
-    w = (s[0] + 256 * s[1] + 65536 * s[2] + np.clip(a[:, 0] * 1e9, -128, 127).astype(int)
-         + np.rint(a[:, 1] * 8) + np.floor(a[:, 2] * -8))
-    signs = np.where(a[:, 1] < 0, -1, 1) * (np.float32(abs(a[:, 0])).view(np.int32) % 2)
-    flags = (1 - (v == 0) + 2 * ((abs(v) < 9) & (v * 8 > -9)) + 4 + 8 * np.where(v != 0, 2, 1)
-             + 64 * (a[:, 0] < a[:, 1]) + 128 * 7 + signs)
-    return {"out": np.concatenate([r.ravel(), one, two]), "w": np.concatenate([w, flags]),
+    w = 1 - (v == 0) + 2 * ((abs(v) < 9) & (v * 8 > -9))
+    return {"out": np.concatenate([r.ravel(), one, two]), "w": w,
             "n": np.array([int((v + 100).sum()) << 33], np.uint64)}
 """
 
 
 @pytest.mark.skipif(bool(MGPUSim().needs.missing()), reason="MGPUSim is not here")
-def test_geometry_selections_and_conversions_of_opencl() -> None:
+def test_geometry_of_opencl() -> None:
     """Quotients among them: clang makes those of OpenCL C with mantissas and exponents."""
     Path("k.cl").write_text(GEOMETRY)
     Path("k.py").write_text(OF_GEOMETRY)
     Path("k.toml").write_text(
         'source = "k.cl"\ninputs = { x = "f32[192]", v = "i32[64] uniform(-40, 40)" }\n'
-        'outputs = { out = "f32[320]", w = "i32[128]", n = "u64[1] zeros" }\n'
+        'outputs = { out = "f32[320]", w = "i32[64]", n = "u64[1] zeros" }\n'
         'args = ["x", "v", "out", "w", "n"]\ngrid = 1\nblock = 64\ntolerance = 1e-6\n'
         'reference = "k.py:expected"\n'
     )

@@ -287,6 +287,7 @@ def test_pointers_to_lds_or_memory_are_refused_on_gfx803() -> None:
         ("hip", "__hip_fp8_e4m3 v;", "HIP's `__hip_fp8_e4m3` is not here"),
         ("cu", "y[0] = __vadd4(1, 2);", "CUDA's `__vadd4` is not here"),
         ("cl", "y[0] = rootn(x[0], 3);", "OpenCL's `rootn` is not here"),
+        ("hip", 'asm("mad.lo.f32 %0, %0, %0;" : "+r"(y[0]));', "mad.lo.f32 in its assembly is PTX"),
         ("hip", "y[0] = nothing(x[0]);", "'nothing'; correct it"),
     ],
 )

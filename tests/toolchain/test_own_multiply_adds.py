@@ -6,9 +6,12 @@ The truth is Python's fractions, rounded by NumPy, and NumPy's float32, one oper
 
 from __future__ import annotations
 
+import base64
+import json
 import re
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 import h5py
 import numpy as np
@@ -18,7 +21,7 @@ from click.testing import CliRunner
 import simgen
 from simgen.cli.main import cli
 from simgen.frontend import own_kernel
-from simgen.kernels import own
+from simgen.kernels import own, triton
 from simgen.kernels.cache import Cache
 from simgen.targets.host import Host
 from simgen.targets.mgpusim.target import MGPUSim
@@ -268,3 +271,48 @@ def test_what_a_source_demands_is_exact_where_the_simulator_rounds_products(
     assert np.array_equal(made["r"], exact(x, y, z))
     assert np.array_equal(made["s"], x * y + z), "the simulator's own instruction"
     assert np.array_equal(made["d"], exact(a, b, c))
+
+
+OF_TRITON = """
+define amdgpu_kernel void @k(ptr addrspace(1) %p, float %a, float %b) {
+  %x = load float, ptr addrspace(1) %p
+  %m = fmul float %x, %a
+  %s = fadd float %m, %b
+  store float %s, ptr addrspace(1) %p
+  ret void
+}
+"""
+
+
+@pytest.mark.parametrize(("said", "fused"), [("", True), ("fast", True), ("off", False)])
+def test_triton_fuses_unless_it_is_told(
+    tmp_path: Path, said: str, fused: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Triton's own option, enable_fp_fusion, is true; the package is not here."""
+    (tmp_path / "k.py").write_text(
+        "import triton\nimport triton.language as tl\n@triton.jit\ndef k(p, a, b):\n"
+        "    tl.store(p, tl.load(p) * a + b)\n"
+    )
+    (tmp_path / "k.toml").write_text(
+        f'{f"contract = {said!r}" if said else ""}\nsource = "k.py"\n'
+        'outputs = { y = "f32[1] zeros" }\nargs = ["y", "f32 2", "f32 3"]\ngrid = 1\n'
+        'reference = "2 * y + 3"\n'
+    )
+    made = simgen.plan(str(tmp_path / "k.toml")).workload.kernels
+    (kernel,) = [each for each in made if each.source]  # beside a copy
+    asked: list[dict[str, Any]] = []
+
+    def reply(program: str, request: dict[str, Any], *_: str) -> bytes:
+        asked.append(request)
+        content = base64.b64encode(OF_TRITON.encode()).decode()
+        return json.dumps(
+            {"content": content, "lds_nbytes": 0, "warps": 4, "scratch_nbytes": [0, 0]}
+        ).encode()
+
+    monkeypatch.setattr(triton, "_run", reply)
+    monkeypatch.setattr(triton, "version", lambda: "3.4.0")
+    assert kernel.source
+    text, told = triton.assembly(kernel.source, "gfx942", "k", Cache(tmp_path / "cache"))
+    assert asked[0]["fusion"] is told is fused
+    assert bool(re.search(r"v_(fma|fmac|pk_fma)_f32", text)) is fused
+    assert ("v_add_f32" in text) is not fused

@@ -7,17 +7,16 @@ import os
 import shutil
 import subprocess
 import sys
-from typing import TYPE_CHECKING, Any
-
-import pytest
+from typing import TYPE_CHECKING
 
 from simgen.cli import precompute
 from simgen.kernels import cache
 from simgen.kernels.build import Builder
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import Path
+
+    import pytest
 
 # Python takes a module that is None in sys.modules for one that is not installed.
 WITHOUT_COMPILER = """
@@ -36,6 +35,8 @@ except MissingError:
 else:
     sys.exit("there is a compiler after all")
 store = cache.Cache(Path(sys.argv[1]), (Path(sys.argv[2]),))
+names = sys.argv[3:] or precompute.names()
+precompute.names = lambda: names
 try:
     asked = precompute.build_all(Builder(store))
 except MissingError as error:
@@ -44,28 +45,22 @@ print(json.dumps({"asked": sorted(asked), "outcomes": [o.name for o in store.out
 """
 
 
-def build_all(own: Path, shared: Path) -> subprocess.CompletedProcess[str]:
+FEW = ("softmax_fwd", "add_fwd")  # what is so of two workloads is so of all
+
+
+def build_all(own: Path, shared: Path, *names: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-c", WITHOUT_COMPILER, str(own), str(shared)],
+        [sys.executable, "-c", WITHOUT_COMPILER, str(own), str(shared), *names],
         capture_output=True,
         text=True,
         timeout=120,
     )
 
 
-def pack(compiled: Path, root: Path) -> Path:
+def compiled_now(compiled: Path) -> dict[str, bytes]:
+    """Digest -> entry, of what `simgen cache pack` makes now; this run may have compiled it."""
     used = precompute.build_all(Builder(cache.Cache(compiled)))
-    for digest in used:
-        there = cache.entry(compiled, digest).path
-        shutil.copytree(there, root / there.relative_to(compiled))
-    assert precompute.pack(root) == used
-    return root
-
-
-@pytest.fixture(scope="module")
-def packed(once: Callable[..., Any], builder: Builder, of_all: Path) -> Path:
-    """What `simgen cache pack` makes now, of what this run compiles; only read by its processes."""
-    return once(pack, builder.cache.own, of_all / "packed")
+    return {digest: cache.entry(compiled, digest).read()[1] for digest in used}
 
 
 def blobs(root: Path) -> dict[str, bytes]:
@@ -77,8 +72,8 @@ def blobs(root: Path) -> dict[str, bytes]:
     return found
 
 
-def test_the_committed_set_is_not_stale(packed: Path) -> None:
-    there, now = blobs(cache.precomputed_root()), blobs(packed)
+def test_the_committed_set_is_not_stale(builder: Builder) -> None:
+    there, now = blobs(cache.precomputed_root()), compiled_now(builder.cache.own)
     changed = [
         digest for digest in there.keys() | now.keys() if there.get(digest) != now.get(digest)
     ]
@@ -96,24 +91,24 @@ def test_no_built_in_workload_needs_a_compiler(tmp_path: Path) -> None:
     assert not [label for label in left if not label.startswith("lint ")]
 
 
-def test_a_set_that_lacks_an_entry_is_found_out(tmp_path: Path, packed: Path) -> None:
-    holed = tmp_path / "holed"
-    shutil.copytree(packed, holed)
-    shutil.rmtree(next(cache.entries(holed)).path)
-    done = build_all(tmp_path / "own", holed)
+def test_a_set_is_packed_again_and_one_that_lacks_an_entry_is_found_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(precompute, "names", lambda: FEW)
+    packed = tmp_path / "packed"
+    used = precompute.pack(packed)
+    before = blobs(packed)
+    assert used == before.keys()
+    assert len(used) >= 2 * len(FEW)
+    cache.entry(packed, "ab" * 32).write("[label 3]\nold\n", b"old")
+    assert len(blobs(packed)) == len(before) + 1
+    assert precompute.pack(packed) == used
+    assert blobs(packed) == before
+    assert build_all(tmp_path / "own", packed, *FEW).returncode == 0
+    shutil.rmtree(next(cache.entries(packed)).path)
+    done = build_all(tmp_path / "another", packed, *FEW)
     assert done.returncode == 1
     assert done.stderr.startswith("missing: compiler: ")
-
-
-def test_packing_again_changes_nothing_and_drops_what_is_not_needed(
-    tmp_path: Path, packed: Path
-) -> None:
-    again, before = tmp_path / "again", blobs(packed)
-    shutil.copytree(packed, again)
-    cache.entry(again, "ab" * 32).write("[label 3]\nold\n", b"old")
-    assert len(blobs(again)) == len(before) + 1
-    precompute.pack(again)
-    assert blobs(again) == before
 
 
 def test_cache_verify_finds_the_committed_set_good(tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ SOME = ("--only", "build adds,run,run of a layer,report,export chakra,data,cache
 
 @pytest.mark.parametrize(
     ("campaign", "cases", "more"),
-    [("damage", 30, ()), ("race", 4, ()), ("kill", 6, SOME), ("pair", 3, SOME)],
+    [("damage", 30, ()), ("race", 2, ()), ("kill", 3, SOME), ("pair", 2, SOME)],
 )
 def test_no_case_breaks_a_rule(campaign: str, cases: int, more: tuple[str, ...]) -> None:
     words = [sys.executable, str(RUN), campaign, "--cases", str(cases), *more]

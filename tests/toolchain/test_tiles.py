@@ -65,12 +65,14 @@ def forced(monkeypatch: pytest.MonkeyPatch, wanted: Tile, *, splits: bool) -> No
         tiles: tuple[Tile, ...] = tile.TILES,
         splits: int = tile.SPLITS if splits else 1,
         nbytes: tuple[int, int, int] = tile.WORDS,
+        rows: tuple[float, float] = (1.0, 1.0),
     ) -> Cut:
         chunk = 2 * wanted.depth if splits > 1 else k
         made = tile.Cut(wanted, chunk, -(-k // chunk))
         if wanted in tiles:
             return made
-        return choose(m, n, k, batch, machine=machine, tiles=tiles, splits=splits, nbytes=nbytes)
+        given = {"machine": machine, "tiles": tiles, "splits": splits, "nbytes": nbytes}
+        return choose(m, n, k, batch, **given, rows=rows)
 
     monkeypatch.setattr(tile, "best_cut", cut)
 

@@ -117,5 +117,5 @@ def test_build_run_and_diff_from_another_folder(installed: Path, tmp_path: Path)
     assert sorted(manifest["targets"]) == ["gem5-se", "host"]
     checked(simgen, "run", "softmax_fwd", "--on", "host", cwd=work, env=env)
     report = json.loads(checked(simgen, "diff", "softmax_fwd", "--json", cwd=work, env=env))
-    assert '"passed": true' in json.dumps(report)
+    assert report["verdict"] == "same"
     assert "simgen" not in os.listdir(work)

@@ -17,7 +17,6 @@ from layer_bundles import Problem, make, plan
 from layer_variants import accepts, inputs_of, lowered, shapes_of, variants
 
 from simgen.ground.ir import Pass, Role
-from simgen.layers import LAYERS
 from simgen.layers.written import written
 from simgen.layers.written_elements import elements
 from simgen.targets.host import Host
@@ -46,7 +45,7 @@ def chosen(direction: Pass) -> dict[str, tuple[Problem, int]]:
     for kind in lowered():
         for number, variant in enumerate(variants(kind)):
             for shape in shapes_of(kind, SHAPES):
-                if direction in LAYERS[kind].passes and accepts(variant.layer, shape):
+                if direction in variant.layer.passes and accepts(variant.layer, shape):
                     lowering = variant.layer.lower(inputs_of(variant.layer, shape), direction)
                     known = {kernel.name: kernel for kernel in lowering.kernels}
                     for turn, launch in enumerate(lowering.launches):

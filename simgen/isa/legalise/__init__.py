@@ -174,7 +174,8 @@ def _refuse_what_it_lacks(text: str, model: Model) -> None:
     for label, mnemonic in _LABEL_OR_MNEMONIC.findall(text) if lacks else ():
         kernel = label or kernel
         if mnemonic in lacks:
+            later = facts.later(mnemonic, model.version, model.arch)
             raise RefusedError(
                 f"kernel {kernel}: {mnemonic} ({model.arch}): {model.simulator} {model.version} "
-                "ends there; use another algorithm (--algo), or another target"
+                f"ends there{later}; use another algorithm (--algo), or another target"
             )

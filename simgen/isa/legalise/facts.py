@@ -91,10 +91,12 @@ class Tables:
     tables: tuple[Table, ...]
 
 
-def versions(simulator: str) -> list[str]:
+@cache
+def versions(simulator: str) -> tuple[str, ...]:
     """Versions whose sources were read, oldest first."""
     made = {path.stem.partition("-")[2] for path in _folder().glob(f"{simulator}-*.json")}
-    return sorted(made, key=lambda each: [int(part) for part in each.split(".") if part.isdigit()])
+    order = sorted(made, key=lambda each: [int(part) for part in each.split(".") if part.isdigit()])
+    return tuple(order)
 
 
 def named(spec: str) -> tuple[str, str]:
@@ -108,7 +110,7 @@ def named(spec: str) -> tuple[str, str]:
     if simulator not in simulators.simulators():
         cure = did_you_mean(simulator, simulators.simulators())
         raise UsageError(f"{SimulatorChoice.simulator} {spec}: no such simulator; {cure}")
-    known = versions(simulator) or list(simulators.versions(simulator))
+    known = versions(simulator) or tuple(simulators.versions(simulator))
     version = version or known[-1]
     short = ".".join(version.removeprefix("v").split(".")[: 3 if simulator == "mgpusim" else 2])
     if short in known:
@@ -162,6 +164,16 @@ def table(simulator: str, version: str, arch: str) -> Table | None:
     """What a version does with an architecture; None if it does not simulate that."""
     tables = of_version(simulator, version).tables
     return next((each for each in tables if arch in each.architectures), None)
+
+
+def later(word: str, version: str, arch: str) -> str:
+    """ " (24.0 has it)", of the first version after one of gem5 that executes an instruction."""
+    known = versions(GEM5)
+    for each in known[known.index(version) + 1 :] if version in known else ():
+        of = table(GEM5, each, arch)
+        if of and word not in of.ends and word not in of.wrong:
+            return f" ({each} has it)"
+    return ""
 
 
 def files() -> list[Path]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import inspect
 from functools import partial
+from operator import rshift
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from simgen.isa.legalise import doubles, roles
@@ -168,12 +169,12 @@ def kept(part: Word, bits: int) -> Word:
     return part if bits == left else part & bits
 
 
-def product_sum(width: int) -> Expression:
-    """The products of signed parts of two words, and a third word."""
+def product_sum(width: int, shifted: Callable[[Word, int], Word] = sar) -> Expression:
+    """The products of parts of two words, signed by an arithmetic shift, and a third word."""
 
     def of(a: Word, b: Word, total: Word) -> Word:
         for at in range(0, 32, width):
-            x, y = (sar(each << 32 - width - at, 32 - width) for each in (a, b))
+            x, y = (shifted(each << 32 - width - at, 32 - width) for each in (a, b))
             total = imad24(x, y, total)
         return total
 
@@ -302,6 +303,9 @@ TABLE: dict[str, Expression] = {
     "v_dot4_i32_i8": product_sum(8),
     "v_dot2_i32_i16": product_sum(16),
     "v_dot8_i32_i4": product_sum(4),
+    "v_dot4_u32_u8": product_sum(8, rshift),
+    "v_dot2_u32_u16": product_sum(16, rshift),
+    "v_dot8_u32_u4": product_sum(4, rshift),
     "v_dot4c_i32_i8_e32": lambda old, a, b: product_sum(8)(a, b, old),
     "v_dot2c_i32_i16_e32": lambda old, a, b: product_sum(16)(a, b, old),
     "v_dot8c_i32_i4_e32": lambda old, a, b: product_sum(4)(a, b, old),
@@ -372,6 +376,16 @@ TABLE: dict[str, Expression] = {
     **{f"v_pk_add_{k}16": lambda a, b: each_half(lambda x, y: x + y, a, b) for k in "ui"},
     **{f"v_pk_sub_{k}16": lambda a, b: each_half(lambda x, y: x - y, a, b) for k in "ui"},
 }
+for _kind, _part, _least, _most in (("i", sx, smin, smax), ("u", lambda x: x & LOW, umin, umax)):
+    for _name, _of in (
+        ("min3", lambda a, b, c, least, most: least(least(a, b), c)),
+        ("max3", lambda a, b, c, least, most: most(most(a, b), c)),
+        ("med3", lambda a, b, c, least, most: most(least(a, b), least(most(a, b), c))),
+    ):
+        TABLE[f"v_{_name}_{_kind}16"] = (
+            lambda a, b, c, of=_of, part=_part, least=_least, most=_most:
+            of(part(a), part(b), part(c), least, most) & LOW
+        )  # fmt: skip
 TABLE["v_pk_mad_i16"] = TABLE["v_pk_mad_u16"]
 TABLE["v_mad_legacy_u16"] = TABLE["v_mad_i16"] = TABLE["v_mad_u16"]
 for _name, _u, _i in zip(
@@ -440,7 +454,8 @@ def replace(site: Site) -> None:
 
 _NOT_GFX8 = (
     "v_and_or_b32 v_or3_b32 v_xad_u32 v_xnor_b32* v_add_i32 v_sub_i32 v_add_i16 v_sub_i16 "
-    "v_dot4_i32_i8 v_dot2_i32_i16 v_dot8_i32_i4"
+    "v_dot4_i32_i8 v_dot2_i32_i16 v_dot8_i32_i4 v_dot4_u32_u8 v_dot2_u32_u16 v_dot8_u32_u4 "
+    "v_min3_i16 v_max3_i16 v_med3_i16 v_min3_u16 v_max3_u16 v_med3_u16"
 )
 # The architecture has no such instruction, a rule of its own, or lacks what is put there.
 _OTHERWISE = {

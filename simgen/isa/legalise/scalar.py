@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
+from functools import partial
 from typing import TYPE_CHECKING
 
 from simgen.isa.legalise.assembly import integer, registers
-from simgen.isa.legalise.table import GFX803, GFX942, rule
+from simgen.isa.legalise.table import ARCHS, GFX803, GFX942, rule
 
 if TYPE_CHECKING:
     from simgen.isa.legalise.site import Site
@@ -47,12 +48,6 @@ def add_short(site: Site) -> None:
 def move_short_if(site: Site) -> None:
     result, value = site.item.operands
     site.put("s_cselect_b32", result, hex_32(_short(value)), result)
-
-
-@rule("s_cmov_b32")
-def move_if(site: Site) -> None:
-    result, value = site.item.operands
-    site.put("s_cselect_b32", result, value, result)
 
 
 # Comparisons ---------------------------------------------------------------------------------
@@ -131,22 +126,6 @@ def invert(site: Site) -> None:
         site.test_scc(result)
 
 
-@rule("s_not_b64")
-def invert_64(site: Site) -> None:
-    result, a = site.item.operands
-    site.put("s_xor_b64", result, a, "-1")
-
-
-@rule("s_or_b32", GFX803)
-def or_32(site: Site) -> None:
-    """(a ^ b) ^ (a & b)."""
-    result, a, b = site.item.operands
-    common = site.sgpr()
-    site.put("s_and_b32", common, a, b)
-    site.put("s_xor_b32", result, a, b)
-    site.put("s_xor_b32", result, result, common)
-
-
 @rule("s_andn2_b32 s_orn2_b32", GFX803)
 def with_inverse(site: Site) -> None:
     result, a, b = site.item.operands
@@ -159,31 +138,6 @@ def with_inverse(site: Site) -> None:
     site.put("s_and_b32", common, a, inverse)
     site.put("s_xor_b32", result, a, inverse)
     site.put("s_xor_b32", result, result, common)
-
-
-@rule("s_orn2_b64", GFX803)
-def or_inverse_64(site: Site) -> None:
-    result, a, b = site.item.operands
-    inverse, _, _ = site.sgpr_pair()
-    site.put("s_xor_b64", inverse, b, "-1")
-    site.put("s_or_b64", result, a, inverse)
-
-
-@rule("s_nand_b64 s_nor_b64 s_xnor_b64")
-def inverted_64(site: Site) -> None:
-    result, a, b = site.item.operands
-    name = {"nand": "and", "nor": "or", "xnor": "xor"}[site.item.mnemonic.split("_")[1]]
-    site.put(f"s_{name}_b64", result, a, b)
-    site.put("s_xor_b64", result, result, "-1")
-
-
-@rule("s_andn1_saveexec_b64", GFX942)
-def save_exec_and_not(site: Site) -> None:
-    result, mask = site.item.operands
-    held, _, _ = site.sgpr_pair()
-    site.put("s_mov_b64", held, mask)
-    site.put("s_mov_b64", result, "exec")
-    site.put("s_andn2_b64", "exec", "exec", held)
 
 
 @rule("s_xor_b32", GFX803)
@@ -393,9 +347,31 @@ def extend_sign(site: Site) -> None:
         site.put("s_ashr_i32", result, result, shift)
 
 
-# Scheduling hints do nothing in an emulator and are no instruction of the timing model.
+# Without a choice ----------------------------------------------------------------------------
 
 
-@rule("s_setprio s_sleep")
-def hint(site: Site) -> None:
-    site.put("s_nop", "0")
+def _as_written(lines: tuple[str, ...], site: Site) -> None:
+    """Lines with operands by their numbers; {one} and {two} are free registers."""
+    text = "".join(lines)
+    held = {"one": site.sgpr() if "{one}" in text else "",
+            "two": site.sgpr_pair()[0] if "{two}" in text else ""}  # fmt: skip
+    for line in lines:
+        mnemonic, _, operands = line.format(*site.item.operands, **held).partition(" ")
+        site.put(mnemonic, *operands.split(", "))
+
+
+for _names, _archs, *_lines in (
+    ("s_cmov_b32", ARCHS, "s_cselect_b32 {0}, {1}, {0}"),
+    ("s_not_b64", ARCHS, "s_xor_b64 {0}, {1}, -1"),
+    ("s_nand_b64", ARCHS, "s_and_b64 {0}, {1}, {2}", "s_xor_b64 {0}, {0}, -1"),
+    ("s_nor_b64", ARCHS, "s_or_b64 {0}, {1}, {2}", "s_xor_b64 {0}, {0}, -1"),
+    ("s_xnor_b64", ARCHS, "s_xor_b64 {0}, {1}, {2}", "s_xor_b64 {0}, {0}, -1"),
+    ("s_or_b32", (GFX803,), "s_and_b32 {one}, {1}, {2}", "s_xor_b32 {0}, {1}, {2}",
+     "s_xor_b32 {0}, {0}, {one}"),
+    ("s_orn2_b64", (GFX803,), "s_xor_b64 {two}, {2}, -1", "s_or_b64 {0}, {1}, {two}"),
+    ("s_andn1_saveexec_b64", (GFX942,), "s_mov_b64 {two}, {1}", "s_mov_b64 {0}, exec",
+     "s_andn2_b64 exec, exec, {two}"),
+    # Scheduling hints do nothing in an emulator and are no instruction of the timing model.
+    ("s_setprio s_sleep", ARCHS, "s_nop 0"),
+):  # fmt: skip
+    rule(_names, *_archs)(partial(_as_written, tuple(_lines)))

@@ -64,10 +64,12 @@ def add_long(site: Site) -> None:
 
 @rule("v_mov_b64_e32", GFX942)
 def move_64(site: Site) -> None:
-    """MGPUSim copies one half."""
+    """MGPUSim copies one half. A literal, of 32 bits, has zeros above them (LLVM's SIInstrInfo)."""
     result, source = site.item.operands
     low, high = registers(result)
-    if is_inline(source) and integer(source) is None:  # a float of 64 bits
+    if 2**31 <= (integer(source) or 0) < 2**32:
+        from_low, from_high = source, "0"
+    elif is_inline(source) and integer(source) is None:  # a float of 64 bits
         from_low, from_high = doubles.words(source)
     else:
         from_low, from_high = site.halves(source)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from simgen import __version__
+from simgen.ground.version import version
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -20,7 +20,7 @@ KINDS = {"ends": "the simulation ends there", "wrong": "another result than a GP
 def sarif(findings: Sequence[Finding], simulator: str) -> str:
     """A SARIF log: a rule for each kind of finding, a result for each finding."""
     rules = [{"id": kind, "shortDescription": {"text": text}} for kind, text in KINDS.items()]
-    driver = {"name": "simgen lint", "version": __version__, "rules": rules}
+    driver = {"name": "simgen lint", "version": version(), "rules": rules}
     run = {"tool": {"driver": driver}, "results": [_result(each, simulator) for each in findings]}
     return json.dumps({"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}, indent=1)
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from simgen.isa.legalise import gem5_operands, gem5_rules, roles
+from simgen.isa.legalise import facts, gem5_operands, gem5_rules, roles
 from simgen.isa.legalise.empty_exec import SCALAR, VECTOR, MaskStep, unguarded
 from simgen.isa.legalise.gem5 import HALF, LATE
 from simgen.isa.legalise.machine_code import LITERAL, Decoded
@@ -108,7 +108,10 @@ class Gem5:
             return ENDS, f"no instruction of {self.model.arch} that is known", OTHERWISE
         if word in self.ends:
             cure = NO_CONTROLS.get(item.form, OTHERWISE)
-            return ENDS, f"{self.title} ends there", self._rule(word) or self._cure(word, cure)
+            mended = self._rule(word) or self._cure(word, cure)
+            later = facts.later(word, self.model.version, self.model.arch)
+            hint = later if mended == OTHERWISE and self.model.simulator == facts.GEM5 else ""
+            return ENDS, f"{self.title} ends there{hint}", mended
         if word in self.no_scalar and not _is_vector(item):
             reason = f"{self.title} asserts that its source is a vector register"
             return ENDS, reason, "copy the source to a vector register first"

@@ -209,7 +209,8 @@ def _staged(g: Geometry, of_filters: bool, along_m: bool) -> tuple[tile.Tile, ..
     right = RUN, not of_filters
     if has_planes(g, of_filters):
         left, right = (left if not of_filters else (RUN, True)), (RUN, of_filters)
-    return fragment.staged(g.machine, g.dtype.name, left, right)
+    found = fragment.staged(g.machine, g.dtype.name, left, right)
+    return tuple(each for each in found if not each.paired)
 
 
 def _options(

@@ -79,6 +79,7 @@ class LayerNorm(Layer):
     sample: ClassVar[Mapping[str, str]] = {"shape": "8x128x768"}
     reads: ClassVar[Mapping[Pass, tuple[str, ...]]] = READS
     writes: ClassVar[Mapping[Pass, tuple[str, ...]]] = WRITES
+    share: ClassVar[float] = 0  # factor of a row's sums; 0: 1 / D
 
     axis: int = key(
         "axis", -1, "first axis of a row; the row extends to the last axis; -1 is the last"
@@ -111,7 +112,7 @@ class LayerNorm(Layer):
 
     def ports(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> tuple[Port, ...]:
         (x,) = inputs
-        specs, fills = self._specs(x), _fills(self.view(x.shape)[1])
+        specs, fills = self._specs(x), usual(self.view(x.shape)[1])
         chunks = self._columns(x.shape).chunks if direction is BW else 1
         part = TensorSpec((chunks, *specs["gamma"].shape))
         apart = ROW_SUMS if direction is BX and self._apart(x) else ()
@@ -177,13 +178,20 @@ class LayerNorm(Layer):
         return Lowering((kernel, rest), (Launch(name, grid, own), launch))
 
     def _by_rows(
-        self, x: TensorSpec, direction: Pass, template: str, epsilon: float, *, whole: bool
+        self,
+        x: TensorSpec,
+        direction: Pass,
+        template: str,
+        epsilon: float,
+        *,
+        whole: bool,
+        what: str = "",
     ) -> tuple[Kernel, tuple[int, int, int]]:
         """What goes over rows, and its grid; if not `whole`, it leaves what there is of each."""
         rows, length = self.view(x.shape)
-        tensors = OF_PASS[direction]
+        tensors = OF_PASS.get(direction, 1)
         tiling = self._rows(x.shape, tensors)
-        told = f"_e{identifier(self.epsilon)}" if direction is F else ""
+        told = f"_e{identifier(self.epsilon)}" if epsilon else ""
         constants: Constants = (
             ("rows", rows),
             ("axis", length),
@@ -193,12 +201,12 @@ class LayerNorm(Layer):
             ("held", tiling.held),
             ("in_registers", int(self._held(tiling, tensors))),
             ("finals", min(FINALS, tiling.slices)),
-            ("inverse", float32(1 / length)),
+            ("inverse", float32(self.share or 1 / length)),
             ("epsilon", epsilon),
             ("with_result", int(whole)),
             *elementwise.element(x.dtype),
         )
-        name = f"{self.kind}_{direction}_{rows}x{length}{told}{elementwise.suffix(x.dtype)}"
+        name = f"{self.kind}_{what or direction}_{rows}x{length}{told}{elementwise.suffix(x.dtype)}"
         return Kernel(name, template, BLOCK, constants), (ceil(rows / tiling.lanes), 1, 1)
 
     def _apply(self, x: TensorSpec, direction: Pass) -> tuple[Kernel, Launch]:
@@ -217,11 +225,14 @@ class LayerNorm(Layer):
         kernel = Kernel(name, template, elementwise.BLOCK, constants)
         return kernel, Launch(name, elementwise.grid(x.size), args)
 
-    def _over_rows(self, x: TensorSpec) -> Lowering:
-        """dgamma and dbeta: sums of chunks of rows, and where there are several, their sums."""
+    def _over_rows(self, x: TensorSpec, *, centred: bool = True) -> Lowering:
+        """dgamma and, where rows are `centred`, dbeta: sums of chunks of rows, and where there are
+        several, their sums."""
         rows, length = self.view(x.shape)
         tiling = self._columns(x.shape)
-        prefix = f"layer_norm_{BW}"
+        prefix = f"{self.kind}_{BW}"
+        reads = READS[BW] if centred else ("x", "dy", "invstd")
+        writes, parts = (WRITES[BW], PARTS) if centred else (WRITES[BW][:1], PARTS[:1])
         kernel = Kernel(
             f"{prefix}_{rows}x{length}{elementwise.suffix(x.dtype)}",
             "layer_norm_sums.hip",
@@ -235,22 +246,25 @@ class LayerNorm(Layer):
                 ("held", tiling.held),
                 ("chunks", tiling.chunks),
                 ("finals", min(FINALS, tiling.slices)),
+                ("centred", int(centred)),
                 *elementwise.element(x.dtype),
             ),
         )
         grid = (tiling.groups(length // tiling.vector), 1, 1)
         if tiling.chunks == 1:
-            return Lowering((kernel,), (Launch(kernel.name, grid, (*READS[BW], *WRITES[BW])),))
-        ends, second = self._ends(tiling, length)
-        sums = Launch(kernel.name, grid, (*READS[BW], *PARTS))
-        return Lowering((kernel, ends), (sums, Launch(ends.name, second, (*PARTS, *WRITES[BW]))))
+            return Lowering((kernel,), (Launch(kernel.name, grid, (*reads, *writes)),))
+        ends, second = self._ends(tiling, length, centred=centred)
+        sums = Launch(kernel.name, grid, (*reads, *parts))
+        return Lowering((kernel, ends), (sums, Launch(ends.name, second, (*parts, *writes))))
 
-    def _ends(self, tiling: Tiling, length: int) -> tuple[Kernel, tuple[int, int, int]]:
+    def _ends(
+        self, tiling: Tiling, length: int, *, centred: bool
+    ) -> tuple[Kernel, tuple[int, int, int]]:
         """What adds up the sums of chunks, of both gradients in one launch."""
         slices = min(MOST_SLICES, next_power_of_two(ceil(tiling.chunks / TERMS)))
         lanes = BLOCK // slices
         kernel = Kernel(
-            f"layer_norm_{BW}_end_{tiling.chunks}x{length}",
+            f"{self.kind}_{BW}_end_{tiling.chunks}x{length}",
             "layer_norm_sums_end.hip",
             BLOCK,
             (
@@ -259,9 +273,10 @@ class LayerNorm(Layer):
                 ("vector", tiling.vector),
                 ("lanes", lanes),
                 ("slices", slices),
+                ("centred", int(centred)),
             ),
         )
-        return kernel, (2 * ceil(length / (lanes * tiling.vector)), 1, 1)
+        return kernel, ((1 + centred) * ceil(length / (lanes * tiling.vector)), 1, 1)
 
     def reference(self, tensors: Tensors, direction: Pass) -> Tensors:
         x, length, flat = self._flat(tensors)
@@ -327,63 +342,7 @@ class LayerNorm(Layer):
         return {name: values.reshape(specs[name].shape) for name, values in made.items()}
 
 
-@dataclass(frozen=True)
-class RMSNorm(LayerNorm):
-    """Normalisation of rows by their root mean square, forward only.
-
-        y = gamma * x / sqrt(sum(x^2) / D + epsilon)
-
-        x, y   of any rank: `axis` and all axes behind it form a row, of D elements
-        gamma  the extents of a row
-
-    `axis` counts from the end if it is negative: -1 is the last one. x and y have the type of the
-    input; gamma and sums are float32. Rows are distributed over work-items as in [LayerNorm]. If
-    rows are no multiple of four, narrow elements are converted before and after.
-
-    Source: Zhang and Sennrich, "Root Mean Square Layer Normalization", 2019, eq. 4;
-    RMSNormalization of ONNX, whose `axis` this is.
-    """
-
-    kind = "rms_norm"
-    section = "RMSNorm"
-    contract: ClassVar[Contract] = Contract(rounds=True)
-    passes: ClassVar[tuple[Pass, ...]] = (F,)
-    parameters: ClassVar[tuple[str, ...]] = ("gamma",)
-    reads: ClassVar[Mapping[Pass, tuple[str, ...]]] = {F: ("x", "gamma")}
-    writes: ClassVar[Mapping[Pass, tuple[str, ...]]] = {F: ("y",)}
-
-    epsilon: float = key("epsilon", 1e-5, "constant added to mean squares", 1e-12, 1e6)
-
-    @property
-    def _by_halves(self) -> bool:
-        return False
-
-    def work(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> tuple[int, int]:
-        """Per element: square and its sum, two products. Per row: a division by D, epsilon, square
-        root and reciprocal."""
-        rows, _ = self.view(inputs[0].shape)
-        return 4 * inputs[0].size + 2 * rows, 2 * rows
-
-    def moves(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> tuple[str, ...]:
-        whole = self._rows(inputs[0].shape).vector == elementwise.VECTOR
-        return ("x", "y") if whole else ()
-
-    def lower(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> Lowering:
-        (x,) = inputs
-        x = x if self.moves(inputs, direction) else TensorSpec(x.shape)
-        kernel, grid = self._by_rows(x, F, "rms_norm.hip", self._epsilon, whole=True)
-        return Lowering((kernel,), (Launch(kernel.name, grid, (*self.reads[F], "y")),))
-
-    def reference(self, tensors: Tensors, direction: Pass) -> Tensors:
-        x, _, flat = self._flat(tensors)
-        square = np.square(x).mean(axis=1, keepdims=True)
-        return self._shaped({"y": flat["gamma"] * x / np.sqrt(square + self._epsilon)}, tensors)
-
-    def _forward_errors(self, errors: LayerNormErrors, flat: Tensors) -> Tensors:
-        return {"y": errors.by_root_mean_square(flat["x"], flat["gamma"], self._epsilon)}
-
-
-def _fills(length: int) -> dict[str, Fill]:
+def usual(length: int) -> dict[str, Fill]:
     """Statistics about as rows of the data file's x would give them."""
     normal, invstd = Distribution.NORMAL, 1 / X_STD
     return {

@@ -46,15 +46,37 @@ class LayerNormErrors:
         y_error = weighted_error + U * (np.abs(y) + weighted_error)
         return {"y": y_error, "mean": mean_error, "invstd": r_error}
 
-    def by_root_mean_square(self, x: Array, gamma: Array, epsilon: float) -> Array:
-        """Error bound of y of [RMSNorm]. Roundings: each square that is not fused, and the
-        division.
+    def root(
+        self, x: Array, epsilon: float, more: int = 1, share: float = 0
+    ) -> tuple[Array, Array]:
+        """1 / sqrt(sum(x^2) share + epsilon), where a share of 0 is 1 / D, and its error bound.
+        Roundings: each square that is not fused, or `more`, and the division.
         """
-        length = self.tiling.elements
-        square = np.square(x).mean(axis=1, keepdims=True)
-        error = self._sum(np.square(x), 1) / length + self._inverse * square
-        r, r_error = inverse_root(square, error * (1 + 2 * U), epsilon)
-        return product(x * r, product(x, 0.0, r, r_error), gamma, 0.0)
+        inverse = self._inverse if not share else 0.0
+        share = share or 1 / self.tiling.elements
+        square = np.square(x).sum(axis=1, keepdims=True) * share
+        error = self._sum(np.square(x), more) * share + inverse * square
+        return inverse_root(square, error * (1 + 2 * U), epsilon)
+
+    def root_data(self, given: Tensors, r: Array, r_error: Array) -> Array:
+        """Error bound of dx of [RMSNorm]. Rounded beside the sum: g and, where it is not fused, its
+        product with x."""
+        x, g, length = given["x"], given["dy"] * given["gamma"], self.tiling.elements
+        dot, dot_error = (g * x).sum(axis=1, keepdims=True), self._sum(g * x, 2)
+        slope = dot * np.square(r) / length
+        relative = self._inverse + 2 * U + 2 * r_error / r
+        slope_error = dot_error * np.square(r) / length * (1 + relative) + relative * np.abs(slope)
+        inner = g - x * slope
+        inner_error = U * np.abs(g) + product(x, 0.0, slope, slope_error)
+        inner_error = inner_error + U * (np.abs(inner) + inner_error)
+        return product(r, r_error, inner, inner_error)
+
+    def root_parameter(self, given: Tensors, r: Array, r_error: Array) -> Array:
+        """Error bound of dgamma of [RMSNorm]. Each term rounds x r and, where it is not fused, the
+        product with dy."""
+        terms, off = given["dy"] * given["x"] * r, np.abs(given["dy"] * given["x"]) * r_error
+        found: Array = self._sum(terms.T, 2) + off.sum(axis=0)[:, np.newaxis]
+        return found
 
     def data(self, given: Tensors) -> Tensors:
         """Error bound of dx. mean and r are inputs; the difference to the mean is rounded once."""

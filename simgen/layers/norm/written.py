@@ -94,11 +94,28 @@ def _rows(c: Values, block: int) -> Iterator[Writes]:
         yield Writes(at, cut_by(Places(rows), group=group), items=items)
 
 
-@writes("rms_norm")
-def _own_rows(c: Values, block: int) -> list[Writes]:
+def _own_rows(c: Values, argument: int) -> Writes:
     group = c["group_rows"]
     x = cut_by(Places(c["rows"], c["axis"]), group=group)
-    return [Writes(-1, x, inside=(Places(c["axis"]),), items=group * c["slices"])]
+    return Writes(argument, x, inside=(Places(c["axis"]),), items=group * c["slices"])
+
+
+@writes("rms_norm", "rms_norm_gated", "l2_norm")
+def _one_of_rows(c: Values, block: int) -> list[Writes]:
+    return [_own_rows(c, -1)]
+
+
+@writes("rms_norm_add")
+def _two_of_rows(c: Values, block: int) -> list[Writes]:
+    return [_own_rows(c, -2), _own_rows(c, -1)]
+
+
+@writes("rms_norm_backward")
+def _rows_or_roots(c: Values, block: int) -> list[Writes]:
+    if c["with_result"]:
+        return [_own_rows(c, -1)]
+    group = c["group_rows"]
+    return [Writes(-1, cut_by(Places(c["rows"]), group=group), items=group * c["slices"])]
 
 
 writes_all("layer_norm_apply", "layer_norm_apply_backward")
@@ -107,7 +124,7 @@ writes_all("layer_norm_apply", "layer_norm_apply_backward")
 @writes("layer_norm_sums")
 def _columns(c: Values, block: int) -> Iterator[Writes]:
     chunks = cut_by(partial_sums(c["rows"], c["slices"] * c["held"], c["axis"]))
-    for at in (-2, -1):
+    for at in (-2, -1) if c["centred"] else (-1,):
         x = cut_by(Places(c["axis"], 1, c["lanes"] * c["vector"])) + chunks
         yield Writes(at, x, items=c["lanes"] * c["slices"])
 
@@ -118,4 +135,6 @@ def _columns_end(c: Values, block: int) -> list[Writes]:
     groups = ceil(c["axis"] / each)
     items = c["lanes"] * c["slices"]
     x = cut_by(Places(c["axis"], 1, each))
+    if not c["centred"]:
+        return [Writes(-1, x, items=items)]
     return [Writes(-2, x, items=items), Writes(-1, x, first=groups, items=items)]

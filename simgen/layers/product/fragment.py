@@ -125,20 +125,44 @@ MMA_TILES = (
 )  # fmt: skip
 
 # The same of those whose steps wait in LDS (templates/kernels/staged.h): rows and columns of a tile
-# and of each warp's part, work-groups that a unit shall hold, and the rate.
+# and of each warp's part, work-groups that a unit shall hold, the rate, and cycles of a step and of
+# the end of a tile (tile.py).
 STAGED_TILES = (
-    (128, 256, 64, 64, 1, 8.4), (256, 128, 64, 64, 1, 8.2), (128, 128, 64, 64, 2, 7.5),
-    (64, 128, 32, 64, 2, 6.0), (128, 64, 64, 32, 2, 5.9), (64, 64, 32, 32, 3, 3.2),
-    (32, 128, 32, 32, 2, 2.1), (128, 32, 32, 32, 2, 2.1),
-    (16, 128, 16, 32, 2, 1.5), (128, 16, 32, 16, 2, 1.5),
-    (16, 64, 16, 16, 2, 1.3), (64, 16, 16, 16, 2, 1.3),
+    (128, 256, 64, 64, 1, 8.4, 2383, 3439), (256, 128, 64, 64, 1, 8.2, 2287, 4218),
+    (128, 128, 64, 64, 2, 7.5, 2085, 3892), (64, 128, 32, 64, 2, 6.0, 1541, 1612),
+    (128, 64, 64, 32, 2, 5.9, 1413, 1444), (64, 64, 32, 32, 3, 3.2, 1277, 628),
+    (32, 128, 32, 32, 2, 2.1, 781, 1499), (128, 32, 32, 32, 2, 2.1, 851, 850),
+    (16, 128, 16, 32, 2, 1.5, 998, 546), (128, 16, 32, 16, 2, 1.5, 1082, 885),
+    (16, 64, 16, 16, 2, 1.3, 537, 259), (64, 16, 16, 16, 2, 1.3, 472, 681),
 )  # fmt: skip
 # The same of wgmma (warpgroups.h), which has 64 rows for each warpgroup. Of one in a unit, more
 # steps wait: that pays where there are few work-groups.
 WARPGROUP_TILES = (
-    (128, 256, 1, 11.6), (256, 128, 1, 9.8), (128, 128, 1, 9.4), (128, 128, 2, 9.1),
-    (64, 128, 1, 6.6), (64, 128, 2, 6.2), (128, 64, 1, 5.9), (128, 64, 2, 5.0), (64, 64, 3, 3.1),
+    (128, 256, 1, 11.6, 811, 3669), (256, 128, 1, 9.8, 904, 3609), (128, 128, 1, 9.4, 497, 2197),
+    (128, 128, 2, 9.1, 1052, 2321), (64, 128, 1, 6.6, 285, 1529), (64, 128, 2, 6.2, 654, 1579),
+    (128, 64, 1, 5.9, 331, 1238), (128, 64, 2, 5.0, 755, 1324), (64, 64, 3, 3.1, 808, 897),
 )  # fmt: skip
+# The same of pairs of work-groups.
+PAIRED_TILES = (
+    (128, 256, 1, 11.6, 774, 4771), (128, 128, 1, 9.4, 441, 2838), (64, 128, 1, 6.6, 309, 1634),
+    (64, 128, 2, 6.2, 692, 1858),
+)  # fmt: skip
+# Cycles of a step and of a tile's end of 8-bit floats, where they differ: by rows, columns,
+# work-groups of a unit and whether these are in pairs, with wgmma and with mma.sync.
+F8_WARPGROUP_CYCLES = {
+    (128, 256, 1, False): (903, 3880), (128, 256, 1, True): (1036, 3046),
+    (128, 128, 1, False): (481, 2703), (128, 128, 1, True): (534, 2410),
+    (64, 128, 1, False): (362, 1736), (64, 128, 1, True): (417, 1599),
+    (64, 128, 2, False): (746, 1584), (64, 128, 2, True): (853, 1415),
+    (128, 64, 1, False): (364, 1384), (128, 64, 2, False): (696, 1373),
+    (64, 64, 3, False): (886, 998),
+}  # fmt: skip
+F8_STAGED_CYCLES = {
+    (128, 256): (9280, 1556), (256, 128): (7655, 3043), (128, 128): (8127, 755),
+    (64, 128): (4350, 561), (128, 64): (3701, 3234), (64, 64): (2551, 1159),
+    (32, 128): (1728, 1414), (128, 32): (1669, 2015), (16, 128): (887, 1038),
+    (128, 16): (825, 3350), (16, 64): (715, 104), (64, 16): (845, 101),
+}  # fmt: skip
 WARPGROUP = 128  # work-items
 # The tiles that are faster where a warpgroup of its own moves their factors, and how much their
 # rates change then, which no longer depend on how many work-items a unit has (tile.py).
@@ -293,7 +317,7 @@ def _staged_tiles(found: tuple[Matrix, ...], machine: Machine) -> tuple[Tile, ..
     for each in found:
         nbytes = _nbytes(each.factors)
         scale = RATED_FMAS / machine.fmas * RATED_NBYTES / nbytes
-        for rows, columns, down, across, groups, rate in STAGED_TILES:
+        for rows, columns, down, across, groups, rate, step, end in STAGED_TILES:
             room = min(machine.lds_nbytes // groups - GROUP_NBYTES, machine.asked_lds_nbytes)
             stages = min(STAGES, room // ((rows + columns) * STAGED_NBYTES))
             if stages < 2:
@@ -301,6 +325,8 @@ def _staged_tiles(found: tuple[Matrix, ...], machine: Machine) -> tuple[Tile, ..
             items = down // 8, across // 4
             depth = STAGED_NBYTES // nbytes
             tile = Tile(rows, columns, depth, *items, False, rate * scale, each, nbytes)
+            cycles = F8_STAGED_CYCLES[rows, columns] if each.factors in F8 else (step, end)
+            tile = replace(tile, step_cycles=cycles[0], end_cycles=cycles[1])
             made.append(replace(tile, stages=stages, at_once=groups))
     return tuple(made)
 
@@ -310,7 +336,9 @@ def _warpgroup_tiles(factors: str, machine: Machine) -> tuple[Tile, ...]:
     made = []
     nbytes = _nbytes(factors)
     found = {(each.n, each.k): each for each in machine.matrix if _of_warpgroups(each, factors)}
-    for rows, columns, groups, rate in WARPGROUP_TILES:
+    shapes = [(*shape, False) for shape in WARPGROUP_TILES]
+    shapes += [(*shape, True) for shape in PAIRED_TILES]
+    for rows, columns, groups, rate, step, end, paired in shapes:
         each = found.get((multiplied_at_once(columns, factors), 32 // nbytes))
         if factors in F8 and _f8_registers(columns) > _registers(machine, groups * 2 * rows):
             continue
@@ -320,7 +348,14 @@ def _warpgroup_tiles(factors: str, machine: Machine) -> tuple[Tile, ...]:
             depth = STAGED_NBYTES // nbytes
             rate *= RATED_NBYTES / nbytes
             tile = Tile(rows, columns, depth, 2, columns // 4, False, rate, each, nbytes)
-            made.append(with_movers(replace(tile, stages=stages, at_once=groups), machine))
+            cycles = step, end
+            if factors in F8:
+                cycles = F8_WARPGROUP_CYCLES.get((rows, columns, groups, paired), cycles)
+            tile = replace(tile, stages=stages, at_once=groups, paired=paired)
+            tile = replace(tile, step_cycles=cycles[0], end_cycles=cycles[1])
+            tile = with_movers(tile, machine)
+            if tile.movers or not paired:
+                made.append(tile)
     return tuple(made)
 
 
@@ -334,7 +369,7 @@ def with_movers(found: Tile, machine: Machine) -> Tile:
     so many are launched with as of the smallest share, and movers leave theirs to the others."""
     assert found.matrix
     gains = F8_MOVERS_GAIN if found.matrix.factors in F8 else MOVERS_GAIN
-    gain = gains.get((found.rows, found.columns), 0.0)
+    gain = gains.get((found.rows, found.columns), 1.0 if found.paired else 0.0)
     launched = machine.registers * machine.wavefront * machine.simds // found.at_once
     launched //= found.block + WARPGROUP
     held = found.item_rows * found.item_columns

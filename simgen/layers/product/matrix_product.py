@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from math import ceil, prod, sqrt
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypedDict
 
 from simgen.ground.arrays import np
 from simgen.ground.dtypes import TOGETHER, DType
@@ -53,12 +53,18 @@ GROUPS_OF_UNIT = 2  # work-groups for each compute unit, that fill a GPU
 STRIDE = 64  # products between the sums that a bound is made of
 PANEL = 2**20  # results that a bound is computed for at a time: they stay in the CPU's cache
 UNALIGNED = tuple(each for each in tile.TILES if each.rows * each.columns < 128 * 128)
-PAIRED_STEPS = 48  # steps from which on work-groups in pairs are faster: to meet takes time
 LARGEST = 2**30  # elements of a matrix: offsets in a tile are bytes in 32 bits
 # maximum products in a batch: they times their chunks are the z of a launch
 MOST_PRODUCTS = 0xFFFF // tile.SPLITS
 
 Call = tuple[tuple[Kernel, ...], tuple[Launch, ...]]
+
+
+class _Costs(TypedDict):
+    machine: Machine
+    tiles: tuple[tile.Tile, ...]
+    nbytes: tuple[int, int, int]
+    rows: tuple[float, float]
 
 
 @dataclass(frozen=True)
@@ -159,9 +165,7 @@ class Product:
         """What is planned."""
         if not self.short:
             sides = self.m, self.n, self.k, self.batch
-            told = tile.explain_cut(
-                *sides, machine=self.machine, tiles=self._tiles, nbytes=self.elements.nbytes
-            )
+            told = tile.explain_cut(*sides, **self._costs)
             return (*fragment.explain_matrix(self.machine, self._factors, self._cut.tile), *told)
         side = "row" if self._few_rows else "column"
         kernel = Choice(
@@ -402,9 +406,20 @@ class Product:
     def _cut(self) -> tile.Cut:
         """Loads of one element need more registers for their places than the largest tile has."""
         sides = self.m, self.n, self.k, self.batch
-        return tile.best_cut(
-            *sides, machine=self.machine, tiles=self._tiles, nbytes=self.elements.nbytes
-        )
+        return tile.best_cut(*sides, **self._costs)
+
+    @property
+    def _costs(self) -> _Costs:
+        """What its time depends on beside its extents."""
+        of = self.elements
+        extents = [extent for extent, _ in self._lying]
+        left, right = (tile.between_lines(e * b) for e, b in zip(extents, of.nbytes, strict=False))
+        return {
+            "machine": self.machine,
+            "tiles": self._tiles,
+            "nbytes": of.nbytes,
+            "rows": (left, right),
+        }
 
     @property
     def _factors(self) -> str:
@@ -468,12 +483,14 @@ class Product:
             ("stages", found.tile.stages),
             ("tensor_maps", int(found.tile.by_warpgroups)),
             ("groups", self._groups),
-            ("paired", int(self._in_pairs)),
+            ("paired", int(found.tile.paired)),
             *found.tile.constants,
             *(self.epilogue if alone else NOTHING).constants,
             *self._leaves.constants,
         )
-        grid = (*found.tile.grid(self.m, self.n), found.splits * self.batch)
+        across, down = found.tile.grid(self.m, self.n)
+        pair = 1 + found.tile.paired
+        grid = (across * pair, down // pair, found.splits * self.batch)
         if self._groups:
             grid = (self._groups, 1, 1)
         name = self._name(prefix, f"t{found.tile}")
@@ -491,18 +508,10 @@ class Product:
         found = self._cut
         across, down = found.tile.grid(self.m, self.n)
         held = found.tile.at_once * self.machine.units
+        if found.tile.paired:
+            held = max(2, held // 2 * 2)
         several = across * down * self.batch > held and found.splits == 1
         return held if several and found.tile.stages else 0
-
-    @property
-    def _in_pairs(self) -> bool:
-        """Whether two work-groups side by side bring rows of A for each other (warpgroups.h): of
-        long sums of 8-bit floats, which wait for the L2 cache."""
-        found, groups = self._cut, self._groups
-        across, _ = found.tile.grid(self.m, self.n)
-        narrow = found.tile.by_warpgroups and self._factors in fragment.F8 and found.tile.movers
-        alone = not groups and found.splits == 1 and across % 2 == 0
-        return bool(narrow and alone and ceil(self.k / found.tile.depth) >= PAIRED_STEPS)
 
     def _maps(self, tiles: tile.Tile) -> tuple[TensorMap, ...]:
         """Tensor maps of both factors. A step is one box if the factor is contiguous along k, and
@@ -512,6 +521,8 @@ class Product:
         sides = (self._lying[0], self.m, tiles.rows), (self._lying[1], self.n, tiles.columns)
         for argument, ((extent, along_k), other, rows) in enumerate(sides):
             shape = self.batch, (other if along_k else self.k), extent
+            if argument and tiles.paired:  # each of the two brings half
+                rows //= 2
             box = (rows if along_k else tiles.depth), tiles.depth
             made.append(TensorMap(argument, tiles.nbytes, shape, box))
         return tuple(made)

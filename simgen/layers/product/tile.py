@@ -49,6 +49,10 @@ class Tile:
     stages: int = 0  # steps that wait in LDS, which a launch asks for (staged.h); 0: two, as below
     at_once: int = 0  # work-groups that a unit shall hold, if not as many as `groups` says
     movers: int = 0  # work-items beside `block`, which move what those multiply (warpgroups.h)
+    paired: bool = False  # whether two work-groups, one tile below the other, share columns of B
+    # Where steps wait in LDS: cycles of a step of all work-groups that a unit holds, of their end.
+    step_cycles: int = 0
+    end_cycles: int = 0
 
     @cached_property
     def block(self) -> int:
@@ -164,12 +168,13 @@ class Tile:
         if self.multiply == "mma":  # parts of warps come in several sizes
             how += f"w{self.block // 32}"
         if self.stages:
-            how += f"s{self.stages}"
+            how += f"s{self.stages}" + "p" * self.paired
         return f"{self.rows}x{self.columns}x{self.depth}{how}"
 
     def grid(self, m: int, n: int) -> tuple[int, int]:
-        """Tiles along n and along m: the x and y of a launch."""
-        return ceil(n / self.columns), ceil(m / self.rows)
+        """Tiles along n and along m; of pairs, those below the last one count."""
+        pair = 1 + self.paired
+        return ceil(n / self.columns), ceil(m / (pair * self.rows)) * pair
 
 
 # Rates are fitted to the times of 3,000 tiles with chunks, of 60 products and convolutions, on an
@@ -194,6 +199,25 @@ TILES = (
 )
 
 
+# What tiles whose steps wait in LDS take beside their own cycles: fitted, together with these, to
+# the times of 2,700 tiles with chunks of 245 random products (benchmarks/native/any_shape.py), on
+# an H200. Of products that were not fitted to, the chosen one takes 2.3 % longer than the best.
+TOGETHER = 0.845  # power of the share of `at_once` work-groups in the cycles of a step
+BETWEEN_LINES = {"lines": 1.0, "sectors": 1.57, "none": 3.35}  # by what rows begin at multiples of
+STAGED_L2 = 5.8  # times a machine's l2_rate: bytes of rows in a cycle
+STAGED_DRAM = 0.72  # share of the time that memory takes which nothing hides
+STAGED_SUM = 1.1, 0.56  # second kernel: times launch_cycles; times l2_rate
+STAGED_STORE = 3.0  # times a unit's share of l2_rate: bytes of results in a cycle
+SECTOR, LINE = 32, 128  # bytes
+
+
+def between_lines(row_nbytes: int) -> float:
+    """How much longer rows take from L2 than rows that begin where lines do: TMA reads 128 bytes of
+    each in a step."""
+    starts = "lines" if row_nbytes % LINE == 0 else "none" if row_nbytes % SECTOR else "sectors"
+    return BETWEEN_LINES[starts]
+
+
 @dataclass(frozen=True)
 class Cut:
     """A tile, and the chunks of k."""
@@ -214,11 +238,12 @@ def best_cut(
     tiles: tuple[Tile, ...] = TILES,
     splits: int = SPLITS,
     nbytes: tuple[int, int, int] = WORDS,
+    rows: tuple[float, float] = (1.0, 1.0),
 ) -> Cut:
     """The cut of a product, or of `batch` equal ones, that should take the least time.
 
     `m`, `n` and `k` are the product's extents; k is cut into `splits` chunks at most. `nbytes` are
-    of an element of A, of B and of C.
+    of an element of A, of B and of C, `rows` of A and B, how much longer they take (between_lines).
 
     Raises:
         NoRoomError: the machine has no room for a work-group of any tile.
@@ -243,7 +268,7 @@ def best_cut(
         """Sort key: time waiting for memory; ties go to the least computation."""
         across, down = option.tile.grid(m, n)
         computed = across * option.tile.columns * down * option.tile.rows
-        return cycles(option, m, n, k, batch, machine, nbytes), computed
+        return cycles(option, m, n, k, batch, machine, nbytes, rows), computed
 
     return min(options, key=time)
 
@@ -258,14 +283,15 @@ def explain_cut(
     tiles: tuple[Tile, ...] = TILES,
     splits: int = SPLITS,
     nbytes: tuple[int, int, int] = WORDS,
+    rows: tuple[float, float] = (1.0, 1.0),
 ) -> tuple[Choice, ...]:
     """What `best_cut` chooses, and why."""
     sides = m, n, k, batch
-    found = best_cut(*sides, machine=machine, tiles=tiles, splits=splits, nbytes=nbytes)
-    whole = best_cut(*sides, machine=machine, tiles=tiles, splits=1, nbytes=nbytes)
+    found = best_cut(*sides, machine=machine, tiles=tiles, splits=splits, nbytes=nbytes, rows=rows)
+    whole = best_cut(*sides, machine=machine, tiles=tiles, splits=1, nbytes=nbytes, rows=rows)
     across, down = found.tile.grid(m, n)
     groups = across * down * batch * found.splits
-    least = cycles(found, *sides, machine, nbytes)
+    least = cycles(found, *sides, machine, nbytes, rows)
     size = Choice(
         "tile",
         str(found.tile),
@@ -273,7 +299,7 @@ def explain_cut(
     )
     if found.splits == 1:
         return (size, Choice(CHUNKS, "1", "more would not pay for a second kernel"))
-    alone = cycles(whole, *sides, machine, nbytes)
+    alone = cycles(whole, *sides, machine, nbytes, rows)
     return (
         size,
         Choice(
@@ -311,8 +337,11 @@ def cycles(
     batch: int,
     machine: Machine,
     nbytes: tuple[int, int, int] = WORDS,
+    rows: tuple[float, float] = (1.0, 1.0),
 ) -> float:
     """Estimate of the time."""
+    if option.tile.step_cycles:
+        return _staged_cycles(option, m, n, k, batch, machine, nbytes, rows)
     left, right, result = nbytes
     # However many units work, matrices come from memory.
     moved = batch * (left * m * k + right * k * n) * machine.clock / machine.dram_rate
@@ -321,6 +350,41 @@ def cycles(
     if option.splits > 1:
         sums = (4 * option.splits + result) * batch * m * n
         total = CUT * total + machine.launch_cycles + sums / machine.l2_rate
+    return total
+
+
+def _staged_cycles(
+    option: Cut,
+    m: int,
+    n: int,
+    k: int,
+    batch: int,
+    machine: Machine,
+    nbytes: tuple[int, int, int],
+    rows: tuple[float, float],
+) -> float:
+    """The same of tiles whose steps wait in LDS: what units compute, what they load, what memory
+    moves and what is stored hide little of each other, since all of it begins at once."""
+    tile, (left, right, result) = option.tile, nbytes
+    across, down = tile.grid(m, n)
+    groups: int = across * down * option.splits * batch
+    of_unit, held = ceil(groups / machine.units), tile.resident(machine)
+    steps = ceil(min(option.chunk, k) / tile.depth)
+    full, rest = float(of_unit // held), of_unit % held
+    if full >= MANY_ROUNDS:
+        full, rest = of_unit / held, 0
+    total: float = steps * tile.step_cycles * (full + (rest / held) ** TOGETHER)
+    total += ceil(of_unit / held) * tile.end_cycles
+    # Each of a pair brings half of the columns of both.
+    of_step = tile.rows * rows[0] + tile.columns * rows[1] / (1 + tile.paired)
+    total += groups * steps * of_step * tile.depth * tile.nbytes / (STAGED_L2 * machine.l2_rate)
+    moved = batch * (left * m * k + right * k * n) * machine.clock / machine.dram_rate
+    stored = of_unit * tile.rows * tile.columns * (4 if option.splits > 1 else result)
+    total += STAGED_DRAM * moved + stored / (STAGED_STORE * machine.l2_rate / machine.units)
+    if option.splits > 1:
+        launch, rate = STAGED_SUM
+        sums = (4 * option.splits + result) * batch * m * n
+        total += launch * machine.launch_cycles + sums / (rate * machine.l2_rate)
     return total
 
 

@@ -20,11 +20,11 @@ import json
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar
 
-from simgen import __version__
 from simgen.errors import UsageError
 from simgen.frontend.network import make_layer
 from simgen.ground.ir import Queued
 from simgen.ground.storage.files import atomic_folder
+from simgen.ground.version import version
 from simgen.reports.exports import base, protobuf
 from simgen.reports.exports.operators import title
 from simgen.workload import sharding
@@ -124,7 +124,7 @@ class _Trace:
     def written(self, source: Exported) -> bytes:
         """The content of a file."""
         told = (
-            ("producer", f"simgen {__version__}"),
+            ("producer", f"simgen {version()}"),
             ("workload", self.workload.name),
             ("result", source.result.name),
         )

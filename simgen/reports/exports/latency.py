@@ -27,11 +27,11 @@ from math import prod
 from statistics import fmean
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from simgen import __version__
 from simgen.frontend.network import make_layer
 from simgen.frontend.operation import GemmOperation
 from simgen.ground.ir import Pass
 from simgen.ground.storage.files import atomic_folder
+from simgen.ground.version import version
 from simgen.reports.exports import arrow, base, operators, tables
 from simgen.workload import sharding
 
@@ -138,7 +138,7 @@ class LatencyTables(base.Export):
             if gemms and arrow.is_here():
                 columns = dict(zip(GEMM, map(list, zip(*gemms))))
                 at = folder / "aiconfigurator" / "gemm_perf.parquet"
-                arrow.write(at, columns, {"latency": "ms"}, {"producer": f"simgen {__version__}"})
+                arrow.write(at, columns, {"latency": "ms"}, {"producer": f"simgen {version()}"})
             elif gemms:
                 lines.append(f"there is no pyarrow, and so no gemm_perf.parquet; {arrow.CURE}")
         lines += [f"not in {name}: {why}" for name, why in left]
@@ -211,7 +211,7 @@ def _gemms(timed: Sequence[TimedStep]) -> tuple[list[list[Any]], list[tuple[Time
         else:
             found.setdefault(key, []).append(each)
     rows = [
-        ["simgen", __version__, result, "gemm", "simgen", mode, *mnk,
+        ["simgen", version(), result, "gemm", "simgen", mode, *mnk,
          _number(fmean(each.seconds for each in of) * MILLISECONDS)]
         for (result, mode, *mnk), of in found.items()
     ]  # fmt: skip

@@ -1,23 +1,25 @@
 """All launches of all results as a table, a line each: CSV, and Parquet.
 
-Columns are what a launch is (`work_groups` and `work_items` of one work-group; empty where a
-library's kernels ran), every setting that the names of results tell, and every metric that was
-counted, by its name; simgen.ground.metrics has their units, and fields of Parquet carry them.
+Columns are what a launch is (how many work-groups, and the work-items of one, `work_group_size`;
+empty where a library's kernels ran), every setting that the names of results tell, every metric
+that was counted, and what follows from them, by its name. simgen.ground.metrics has their units,
+and fields of Parquet carry them.
 """
 
 from __future__ import annotations
 
 import csv
 import io
-from dataclasses import dataclass
+from collections import Counter
 from math import isnan, prod
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from simgen import __version__
 from simgen.bundle import result_names
-from simgen.ground import metrics
+from simgen.ground import metrics, tidy
 from simgen.ground.storage.files import write_atomic
+from simgen.ground.version import version
 from simgen.reports.exports import arrow, base
+from simgen.reports.pages import page, peaks
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -27,33 +29,32 @@ if TYPE_CHECKING:
     from simgen.reports.exports.base import Exported
 
 LAUNCH = (
-    "bundle", "workload", "result", "launch", "step", "layer", "kind", "pass", "type", "kernel",
-    "work_groups", "work_items", "inferred",
+    "bundle", "workload", "target", "result", "launch", "step", "layer", "kind", "pass", "type",
+    "kernel", "work_groups", "work_group_size", "inferred",
 )  # fmt: skip
 
 
-@dataclass(frozen=True)
-class LaunchTable:
-    """Heads, and values by head of each line."""
-
-    heads: tuple[str, ...]
-    lines: tuple[Mapping[str, Any], ...]
-
-
-def launch_table(sources: Sequence[Exported]) -> LaunchTable:
-    """The table of bundles and their results, in order; of runs of a part, what ran."""
-    runs = [(each, found) for each in sources for found in each.results]
-    lines = [line for each, found in runs for line in _lines(each, found)]
-    counted = dict.fromkeys(name for line in lines for name in line if name not in LAUNCH)
-    given = {id(found): settings(each.name, found.name) for each, found in runs}
-    heads = dict.fromkeys(name for told in given.values() for name in told)
-    swept = [name for name in heads if name not in counted and name not in LAUNCH]
-    lines = [
-        {**line, **{k: given[id(found)].get(k, each.bundle.settings.get(k)) for k in swept}}
-        for each, found in runs
-        for line in _lines(each, found)
+def launch_table(sources: Sequence[Exported]) -> dict[str, list[Any]]:
+    """The columns of bundles and their results, in order; of runs of a part, what ran."""
+    runs = [
+        (each, found, settings(each.name, found.name)) for each in sources for found in each.results
     ]
-    return LaunchTable((*LAUNCH, *swept, *counted), tuple(lines))
+    heads = dict.fromkeys(name for _, _, told in runs for name in told)
+    lines = [(line, each, told) for each, found, told in runs for line in _lines(each, found)]
+    counted = dict.fromkeys(n for line, _, _ in lines for n in line if n not in LAUNCH)
+    swept = [name for name in heads if name not in counted and name not in LAUNCH]
+    full = [
+        {
+            **line,
+            **{
+                name: tidy.typed(value)
+                for name in swept
+                if (value := told.get(name, each.bundle.settings.get(name)))
+            },
+        }
+        for line, each, told in lines
+    ]
+    return tidy.columns((*LAUNCH, *swept, *counted), full)
 
 
 def settings(*names: str) -> dict[str, str]:
@@ -65,19 +66,26 @@ def _lines(source: Exported, result: Result) -> Iterator[dict[str, Any]]:
     workload = source.bundle.workload
     own = result.is_statistics_only
     like = result.inferred
-    pairs = zip(result.kernels(workload), result.launches, strict=True)
+    given = peaks.peaks_of(result)
+    pairs = list(zip(result.kernels(workload), result.launches, strict=True))
+    launches = Counter(index for (index, _), counted in pairs if counted)
     for at, ((index, kernel), counted) in enumerate(pairs):
         if not counted:
             continue
         step = workload.steps[index]
         size = None if own else workload.launches[at].grid
         told = (
-            source.name, workload.name, result.name, at, index, step.layer,
+            source.name, workload.name, result.target, result.name, at, index, step.layer,
             workload.node(step.layer).kind, str(step.direction), workload.types(step), kernel,
             prod(size) if size else None, workload.kernel(kernel).block if size else None,
             at in like,
         )  # fmt: skip
-        yield dict(zip(LAUNCH, told)) | {k: v for k, v in counted.items() if not isnan(v)}
+        measured = {k: v for k, v in counted.items() if not isnan(v)}
+        # What the algorithm needs is known of a layer and pass: of a launch, if it is the only one.
+        needs = page.work(workload, step) if launches[index] == 1 else ()
+        needed = dict(zip(metrics.NEEDED, needs))
+        derived = metrics.derived({**measured, **given, **needed})
+        yield {**needed, **measured, **derived, **dict(zip(LAUNCH, told))}
 
 
 class CommaSeparated(base.Export):
@@ -91,12 +99,7 @@ class CommaSeparated(base.Export):
 
     def write(self, sources: Sequence[Exported], path: Path) -> list[str]:
         table = launch_table(sources)
-        write_atomic(
-            path,
-            csv_text(
-                table.heads, [[_cell(line.get(h)) for h in table.heads] for line in table.lines]
-            ).encode(),
-        )
+        write_atomic(path, csv_text([*table], tidy.cells(table)).encode())
         return [_written(path, table)]
 
 
@@ -111,14 +114,14 @@ class Parquet(base.Export):
 
     def write(self, sources: Sequence[Exported], path: Path) -> list[str]:
         table = launch_table(sources)
-        columns = {head: [line.get(head) for line in table.lines] for head in table.heads}
-        units = {head: metrics.unit(head) for head in table.heads}
-        arrow.write(path, columns, units, {"producer": f"simgen {__version__}"})
+        units = {head: metrics.unit(head) for head in table}
+        arrow.write(path, table, units, {"producer": f"simgen {version()}"})
         return [_written(path, table)]
 
 
-def _written(path: Path, table: LaunchTable) -> str:
-    return f"{path}: 1 launch" if len(table.lines) == 1 else f"{path}: {len(table.lines)} launches"
+def _written(path: Path, table: Mapping[str, Sequence[Any]]) -> str:
+    count = len(table["launch"])
+    return f"{path}: 1 launch" if count == 1 else f"{path}: {count} launches"
 
 
 def csv_text(heads: Sequence[str], lines: Sequence[Sequence[object]]) -> str:
@@ -126,9 +129,3 @@ def csv_text(heads: Sequence[str], lines: Sequence[Sequence[object]]) -> str:
     writer = csv.writer(text, lineterminator="\n")
     writer.writerows([heads, *lines])
     return text.getvalue()
-
-
-def _cell(value: object) -> object:
-    if isinstance(value, bool):
-        return int(value)
-    return "" if value is None else f"{value:.9g}" if isinstance(value, float) else value

@@ -113,7 +113,7 @@ def _times(
         table: dict[str, dict[str, float]] = {}  # pass -> place -> seconds
         halves: dict[str, dict[str, float]] = {}  # half-widths of their confidence intervals
         for _, row, values in of:
-            at, half = table.setdefault(row.direction, {}), halves.setdefault(row.direction, {})
+            at, half = table.setdefault(row.pass_, {}), halves.setdefault(row.pass_, {})
             at[place(row)] = at.get(place(row), 0.0) + values.get(TIME, 0.0)
             half[place(row)] = hypot(half.get(place(row), 0.0), row.errors.get(TIME, 0.0))
         places = list(dict.fromkeys(each for at in table.values() for each in at))
@@ -136,7 +136,7 @@ def _roof(
     roofs = {row.roof for _, row, _ in of}
     (roof,) = roofs if len(roofs) == 1 else (None,)
     points = {
-        place: (float(row.operations), float(row.nbytes), values[TIME])
+        place: (float(row.operations), float(row.bytes), values[TIME])
         for place, row, values in of
         if values.get(TIME)
     }
@@ -188,9 +188,9 @@ def _swept(found: Sequence[Row]) -> list[tuple[str, Plot]]:
     measured: dict[str, dict[str, dict[str, Mapping[str, float]]]] = {}
     given: dict[str, dict[str, Mapping[str, str]]] = {}
     for row in found:
-        bundle, point = result_names.in_sweep(row.bundle, row.target)
+        bundle, point = result_names.in_sweep(row.bundle, row.result)
         measured.setdefault(bundle, {}).setdefault(point, {})[row.step] = row.metrics
-        built = result_names.options_of(row.bundle) if point != row.target else {}
+        built = result_names.options_of(row.bundle) if point != row.result else {}
         given.setdefault(bundle, {})[point] = {**built, **row.options}
     return [
         (f"{title}, {bundle}" if len(measured) > 1 else title, figure)
@@ -238,11 +238,11 @@ def _labels(found: Sequence[Row]) -> list[tuple[str, str]]:
         bundles.setdefault(row.workload, set()).add(row.bundle)
     sweep = any(len(names) > 1 for names in bundles.values())
     labels = []
-    short = result_names.shortened(list(dict.fromkeys(row.target for row in found)))
+    short = result_names.shortened(list(dict.fromkeys(row.result for row in found)))
     for row in found:
         place = row.step
         if len(steps) > 1:
             place = row.workload if len(steps[row.workload]) == 1 else f"{row.workload} {place}"
-        target = short[row.target]
+        target = short[row.result]
         labels.append((place, f"{row.bundle}, {target}" if sweep else target))
     return labels

@@ -5,14 +5,15 @@ from __future__ import annotations
 import csv
 import io
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from simgen.ask.report import FigureChoices, ReportChoices
 from simgen.bundle import outputs, verdict_file
+from simgen.ground import tidy
 from simgen.ground.metrics import seconds
 from simgen.ground.storage.files import write_atomic
 from simgen.kernels import render
-from simgen.reports.pages import exploring, figures, interactive, store, sweep_figures
+from simgen.reports.pages import exploring, figures, interactive, still, store, sweep_figures
 from simgen.reports.pages.reporting import REPORT
 from simgen.reports.pages.series import Front
 
@@ -57,15 +58,16 @@ def write(
             folder is something else.
         DamagedError: it is not what was written.
     """
+    if looks and looks.figures:
+        still.need()
     found = store.read_points(path)
     store.check(path, found)
     points = exploring.compared(found.points, baseline)
     of_settings = exploring.sensitivity(found.points)
     doubts = [*_doubts(path, found.points, found.missing), *exploring.beside_fronts(points)]
-    settings = list(dict.fromkeys(name for each in found.points for name in each.settings))
-    head, rows = _table(points, settings)
+    table = columns(points)
     outputs.folder(output, REPORT)
-    write_atomic(output / POINTS, _csv(head, rows))
+    write_atomic(output / POINTS, _csv([*table], tidy.cells(table)))
     lines = [_cells(each) for each in of_settings]
     write_atomic(output / SENSITIVITY, _csv(SENSITIVITY_COLUMNS, lines))
     looks = looks or ReportChoices()
@@ -133,28 +135,28 @@ def short(points: Sequence[ComparedPoint]) -> tuple[list[str], list[list[str]]]:
 # ------------------------------------------------------------------ tables
 
 
-def _table(
-    points: Sequence[ComparedPoint], settings: Sequence[str]
-) -> tuple[list[str], list[list[str]]]:
-    """All metrics, a line for each point; empty where a target does not count something."""
+def columns(points: Sequence[ComparedPoint]) -> dict[str, list[Any]]:
+    """All metrics, a line for each point; None where a target does not count something."""
+    settings = dict.fromkeys(name for each in points for name in each.point.settings)
     names = sorted({name for each in points for name in each.point.metrics})
-    head = [
+    heads = (
         "bundle", "result", "workload", "target", "planned_for", *settings, "verdict", "base",
         "speed_up", "pareto", "operations", "bytes", *names,
+    )  # fmt: skip
+    lines = [
+        {
+            "bundle": each.point.bundle, "result": each.point.result,
+            "workload": each.point.workload, "target": each.point.target,
+            "planned_for": each.point.planned_for,
+            **{name: tidy.typed(value) for name, value in each.point.settings.items()},
+            "verdict": each.point.verdict, "base": f"{each.base.bundle}:{each.base.result}",
+            "speed_up": each.speed_up, "pareto": each.pareto,
+            "operations": each.point.operations, "bytes": each.point.nbytes,
+            **each.point.metrics,
+        }
+        for each in points
     ]  # fmt: skip
-    lines = []
-    for each in points:
-        point = each.point
-        lines.append(
-            [
-                point.bundle, point.result, point.workload, point.target, point.planned_for,
-                *(point.settings.get(name, "") for name in settings), point.verdict,
-                f"{each.base.bundle}:{each.base.result}", _number(each.speed_up),
-                "yes" if each.pareto else "no", str(point.operations), str(point.nbytes),
-                *(_number(point.metrics.get(name)) for name in names),
-            ]
-        )  # fmt: skip
-    return head, lines
+    return tidy.columns(heads, lines)
 
 
 def _shown(each: ComparedPoint, settings: Sequence[str], counts: Sequence[str]) -> list[str]:
@@ -183,7 +185,7 @@ def _number(value: float | None) -> str:
     return "" if value is None else f"{value:.6g}"
 
 
-def _csv(head: Sequence[str], lines: Sequence[Sequence[str]]) -> bytes:
+def _csv(head: Sequence[str], lines: Sequence[Sequence[object]]) -> bytes:
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(head)

@@ -4,18 +4,19 @@ numbers. Names can be read by hovering, series hidden, axes zoomed: hundreds of 
 
 from __future__ import annotations
 
+import gzip
 import json
 import math
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from simgen.ground import resources
 from simgen.ground.metrics import quantity
 from simgen.reports.pages.series import is_wide, needs_log_axis, outliers, roofs
 from simgen.reports.pages.still import COLOURS, HATCHES
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-    from plotly.graph_objects import Figure
 
     from simgen.reports.pages.series import (
         Curves,
@@ -33,10 +34,38 @@ LETTER = 6  # pixels that a letter of such a name takes of the height
 
 
 def library() -> str:
-    """Plotly's JavaScript, for pages that need no network."""
-    from plotly.offline import get_plotlyjs
+    """Plotly's JavaScript with the basic kinds of figures, for pages that need no network."""
+    path = resources.folder("templates") / "plotly-basic.min.js.gz"
+    return gzip.decompress(path.read_bytes()).decode()
 
-    return str(get_plotlyjs())
+
+@dataclass
+class PlotlyFigure:
+    """A figure in the words of Plotly's JSON."""
+
+    data: list[dict[str, Any]] = field(default_factory=list)
+    layout: dict[str, Any] = field(default_factory=lambda: {"xaxis": {}, "yaxis": {}})
+
+    def add_trace(self, trace: dict[str, Any]) -> None:
+        self.data.append(trace)
+
+    def add_hline(self, at: float, line: dict[str, Any]) -> None:
+        """A line through the whole width."""
+        ends = {"x0": 0, "x1": 1, "xref": "x domain", "y0": at, "y1": at, "yref": "y"}
+        self.layout.setdefault("shapes", []).append({"type": "line", "line": line, **ends})
+
+    def update_layout(self, **more: Any) -> None:
+        self.layout |= more
+
+    def update_xaxes(self, **more: Any) -> None:
+        self.layout["xaxis"] |= more
+
+    def update_yaxes(self, **more: Any) -> None:
+        self.layout["yaxis"] |= more
+
+
+def _scatter(**told: Any) -> dict[str, Any]:
+    return {"type": "scatter", **told}
 
 
 def grouped(of: Grouped) -> str:
@@ -56,24 +85,22 @@ def stacked(of: Stacked) -> str:
     if of.across:
         figure.update_xaxes(title={"text": _plain(of.across), "standoff": 8})
     for trace in figure.data:
-        halves = (of.errors or {}).get(trace.name, ())
+        halves = (of.errors or {}).get(trace["name"], ())
         if any(halves):
-            trace.error_y = {"type": "data", "array": [half or 0.0 for half in halves]}
+            trace["error_y"] = {"type": "data", "array": [half or 0.0 for half in halves]}
     figure.update_layout(barmode="stack")
     return _element(figure)
 
 
 def curves(of: Curves) -> str:
-    from plotly.graph_objects import Scatter
-
     figure = _figure()
     at: list[Any] = list(of.sizes) if of.sizes else list(of.values)
     if of.ideal:
         dashed = {"color": "#777", "width": 1, "dash": "dash"}
-        figure.add_trace(Scatter(x=at, y=list(of.ideal), name="ideal", mode="lines", line=dashed))
+        figure.add_trace(_scatter(x=at, y=list(of.ideal), name="ideal", mode="lines", line=dashed))
     for label, found in of.series.items():
         y = list(found)
-        figure.add_trace(Scatter(x=at, y=y, name=_plain(label), mode="lines+markers"))
+        figure.add_trace(_scatter(x=at, y=y, name=_plain(label), mode="lines+markers"))
     _name(figure, of.across, of.unit)
     figure.update_xaxes(type="linear" if of.sizes else "category")
     if of.sizes:
@@ -92,20 +119,18 @@ def curves(of: Curves) -> str:
 
 
 def dotted(of: Dotted) -> str:
-    from plotly.graph_objects import Scatter
-
     names = list(of.points)
     ends = [value for point in of.points.values() for value in point]
     span = [10.0 ** math.floor(math.log10(min(ends))), 10.0 ** math.ceil(math.log10(max(ends)))]
     figure = _figure(height=440)
     line = {"color": "#bbb", "width": 1}
-    figure.add_trace(Scatter(x=span, y=span, mode="lines", name="equal", line=line))
+    figure.add_trace(_scatter(x=span, y=span, mode="lines", name="equal", line=line))
     if of.scale:
         fit = [end / of.scale for end in span]
-        figure.add_trace(Scatter(x=span, y=fit, mode="lines", name=f"x = {of.scale:.3g} y"))
+        figure.add_trace(_scatter(x=span, y=fit, mode="lines", name=f"x = {of.scale:.3g} y"))
     worst = outliers(of.points, of.scale)
     figure.add_trace(
-        Scatter(
+        _scatter(
             x=[of.points[name][0] for name in names],
             y=[of.points[name][1] for name in names],
             mode="markers+text",
@@ -123,8 +148,6 @@ def dotted(of: Dotted) -> str:
 
 
 def front(of: Front) -> str:
-    from plotly.graph_objects import Scatter
-
     figure = _figure(height=400)
     ends = sorted((of.points[name], name) for name in of.best)
     for label, names in (
@@ -132,7 +155,7 @@ def front(of: Front) -> str:
         ("the others", [name for name in of.points if name not in of.best]),
     ):
         figure.add_trace(
-            Scatter(
+            _scatter(
                 x=[of.points[name][0] for name in names],
                 y=[of.points[name][1] for name in names],
                 mode="lines+markers" if label == "on the front" else "markers",
@@ -149,12 +172,10 @@ def front(of: Front) -> str:
 
 
 def roofline(of: Roofline) -> str:
-    from plotly.graph_objects import Scatter
-
     shown, (low, ridge, high) = roofs(of.points, of.operations, of.rate)
     figure = _figure(height=440)
     figure.add_trace(
-        Scatter(
+        _scatter(
             x=[low, ridge, high],
             y=[low * of.rate, of.operations, of.operations],
             mode="lines",
@@ -164,7 +185,7 @@ def roofline(of: Roofline) -> str:
     )
     shares = [of.points[name][2] / sum(t for _, _, t in of.points.values()) for name in shown]
     figure.add_trace(
-        Scatter(
+        _scatter(
             x=[x for x, _ in shown.values()],
             y=[y for _, y in shown.values()],
             mode="markers",
@@ -186,18 +207,15 @@ def _plain(text: str) -> str:
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
-def _name(figure: Figure, across: str = "", up: str = "") -> None:
+def _name(figure: PlotlyFigure, across: str = "", up: str = "") -> None:
     """The titles of the axes, clear of their ticks."""
     figure.update_xaxes(title={"text": _plain(across), "standoff": 8})
     figure.update_yaxes(title={"text": _plain(up), "standoff": 12})
 
 
-def _figure(height: int = HEIGHT) -> Figure:
-    from plotly.graph_objects import Figure
-
-    figure = Figure()
+def _figure(height: int = HEIGHT) -> PlotlyFigure:
+    figure = PlotlyFigure()
     figure.update_layout(
-        template="none",
         height=height,
         colorway=COLOURS,
         margin={"l": 70, "r": 20, "t": 30, "b": 50},
@@ -213,28 +231,40 @@ def _figure(height: int = HEIGHT) -> Figure:
     return figure
 
 
-def _bars(places: Sequence[str], series: Series, unit: str) -> Figure:
-    from plotly.graph_objects import Bar
-
+def _bars(places: Sequence[str], series: Series, unit: str) -> PlotlyFigure:
     shown = [_plain(place) for place in places]
     longest = max(map(len, shown), default=0) if len(shown) >= UPRIGHT else 0
     figure = _figure(HEIGHT + LETTER * longest)
     for nth, (label, values) in enumerate(series.items()):
         pattern = HATCHES[nth // len(COLOURS) % len(HATCHES)][:1]  # where colours come again
         figure.add_trace(
-            Bar(x=shown, y=list(values), name=_plain(label), marker={"pattern": {"shape": pattern}})
+            {
+                "type": "bar",
+                "x": shown,
+                "y": list(values),
+                "name": _plain(label),
+                "marker": {"pattern": {"shape": pattern}},
+            }
         )
     figure.update_xaxes(type="category")
     _name(figure, up=unit)
     return figure
 
 
-def _element(figure: Figure) -> str:
+def _finite(told: Any) -> Any:
+    """The same, with null for what JSON does not have."""
+    if isinstance(told, dict):
+        return {name: _finite(value) for name, value in told.items()}
+    if isinstance(told, list | tuple):
+        return [_finite(value) for value in told]
+    return None if isinstance(told, float) and not math.isfinite(told) else told
+
+
+def _element(figure: PlotlyFigure) -> str:
     """What the page's script draws when it is scrolled to."""
-    told = json.loads(figure.to_json(validate=False))
-    kept = {"data": told["data"], "layout": told["layout"]}
+    kept = _finite({"data": figure.data, "layout": figure.layout})
     text = json.dumps(kept, separators=(",", ":"), sort_keys=True)
     text = text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
-    height = told["layout"].get("height", HEIGHT)
+    height = figure.layout.get("height", HEIGHT)
     spec = f'<script type="application/json">{text}</script>'
     return f'<div class="plot" style="min-height:{height}px">{spec}</div>'

@@ -37,7 +37,7 @@ def text(
     """The file, with paths of the figures from `folder`."""
     layers = [
         (
-            row.bundle, row.target, row.step, row.kind,
+            row.bundle, row.result, row.step, row.kind,
             seconds(row.metrics["seconds"]) if row.metrics.get("seconds") else "",
             str(limits.limit_of(row) or ""), row.verdict,
         )

@@ -40,7 +40,7 @@ def limit_of(row: Row) -> Limit | None:
     if not time or row.roof is None:
         return None
     operations, rate = row.roof
-    moved = max(row.nbytes, row.metrics.get("dram_bytes", 0.0))
+    moved = max(row.bytes, row.metrics.get("dram_bytes", 0.0))
     parts = {
         "compute": row.operations / operations / time,
         "bandwidth": moved / rate / time,

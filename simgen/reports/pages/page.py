@@ -9,12 +9,12 @@ from __future__ import annotations
 import csv
 import io
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from simgen.ask.report import ReportChoices
 from simgen.bundle import verdict_file
 from simgen.frontend.network import make_layer
-from simgen.ground import metrics
+from simgen.ground import metrics, tidy
 from simgen.ground.storage.files import write_atomic
 from simgen.kernels import render
 from simgen.reports.pages import (
@@ -25,6 +25,7 @@ from simgen.reports.pages import (
     latex,
     limits,
     peaks,
+    still,
     summary,
 )
 from simgen.reports.pages.row import Row
@@ -43,8 +44,8 @@ if TYPE_CHECKING:
 CORRELATION = "correlation.csv"
 SPEED_UP = "Speed-up of each layer and pass"
 STEP_COLUMNS = (
-    "bundle", "workload", "planned_for", "layer", "pass", "type", "target", "verdict",
-    "inferred_from", "limited_by",
+    "bundle", "workload", "planned_for", "layer", "kind", "pass", "type", "target", "result",
+    "verdict", "inferred_from", "limited_by",
 )  # fmt: skip
 SHOWN = 3  # results that a line of doubts names
 MOST_OUTLIERS = 3  # in a table for people
@@ -82,7 +83,7 @@ def rows(
                 continue
             alone = machine.launch_cycles / machine.clock if machine else 0.0
             places = [i for i, (of, _) in enumerate(kernels) if of == at]
-            operations, nbytes = _work(bundle.workload, step)
+            operations, nbytes = work(bundle.workload, step)
             made.append(
                 Row(
                     name or bundle.workload.name,
@@ -128,7 +129,7 @@ def doubts(found: Sequence[Row]) -> list[str]:
     lines = []
     for verdict in dict.fromkeys(row.verdict for row in found):
         of = [row for row in found if row.verdict == verdict]
-        places = list(dict.fromkeys(f"{row.bundle} on {row.target}" for row in of))
+        places = list(dict.fromkeys(f"{row.bundle} on {row.result}" for row in of))
         more = f" and {len(places) - SHOWN} more" if len(places) > SHOWN else ""
         where = ", ".join(places[:SHOWN]) + more
         if verdict != verdict_file.RIGHT:
@@ -143,32 +144,41 @@ def doubts(found: Sequence[Row]) -> list[str]:
 
 def derived(row: Row) -> dict[str, float]:
     """What follows from a row's counts: accesses and hit rates, utilization, rates per second."""
-    needed = {"operations": row.operations, "bytes": row.nbytes}
+    needed = {"operations": row.operations, "bytes": row.bytes}
     return metrics.derived({**row.metrics, **row.peaks, **needed})
 
 
-def to_csv(found: Sequence[Row]) -> str:
-    """All metrics, one line per row; empty where a target does not count something.
+def columns(found: Sequence[Row]) -> dict[str, list[Any]]:
+    """All metrics, a line for each row; None where a target does not count something.
 
     Each setting of a build or run that the results' names tell has a column.
     """
-    metrics = list(dict.fromkeys(n for row in found for n in {**row.metrics, **derived(row)}))
-    given = [name for name in summary.settings(found) if name not in (*STEP_COLUMNS, *metrics)]
-    errors = list(dict.fromkeys(name for row in found for name in row.errors))
+    values = [{**row.metrics, **derived(row)} for row in found]
+    counted = dict.fromkeys(name for each in values for name in each)
+    given = [name for name in summary.settings(found) if name not in {*STEP_COLUMNS, *counted}]
     lines = []
-    for row in found:
-        values = {**row.metrics, **derived(row)}
-        cells = [f"{values[name]:.9g}" if name in values else "" for name in metrics]
+    for row, measured in zip(found, values):
         limit = limits.limit_of(row)
         step = (
-            row.bundle, row.workload, row.planned_for, row.layer, row.direction, row.types,
-            row.target, row.verdict, row.inferred_from, limit.name if limit else "",
-            *(row.setting(name) for name in given),
+            row.bundle, row.workload, row.planned_for, row.layer, row.kind, row.pass_, row.type,
+            row.target, row.result, row.verdict, row.inferred_from, limit.name if limit else None,
         )  # fmt: skip
-        cells += [f"{row.errors[name]:.9g}" if name in row.errors else "" for name in errors]
-        lines.append([*step, row.operations, row.nbytes, *cells])
-    head = [*STEP_COLUMNS, *given, "operations", "bytes", *metrics]
-    return csv_text([*head, *(f"{name}_error" for name in errors)], lines)
+        swept = {name: row.setting(name) for name in given}
+        lines.append({
+            **dict(zip(STEP_COLUMNS, step)),
+            **{name: tidy.typed(value) for name, value in swept.items() if value},
+            "operations": row.operations, "bytes": row.bytes, **measured,
+            **{f"{name}_error": half for name, half in row.errors.items()},
+        })  # fmt: skip
+    errors = dict.fromkeys(f"{name}_error" for row in found for name in row.errors)
+    heads = (*STEP_COLUMNS, *given, "operations", "bytes", *counted, *errors)
+    return tidy.columns(heads, lines)
+
+
+def to_csv(found: Sequence[Row]) -> str:
+    """The columns, with all digits."""
+    table = columns(found)
+    return csv_text([*table], tidy.cells(table))
 
 
 def correlations(found: Sequence[Row]) -> list[Correlation]:
@@ -176,7 +186,7 @@ def correlations(found: Sequence[Row]) -> list[Correlation]:
     # The last machine of a target decides: a slow one, or an unmeasured one.
     doubtful = sorted(found, key=lambda row: (bool(row.shortfall), row.shortfall is None))
     return correlation.correlations_of(
-        _points(found), {row.target: row.shortfall for row in doubtful}
+        _points(found), {row.result: row.shortfall for row in doubtful}
     )
 
 
@@ -194,6 +204,8 @@ def write(
     Numbers are the same in all of them.
     """
     looks = looks or ReportChoices()
+    if looks.figures or looks.form == "tex":
+        still.need()
     if looks.form == "tex":  # which includes PDF, and no SVG
         looks = replace(looks, figures=tuple(sorted({"pdf", *looks.figures})))
     table = to_csv(found)
@@ -232,7 +244,7 @@ def write(
         agreement=agreement,
         compared=[correlation_cells(each) for each in compared],
         compared_head=CORRELATION_TITLES,
-        results=len({(row.bundle, row.target) for row in found}),
+        results=len({(row.bundle, row.result) for row in found}),
     )
     path = folder / "report.html"
     write_atomic(path, page.encode())
@@ -275,12 +287,12 @@ def _points(found: Sequence[Row]) -> dict[str, dict[tuple[str, str], dict[str, f
     """Target -> (bundle, step) -> metrics, for the correlation."""
     points: dict[str, dict[tuple[str, str], dict[str, float]]] = {}
     for row in found:
-        at = points.setdefault(row.target, {})
+        at = points.setdefault(row.result, {})
         at[(row.bundle, row.step)] = {**row.metrics, **derived(row)}
     return points
 
 
-def _work(workload: Workload, step: Step) -> tuple[int, int]:
+def work(workload: Workload, step: Step) -> tuple[int, int]:
     node = workload.node(step.layer)
     work = make_layer(node, workload.machine).count(node.inputs, step.direction)
     return work.flops + work.transcendentals, work.read_bytes + work.written_bytes

@@ -8,7 +8,7 @@ import shlex
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from simgen.ask.run import RunChoices
 from simgen.bundle import (
@@ -22,7 +22,7 @@ from simgen.bundle import (
 from simgen.bundle import writing as bundles
 from simgen.bundle.finding import find_result
 from simgen.errors import UsageError, one_line
-from simgen.ground import html
+from simgen.ground import html, tidy
 from simgen.ground.metrics import seconds
 from simgen.reports.pages import limits, summary, timeline, trace
 from simgen.reports.pages import page as report_page
@@ -40,8 +40,15 @@ if TYPE_CHECKING:
 REPORT = "report"  # a folder of it
 
 
+class Rows(tuple["Row", ...], tidy.Tidy):
+    """A row for each layer, pass and result. The table has the columns of metrics.csv."""
+
+    def columns(self) -> dict[str, list[Any]]:
+        return report_page.columns(self)
+
+
 @dataclass(frozen=True)
-class Report:
+class Report(tidy.Tidy):
     """What a report consists of.
 
     Attributes:
@@ -53,7 +60,7 @@ class Report:
     """
 
     page: Path
-    rows: tuple[Row, ...]
+    rows: Rows
     idle: tuple[str, ...]
     passed_over: tuple[str, ...] = ()
 
@@ -63,14 +70,14 @@ class Report:
         return dict(report_page.figures_of(self.rows))
 
     def __repr__(self) -> str:
-        results = len({(row.bundle, row.target) for row in self.rows})
+        results = len({(row.bundle, row.result) for row in self.rows})
         return f"<Report {self.page}: {results} results, {len(self.rows)} rows>"
 
     def _repr_html_(self) -> str:
         heads = ("bundle", "result", "layer", "pass", "verdict", "time", "limited by")
         rows = [
             (
-                row.bundle, row.target, row.layer, row.direction, row.verdict,
+                row.bundle, row.result, row.layer, row.pass_, row.verdict,
                 seconds(row.metrics["seconds"]) if row.metrics.get("seconds") else "",
                 limits.limit_of(row) or "",
             )
@@ -78,13 +85,17 @@ class Report:
         ]  # fmt: skip
         return html.table(heads, rows)
 
+    def columns(self) -> dict[str, list[Any]]:
+        """The columns of metrics.csv."""
+        return self.rows.columns()
+
     @property
     def doubts(self) -> list[str]:
         """What a reader must know before believing the numbers."""
         return report_page.doubts(self.rows)
 
 
-def rows(paths: Sequence[Path]) -> list[Row]:
+def rows(paths: Sequence[Path]) -> Rows:
     """A row for each layer, pass and result of the bundles; nothing is written.
 
     Raises:
@@ -93,7 +104,7 @@ def rows(paths: Sequence[Path]) -> list[Row]:
     """
     with contextlib.ExitStack() as held:
         loaded = [held.enter_context(bundles.opened(path)) for path in paths]
-        return _rows(_names(paths), loaded, _all_that_ran(paths, loaded))
+        return Rows(_rows(_names(paths), loaded, _all_that_ran(paths, loaded)))
 
 
 def write(
@@ -140,7 +151,7 @@ def write(
         measured = [[run.result for run in runs] for runs in ran]
         timeline.write(output / timeline.FILE, zip(names, loaded, measured))
     idle = tuple(name for name, runs in zip(names, ran) if not runs)
-    return Report(page, tuple(found), idle, against.passed_over if against else ())
+    return Report(page, Rows(found), idle, against.passed_over if against else ())
 
 
 def _again(bundle: Bundle, run: TracedRun) -> list[str]:

@@ -1,7 +1,8 @@
-"""A line of a report."""
+"""A line of a report: one layer and pass of one result."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -13,17 +14,24 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Row:
-    """What one target measured for one step: sums over the step's launches."""
+    """What a result has of a layer in a pass: sums over its launches.
+
+    Attributes:
+        pass_: fwd, bwd, bwd_data, bwd_weight or sgd.
+        operations, bytes: what the algorithm needs.
+        metrics: what was measured, by name.
+        verdict: the last one of `simgen diff`.
+    """
 
     bundle: str
     workload: str
     planned_for: str  # a machine
     layer: str
-    direction: str
-    types: str  # element types of its tensors
-    target: str
+    pass_: str
+    type: str  # element types of its tensors, with commas
+    result: str  # name of the result: a target, or TARGET@OPTION=VALUE,...
     operations: int  # operations that the algorithm needs: flops and transcendentals
-    nbytes: int  # bytes that it must move
+    bytes: int  # bytes that it must move
     metrics: Mapping[str, float]
     # peak rates of the machine that ran it
     peaks: Mapping[str, float] = field(default_factory=dict)
@@ -47,11 +55,21 @@ class Row:
     built: Mapping[str, str] = field(default_factory=dict)
 
     @property
+    def target(self) -> str:
+        """The target that it ran on."""
+        return result_names.target_of(self.result)
+
+    @property
+    def seconds(self) -> float:
+        """Its time; NaN where the target counts none."""
+        return self.metrics.get("seconds", math.nan)
+
+    @property
     def settings(self) -> dict[str, str]:
         """What its names say was swept or given: settings of the build, options of the run."""
         return {
             **result_names.options_of(self.bundle),
-            **result_names.options_of(self.target),
+            **result_names.options_of(self.result),
             **self.options,
         }
 
@@ -61,4 +79,4 @@ class Row:
 
     @property
     def step(self) -> str:
-        return f"{self.layer} {self.direction}"
+        return f"{self.layer} {self.pass_}"

@@ -47,7 +47,7 @@ def scores(rows: Iterable[Row]) -> list[Score]:
     """Scores of results that have times for all of their steps, in the order of the rows."""
     results: dict[tuple[str, str], list[Row]] = {}
     for row in rows:
-        results.setdefault((row.bundle, row.target), []).append(row)
+        results.setdefault((row.bundle, row.result), []).append(row)
     found = []
     for (bundle, target), own in results.items():
         seconds = [row.metrics.get("seconds") for row in own]

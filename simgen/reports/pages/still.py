@@ -7,12 +7,14 @@ tell apart. The same numbers make the same bytes.
 
 from __future__ import annotations
 
+import importlib.util
 import io
 import math
 import warnings
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from simgen.errors import MissingError
 from simgen.ground.metrics import quantity
 from simgen.reports.pages.series import is_wide, needs_log_axis, outliers, roofs
 
@@ -78,7 +80,19 @@ def printed(of: Picture, forms: Sequence[str], inches: float) -> list[bytes]:
     return _saved(of, Look(inches, height, 8, paper=True), forms, "path")
 
 
+def need() -> None:
+    """See that Matplotlib is here: before long work whose figures it draws.
+
+    Raises:
+        MissingError: it is not.
+    """
+    if importlib.util.find_spec("matplotlib") is None:
+        cure = "install it: python -m pip install matplotlib (the extra `figures`)"
+        raise MissingError(f"figures: matplotlib is not installed; {cure}")
+
+
 def _saved(of: Picture, look: Look, forms: Sequence[str], letters: str) -> list[bytes]:
+    need()
     import matplotlib as mpl
     from matplotlib.figure import Figure
 

@@ -139,7 +139,7 @@ def _store(database: sqlite3.Connection) -> PointStore:
     found = [
         (order.get(run, run), _point(homes[home], result, version, run, sums, work, verdicts))
         for run, home, result, version in _rows(
-            database, "SELECT id, bundle, target, simgen FROM run ORDER BY id", "iiss"
+            database, "SELECT id, bundle, result, simgen FROM run ORDER BY id", "iiss"
         )
     ]
     return PointStore(

@@ -115,13 +115,15 @@ def run_facts(
     of = result.provenance
     machine: Mapping[str, Any] = of.get("machine", {})
     shown = {k: v for k, v in machine.items() if k not in OF_COMPUTER and v not in ("", None)}
+    built = of.get("simgen", "")
     facts = [
         ("machine", _words(shown)),
         ("planned for", str(of.get("planned_for", ""))),
         ("built with", _words(of.get("settings", {}))),
         ("multiply-adds", CONTRACTS.get(contract, "")),
         ("options", _words(of.get("options", {}))),
-        ("simgen", f"{of.get('simgen', '')}, {of.get('compiler', '')}"),
+        ("simgen", f"{built}, {of.get('compiler', '')}"),
+        ("run by", f"simgen {ran}" if (ran := of.get("ran_by", built)) != built else ""),
         ("ran on", ", ".join(str(machine[k]) for k in OF_COMPUTER if k in machine)),
         ("ended", ended),
     ]
@@ -134,9 +136,9 @@ def sentences(found: Sequence[Row]) -> list[str]:
     limits it."""
     runs: dict[tuple[str, str], list[Row]] = {}
     for row in found:
-        runs.setdefault((row.bundle, row.target), []).append(row)
+        runs.setdefault((row.bundle, row.result), []).append(row)
     workloads = " and ".join(_few({row.workload: None for row in found}))
-    targets = " and ".join(_few({result_names.target_of(row.target): None for row in found}))
+    targets = " and ".join(_few({result_names.target_of(row.result): None for row in found}))
     planned = " and ".join(_few({row.planned_for: None for row in found}))
     varied = {name: each for name, each in settings(found).items() if len(each) > 1}
     ranges = "".join(f", {name} from {each[0]} to {each[-1]}" for name, each in varied.items())
@@ -189,7 +191,7 @@ def settings(found: Sequence[Row]) -> dict[str, list[str]]:
 def _point(row: Row, varied: Mapping[str, object]) -> str:
     """A result's name, shortly: what was given."""
     given = {name: value for name, value in row.settings.items() if name in varied}
-    return ", ".join(f"{name}={value}" for name, value in given.items()) or row.target
+    return ", ".join(f"{name}={value}" for name, value in given.items()) or row.result
 
 
 def run_summaries(found: Sequence[Row], told: Sequence[RunFacts]) -> list[RunSummary]:
@@ -197,7 +199,7 @@ def run_summaries(found: Sequence[Row], told: Sequence[RunFacts]) -> list[RunSum
     said = {(each.bundle, each.target): each for each in told}
     runs: dict[tuple[str, str], list[Row]] = {}
     for row in found:
-        runs.setdefault((row.bundle, row.target), []).append(row)
+        runs.setdefault((row.bundle, row.result), []).append(row)
     return [_of_run(rows, said.get(place)) for place, rows in runs.items()]
 
 
@@ -226,7 +228,7 @@ def _of_run(rows: Sequence[Row], told: RunFacts | None) -> RunSummary:
         mood = "bad"
     first = rows[0]
     shown = seconds(total) if total else ""
-    return RunSummary(first.bundle, first.target, verdict, mood, shown, top, rest, told)
+    return RunSummary(first.bundle, first.result, verdict, mood, shown, top, rest, told)
 
 
 def against(found: Sequence[Row], told: Sequence[RunFacts], bundle: str, target: str) -> Against:
@@ -237,7 +239,7 @@ def against(found: Sequence[Row], told: Sequence[RunFacts], bundle: str, target:
     """
     runs: dict[tuple[str, str], dict[str, Row]] = {}
     for row in found:
-        runs.setdefault((row.bundle, row.target), {})[row.step] = row
+        runs.setdefault((row.bundle, row.result), {})[row.step] = row
     alone = sum(place[1] == target for place in runs) == 1
     called = target if alone else f"{bundle}:{target}"
     base = {step: row for step, row in runs[bundle, target].items() if row.metrics.get(TIME)}
@@ -299,7 +301,7 @@ def baseline(word: str, names: Sequence[tuple[str, str]]) -> tuple[str, str]:
 
 def _speed_up(row: Row, base: Row) -> SpeedUp:
     times = (base.metrics[TIME], row.metrics[TIME])
-    return SpeedUp(row.bundle, row.target, row.layer, row.direction, *times)
+    return SpeedUp(row.bundle, row.result, row.layer, row.pass_, *times)
 
 
 def _changed_facts(base: RunFacts | None, now: RunFacts | None) -> tuple[tuple[str, str, str], ...]:

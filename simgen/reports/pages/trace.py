@@ -8,8 +8,9 @@ kernel names with layers by hand: the workload says which launch is whose.
     step       a layer in a pass: bundle, position (from 0), layer, kind, pass, type of elements,
                operations and bytes that the algorithm needs
     launch     one run of a kernel: step, position (from 0, in the whole workload), kernel,
-               invocation (from 1: which run of this kernel it is), work_groups, work_items
-    run        what a target left of a bundle: target, finished (UTC), simgen, compiler
+               invocation (from 1: which run of this kernel it is), work_groups, work_group_size
+    run        what a target left of a bundle: target, result (its name), finished (UTC), simgen,
+               compiler
     property   of a run: part (settings, options, config, machine, verdict
                or inferred), name, value
     metric     run, launch, name, value: in the vocabulary of simgen.ground.metrics
@@ -53,10 +54,11 @@ if TYPE_CHECKING:
     from simgen.ground.ir import Workload
 
 FILE = "trace.sqlite3"
-APPLICATION, VERSION = 0x73676E31, 3  # as the schema has them
+APPLICATION, VERSION = 0x73676E31, 4  # as the schema has them
 PROPERTIES = ("settings", "options", "config", "machine")  # properties in a result's provenance
 STEP = (  # columns of the views
-    "run", "bundle", "workload", "planned_for", "target", "step", "layer", "kind", "pass", "type",
+    "run", "bundle", "workload", "planned_for", "target", "result", "step", "layer",
+    "kind", "pass", "type",
 )  # fmt: skip
 COUNTS, RATES = (Kind.TIME, Kind.COUNTER), (Kind.SHARE, Kind.RATE)
 VERDICT = "verdict"  # a part beside these, by layer and pass
@@ -105,7 +107,7 @@ def write(
 _POINT = """
 INSERT INTO point (bundle, result, digest, run) SELECT wanted.bundle, wanted.result, wanted.digest,
     (SELECT run.id FROM run JOIN bundle ON bundle.id = run.bundle
-     WHERE bundle.name = wanted.bundle AND run.target = wanted.result)
+     WHERE bundle.name = wanted.bundle AND run.result = wanted.result)
 FROM (SELECT ? AS bundle, ? AS result, ? AS digest) AS wanted
 """
 
@@ -198,8 +200,9 @@ def _add_run(
 ) -> None:
     told = run.result.provenance
     finished = run.finished.astimezone(UTC).isoformat(timespec="seconds")
-    row = (bundle, run.result.name, finished, told["simgen"], told["compiler"])
-    key = _insert(database, "INSERT INTO run VALUES (NULL, ?, ?, ?, ?, ?)", row)
+    named = run.result.target, run.result.name
+    row = (bundle, *named, finished, told["simgen"], told["compiler"])
+    key = _insert(database, "INSERT INTO run VALUES (NULL, ?, ?, ?, ?, ?, ?)", row)
     like = {str(at): str(ran) for at, ran in run.result.inferred.items()}
     more = {**told, VERDICT: run.verdict, INFERRED: like}
     properties = [(key, *each) for each in _properties(more)]

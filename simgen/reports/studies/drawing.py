@@ -308,7 +308,7 @@ def _kind_of(each: Measured, row: Row) -> str:
 
 
 def _pass_of(each: Measured, row: Row) -> str:
-    return PHASES.get(row.direction, "backward")
+    return PHASES.get(row.pass_, "backward")
 
 
 PHASES = {"fwd": "forward", "sgd": "update"}

@@ -63,7 +63,7 @@ class DrawnFrom:
     def shows(self, row: Row) -> bool:
         """Whether the figure shows this layer and pass."""
         figure = self.figure
-        return row.direction.startswith(figure.direction) and (
+        return row.pass_.startswith(figure.direction) and (
             not figure.places or row.step in figure.places
         )
 
@@ -113,7 +113,7 @@ def whole_of(each: Measured, names: Sequence[str]) -> dict[str, float]:
         for name, value in row.metrics.items():
             sums[name] = sums.get(name, 0.0) + value
         sums["operations"] += row.operations
-        sums["bytes"] += row.nbytes
+        sums["bytes"] += row.bytes
     peaks = each.rows[0].peaks if each.rows else {}
     values = {**sums, **metrics.derived({**sums, **peaks})}
     return {name: values[name] for name in names if name in values}

@@ -324,7 +324,9 @@ def _of_result(point: StudyPoint, made: Bundle, result: Result, scope: Scope) ->
     verdicts = _verdicts(made, result.name, check=scope.check)
     rows = tuple(page.rows(made, [result], made.path.name, verdicts))
     names = [name for _, name in result.kernels(made.workload)]
-    launches = [(n, m) for n, m in zip(names, result.launches, strict=True) if "seconds" in m]
+    launches: list[tuple[str, Mapping[str, float]]] = [
+        (n, m) for n, m in zip(names, result.launches, strict=True) if "seconds" in m
+    ]
     longest = max(launches, key=lambda each: each[1]["seconds"], default=("", {}))
     return Measured(point, rows, longest)
 

@@ -47,7 +47,7 @@ def fusion(of: DrawnFrom, made: Drawn, target: str) -> None:
             add_line(made, a, case, "forward pass", "speed_up", "as it is / fused", before / after)
             for whole in of.at(target):
                 back = sum(
-                    row.metrics.get("seconds", 0.0) for row in whole.rows if row.direction != "fwd"
+                    row.metrics.get("seconds", 0.0) for row in whole.rows if row.pass_ != "fwd"
                 )
                 ratio = (before + back) / (after + back)
                 unit = "as it is / fused"

@@ -8,7 +8,6 @@ import sys
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from simgen import __version__
 from simgen.ask.build import BuildChoices, Destination, Making
 from simgen.ask.choice import choices, option
 from simgen.ask.kinds import Flag
@@ -16,6 +15,7 @@ from simgen.ask.run import JobChoices, RunCommand
 from simgen.bundle import commands, manifest, planning, result_names
 from simgen.bundle import writing as bundles
 from simgen.errors import UsageError, did_you_mean, printable
+from simgen.ground.version import version
 from simgen.running import runs, siblings, sweep_points
 from simgen.running.workflow import jobs, sweep_spec
 from simgen.running.workflow.jobs import JobBundle, JobPoint, Workflow
@@ -72,7 +72,7 @@ def of_spec(spec: SweepSpec, container: str = "") -> Workflow:
         if len(made_points) > MOST_POINTS:
             raise UsageError(f"the sweep has more than {MOST_POINTS} points; make several of it")
     return Workflow(
-        _command(container), __version__, jobs.REPORT, spec.diff, container, made_bundles,
+        _command(container), version(), jobs.REPORT, spec.diff, container, made_bundles,
         made_points,
     )  # fmt: skip
 
@@ -118,7 +118,7 @@ def of_bundle(
         whole = JobPoint(at, result, text, 1, 1)
         made[jobs.key(result, made)] = jobs.requested(whole, bundle.workload, chosen, asked)
     return Workflow(
-        _command(container), __version__, jobs.RESULTS, False, container, {at: home}, made
+        _command(container), version(), jobs.RESULTS, False, container, {at: home}, made
     )
 
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import ceil
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from simgen.ask.choice import spelled
 from simgen.errors import UsageError
@@ -25,7 +25,7 @@ from simgen.targets.base import CLOCK, SIZE, RunOption
 from simgen.targets.gem5 import script_options
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from simgen.isa.code_object import KernelInfo
 
@@ -52,6 +52,8 @@ def _gpus() -> dict[str, Gem5Model]:
 
 
 VEGA = "VEGA_X86"
+# Folders that gem5's builds are made in; others may be of anything.
+BUILDS = (VEGA, "GCN3_X86", "X86", "ARM", "RISCV", "MIPS", "POWER", "SPARC", "NULL")
 GPUS = _gpus()
 SIMULATOR = "gem5"  # name in the table of simulators
 
@@ -206,6 +208,13 @@ def hardware(kernels: Iterable[tuple[int, KernelInfo]]) -> list[Knob]:
         Knob(f"--{name.replace('_', '-')}", option.variable, least.get(name, 0))
         for name, option in HARDWARE.items()
     ]
+
+
+def of_tag(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings with gem5's version, where they name one of its tags: v24.0.0.1 is 24.0."""
+    said = str(settings.get("gem5_version", ""))
+    short = ".".join(said.removeprefix("v").split(".")[:2])
+    return {**settings, **({"gem5_version": short} if short in VERSIONS else {})}
 
 
 def check(version: str, arch: str) -> None:

@@ -104,6 +104,7 @@ def sources(
     """Everything the program is compiled from, by file name."""
     workload = job.workload
     code, table, kernarg = b"", [], 0
+    relocated: list[int] = []
     for kernel, (elf, info) in zip(workload.kernels, linked, strict=True):
         kernarg = max(kernarg, info.kernarg_nbytes)
         table.append(
@@ -117,6 +118,7 @@ def sources(
         if simulated.gpu.told:
             told = architectures()[simulated.gpu.told]
             image = code_object.for_granule(image, info, told.register_granule)
+        relocated += (len(code) + at for at in code_object.relocated(elf))
         # Each on its own pages: where a kernel lies in caches and TLBs, and so its timing,
         # must not depend on the kernels before it.
         code += image + bytes(-len(image) % PAGE)
@@ -137,6 +139,7 @@ def sources(
         dump=not simulated.version.dumps,
         queues=queues or 1,
         kernels=table,
+        relocated=relocated,
         private_nbytes=_pages(workload, private),
         kernarg_nbytes=max(64, -(-kernarg // 64) * 64),
     )

@@ -44,6 +44,27 @@ CORE_MINUTES = 190  # core minutes of a build of 24.0: 95 minutes on two free co
 OBJECT_NBYTES = 2 << 30  # memory that the compiler takes for the largest objects
 
 
+def build_steps(version: str, gem5_opt: str, lacks: list[Lack]) -> list[SetupStep]:
+    """Packages, sources, and the build with its time and memory."""
+    tag = TAGS.get(version, version)
+    cores = len(os.sched_getaffinity(0))
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    jobs = max(1, min(cores, memory // OBJECT_NBYTES))
+    lacking = [name for name in PROGRAMS if shutil.which(name) is None]
+    clone = f"git clone --depth 1 --branch {tag} https://github.com/gem5/gem5 ~/gem5"
+    minutes = round(CORE_MINUTES / jobs)
+    found = f"no {', '.join(lacking)} in PATH" if lacking else f"{', '.join(PROGRAMS)} are here"
+    root = os.environ.get("GEM5", "")
+    return [
+        SetupStep("packages", f"sudo apt-get install -y {' '.join(PACKAGES)}", found),
+        SetupStep("sources", clone, f"GEM5 is {root}" if root else "GEM5 is not set"),
+        SetupStep("build", f"cd ~/gem5 && scons {gem5_opt} -j {jobs}",
+             " | ".join(lack.fact for lack in lacks) or "it is built"),
+        SetupStep("time", f"about {minutes} minutes with -j {jobs}", f"{cores} cores"),
+        SetupStep("memory", f"2 GB for each job: {2 * jobs} GB", f"{memory >> 30} GiB"),
+    ]  # fmt: skip
+
+
 @dataclass(frozen=True)
 class Gem5Checkout(Requirements):
     """A gem5 for what is simulated, and what a launcher needs beside it."""
@@ -70,25 +91,9 @@ class Gem5Checkout(Requirements):
         return lacks + self.launcher.missing()
 
     def steps(self) -> list[SetupStep]:
-        """Packages, sources, the build with its time and memory, and how simgen finds it."""
-        version = self.simulated.gem5_version
-        tag = TAGS.get(version, version)
-        cores = len(os.sched_getaffinity(0))
-        memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-        jobs = max(1, min(cores, memory // OBJECT_NBYTES))
-        lacking = [name for name in PROGRAMS if shutil.which(name) is None]
-        clone = f"git clone --depth 1 --branch {tag} https://github.com/gem5/gem5 ~/gem5"
-        minutes = round(CORE_MINUTES / jobs)
-        found = f"no {', '.join(lacking)} in PATH" if lacking else f"{', '.join(PROGRAMS)} are here"
-        root = os.environ.get("GEM5", "")
-        here = self.missing()
+        version, here = self.simulated.gem5_version, self.missing()
         return [
-            SetupStep("packages", f"sudo apt-get install -y {' '.join(PACKAGES)}", found),
-            SetupStep("sources", clone, f"GEM5 is {root}" if root else "GEM5 is not set"),
-            SetupStep("build", f"cd ~/gem5 && scons {self.simulated.gem5_opt} -j {jobs}",
-                 " | ".join(lack.fact for lack in here) or "it is built"),
-            SetupStep("time", f"about {minutes} minutes with -j {jobs}", f"{cores} cores"),
-            SetupStep("memory", f"2 GB for each job: {2 * jobs} GB", f"{memory >> 30} GiB"),
+            *build_steps(version, self.simulated.gem5_opt, here),
             SetupStep("use", "export GEM5=~/gem5", "" if here else "ready"),
             *([SetupStep("python", "Python 3.10 or older, whose python3-config is first in PATH",
                     "pybind11 of gem5 before 23.0 knows no newer one")]

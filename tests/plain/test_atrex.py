@@ -1,0 +1,53 @@
+"""Operators of LLM serving by name."""
+
+from __future__ import annotations
+
+import pytest
+
+from simgen import api
+from simgen.errors import UsageError
+from simgen.frontend.atrex import OPERATORS, operators
+
+# Atrex-Bench's own counts of its shapes, and the elements that one of each has.
+COUNTS = {
+    "rms_norm": 56, "layer_norm": 13, "fused_add_rms_norm": 19, "gated_rms_norm": 7, "l2_norm": 13,
+    "silu_and_mul": 37, "moe_topk_gating_softmax": 10, "moe_align_block_size": 6,
+    "moe_count_and_sort": 5, "fused_moe": 23,
+}  # fmt: skip
+# Bytes that its roofline files say of a shape: read and written.
+MOVED = {
+    "silu_and_mul/1": (5007360, 2503680),
+    "l2_norm/3": (1966080, 1966080),
+}
+
+
+def test_each_family_has_all_of_its_shapes() -> None:
+    assert {family: len(operators(family)) for family in OPERATORS} == COUNTS
+
+
+@pytest.mark.parametrize("family", OPERATORS)
+def test_each_shape_is_a_layer(family: str) -> None:
+    for each in operators(family):
+        plan = api.plan(each.name)
+        assert plan.plan.network.layers[0].node.kind == each.kind
+
+
+@pytest.mark.parametrize("name", MOVED)
+def test_a_shape_moves_what_its_roofline_says(name: str) -> None:
+    (placed,) = api.plan(f"atrex/{name}").plan.network.layers
+    (direction, *_) = placed.layer.passes
+    counted = placed.layer.count(placed.node.inputs, direction)
+    assert (counted.read_bytes, counted.written_bytes) == MOVED[name]
+
+
+@pytest.mark.parametrize(
+    ("word", "told"),
+    [
+        ("atrex/rmsnorm/3", "did you mean 'rms_norm'"),
+        ("atrex/l2_norm/13", "has the numbers 0, 1,"),
+        ("atrex/l2_norm", "simgen list atrex l2_norm"),
+    ],
+)
+def test_other_names(word: str, told: str) -> None:
+    with pytest.raises(UsageError, match=told):
+        api.plan(word)
