@@ -43,7 +43,7 @@ TINY = 2.0**-126  # what is smaller may be flushed to zero
 NEARLY_ZERO = 2.0**-100  # what many flushed numbers add up to
 FAR = 8.0  # standard deviations that nothing exceeds
 MANY = 1024  # terms whose roundings are counted one by one
-VARIED = 32  # and of so many at least one is another number
+VARIED = 32  # terms among which one is another number, on average
 
 
 @dataclass(frozen=True)
