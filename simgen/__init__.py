@@ -61,7 +61,7 @@ if not TYPE_CHECKING:  # so that a type checker knows names that are none
         from importlib import import_module
 
         if name == "__version__":
-            globals()[name] = import_module("simgen.ground.version").version()
+            globals()[name] = import_module("simgen.ground.version").version(exactly=True)
             return globals()[name]
         if name == "errors":
             return import_module("simgen.errors")

@@ -108,7 +108,7 @@ def manifest_entries(
         "constants": list(constants) or None,
     }
     return {
-        "simgen": version(),
+        "simgen": version(exactly=True),
         CONFIG: {
             "source": one_line(os.path.basename(found.config.source)),
             "sha256": hashlib.sha256(json.dumps(sections).encode()).hexdigest(),

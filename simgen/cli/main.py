@@ -35,7 +35,7 @@ def _version(context: click.Context, _: click.Parameter, wanted: bool) -> None:
     if wanted and not context.resilient_parsing:
         from simgen.ground.version import version
 
-        click.echo(f"simgen {version()}")
+        click.echo(f"simgen {version(exactly=True)}")
         context.exit()
 
 

@@ -99,7 +99,7 @@ def record(
     variables = _variables(target, environment)
     run = Run(bundle.digest, target.settings(), variables, tuple(steps), layers, inputs)
     told = asked.to_json() if asked else {}
-    return replace(run, machine=run_record.machine(), asked=told, simgen=version())
+    return replace(run, machine=run_record.machine(), asked=told, simgen=version(exactly=True))
 
 
 def discard(start: Start) -> None:
