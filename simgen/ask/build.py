@@ -107,8 +107,7 @@ class BuildChoices(Asked):
         "Run independent layers and passes concurrently in N queues: CUDA streams, command "
         "queues of MGPUSim's timing model, AQL queues of gem5. [default: 1]")
     phase: Text = choice("--phase", Word("", ("decode", "prefill")), text=
-        "What a language model's config.json is built for: one new token for each text, or whole "
-        "texts. "
+        "Step of a language model's config.json: one new token for each text, or whole texts. "
         "[default: decode]")
     batch: Count = choice("--batch", Whole("N", 1, 65_536), text=
         "Number of texts that a language model's config.json is built for. [default: 1]")

@@ -55,6 +55,10 @@ SOFT_RELU = activation("soft_relu", 1030)
 GELU = activation("gelu", 1030)
 GELU_TANH = activation("gelu_tanh", 1030)
 SILU = activation("silu", 1030)
+GATE = Problem(Variant("gate", (("gate_packed", "true"),)), (5, 40))
+ROUTER = Problem(Variant("router", (("top_k", "4"), ("groups", "3"), ("top_groups", "2"))), (9, 48))
+ADDED = Problem(Variant("add_rms_norm", ()), (5, 72))
+ROOT = Problem(Variant("rms_norm", ()), (5, 72))
 
 PASSES = {
     "rows-fwd": (ROWS, F), "rows-bwd": (ROWS, B), "wide-fwd": (WIDE, F), "wide-bwd": (WIDE, B),
@@ -63,6 +67,8 @@ PASSES = {
     "sigmoid-bwd": (SIGMOID, B), "tanh-fwd": (TANH, F), "tanh-bwd": (TANH, B),
     "soft_relu-fwd": (SOFT_RELU, F), "soft_relu-bwd": (SOFT_RELU, B),
     "gelu-fwd": (GELU, F), "gelu-bwd": (GELU, B), "gelu_tanh-bwd": (GELU_TANH, B),
+    "gate-fwd": (GATE, F), "gate-bwd": (GATE, B), "router-fwd": (ROUTER, F),
+    "added-fwd": (ADDED, F), "root-bwd": (ROOT, Pass.BACKWARD_DATA),
     "silu-fwd": (SILU, F), "silu-bwd": (SILU, B),
 }  # fmt: skip
 BARRIER = "    __syncthreads();\n"
@@ -113,6 +119,15 @@ MUTANTS = (
     Mutant("no maximum", "gelu-fwd", "maximum(x, 0.0f) -", "x -", True),
     Mutant("constant", "gelu-bwd", "-0.398942280f", "-0.39895f", True),
     Mutant("one side", "gelu-bwd", "x > 0.0f ? 1.0f - low : low", "low", True),
+    Mutant("other half", "gate-fwd", "load4(x1 + from + OTHER)", "load4(x1 + from)", True),
+    Mutant("no slope", "gate-bwd", "dy * up * unit_slope<FUNCTION>(x)", "dy * up", True),
+    Mutant("all groups", "router-fwd", "before >= TOP_GROUPS", "before > TOP_GROUPS", True),
+    Mutant("not the best", "router-fwd", "rank[k] += theirs > score[k]",
+           "rank[k] += theirs < score[k]", True),
+    Mutant("no sum", "router-fwd", "sum += chosen[own * TOP_K + k];",
+           "sum += 0.0f * chosen[own * TOP_K + k];", True),
+    Mutant("one tensor", "added-fwd", "part[j] += more[j];", "part[j] += 0.0f * more[j];", True),
+    Mutant("no mean", "root-bwd", "* -INVERSE * scale", "* -scale", True),
     Mutant("constant", "silu-fwd", "? -1.44269504f", "? -1.4427f", True),
     Mutant("steepness", "silu-bwd", "? 1.0f : fused", "? 0.999f : fused", True),
     Mutant("constant", "gelu_tanh-bwd", "0.214064499f", "0.2141f", True),
