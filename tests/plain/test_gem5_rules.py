@@ -247,7 +247,7 @@ LACKING = {
     "23.1": {"v_pk_add_u16": 7, "v_pk_sub_i16": 7, "v_pk_mad_u16": 12, "v_pk_max_i16": 11,
              "v_pk_lshlrev_b16": 8, "v_pk_ashrrev_i16": 10, "v_cndmask_b32_e64": 2},
     "24.0": {"v_alignbyte_b32": 2, "v_add_i32": 1, "v_sub_i16": 2, "v_med3_i16": 8,
-             "v_max3_u16": 5, "v_min3_i16": 6, "v_cvt_pk_u16_u32": 4, "v_cvt_pk_i16_i32": 8},
+             "v_max3_u16": 6, "v_min3_i16": 6, "v_cvt_pk_u16_u32": 4, "v_cvt_pk_i16_i32": 8},
 }  # fmt: skip
 
 

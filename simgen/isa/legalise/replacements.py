@@ -191,10 +191,6 @@ def limited(total: Word, limit: int) -> tuple[Word, Word]:
     return where(carry(total), limit, total), carry(total)
 
 
-def middle(least: Expression, most: Expression, a: Word, b: Word, c: Word) -> Word:
-    return most(least(a, b), least(most(a, b), c))
-
-
 def clamped_16(total: Word) -> Word:
     return smin(smax(total, -0x8000 & ALL), MAGNITUDE >> 16) & LOW
 
@@ -289,7 +285,7 @@ TABLE: dict[str, Expression] = {
     "v_or3_b32": lambda a, b, c: a | b | c,
     "v_xad_u32": lambda a, b, c: (a ^ b) + c,
     "v_xnor_b32*": lambda a, b: ~(a ^ b),
-    "v_med3_u32": lambda a, b, c: middle(umin, umax, a, b, c),
+    "v_med3_u32": lambda a, b, c: umax(umin(a, b), umin(umax(a, b), c)),
     "v_sad_u32": lambda a, b, c: umax(a, b) - umin(a, b) + c,
     "v_swap_b32": lambda a, b: (b, a),
     "v_bcnt_u32_b32": lambda x, more: ones(x) + more,
@@ -334,12 +330,6 @@ TABLE: dict[str, Expression] = {
     "v_max_i16*": lambda a, b: smax(sx(a), sx(b)) & LOW,
     "v_mad_u32_u16": lambda a, b, c: mul24(a & LOW, b & LOW) + c,
     "v_mad_i32_i16": lambda a, b, c: imad24(sx(a), sx(b), c),
-    "v_min3_u16": lambda a, b, c: umin(umin(a & LOW, b & LOW), c & LOW),
-    "v_max3_u16": lambda a, b, c: umax(umax(a & LOW, b & LOW), c & LOW),
-    "v_med3_u16": lambda a, b, c: middle(umin, umax, a & LOW, b & LOW, c & LOW),
-    "v_min3_i16": lambda a, b, c: smin(smin(sx(a), sx(b)), sx(c)) & LOW,
-    "v_max3_i16": lambda a, b, c: smax(smax(sx(a), sx(b)), sx(c)) & LOW,
-    "v_med3_i16": lambda a, b, c: middle(smin, smax, sx(a), sx(b), sx(c)) & LOW,
     "v_cvt_pk_u16_u32": lambda a, b: umin(a, LOW) | umin(b, LOW) << 16,
     "v_cvt_pk_i16_i32": lambda a, b: clamped_16(a) | clamped_16(b) << 16,
     "v_add_u16 clamp": lambda a, b: umin((a & LOW) + (b & LOW), LOW),
