@@ -196,7 +196,7 @@ def test_how_to_get_it_names_the_tag_and_what_this_machine_lacks(simgen, monkeyp
     monkeypatch.delenv("GEM5", raising=False)
     done = simgen("doctor --for gem5-se --gem5-version 22.1 --json")
     assert done.code == 0
-    steps = {each["what"]: each for each in json.loads(done.out)}
+    steps = {each["what"]: each for each in json.loads(done.out)["steps"]}
     assert "--branch v22.1.0.0 " in steps["sources"]["command"]
     assert "scons build/VEGA_X86/gem5.opt -j " in steps["build"]["command"]
     assert steps["use"]["found"] == ""
@@ -224,7 +224,7 @@ def test_how_to_get_a_full_system_names_the_image_and_its_room(simgen, monkeypat
         monkeypatch.delenv(name, raising=False)
     done = simgen("doctor --for gem5-fs --gem5-version v24.1.0.0 --json")
     assert done.code == 0
-    steps = {each["what"]: each for each in json.loads(done.out)}
+    steps = {each["what"]: each for each in json.loads(done.out)["steps"]}
     assert "--branch v24.1.0.0 " in steps["sources"]["command"]
     assert steps["disk image"]["command"].endswith("src/x86-ubuntu-gpu-ml && ./build.sh")
     assert "GEM5_DISK_IMAGE and GEM5_KERNEL are not set" in steps["disk image"]["found"]

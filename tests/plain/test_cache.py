@@ -391,5 +391,5 @@ def test_what_go_fetched_is_cleared_although_it_is_read_only(monkeypatch, tmp_pa
     module.mkdir(parents=True)
     (module / "a.go").write_text("package a")
     module.chmod(0o500)
-    cache.clear_simulators()
+    caches.clear_simulators()
     assert not (tmp_path / "go").exists()

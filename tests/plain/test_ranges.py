@@ -96,7 +96,8 @@ def test_what_an_overflow_leaves_is_rounded_as_it_is_stored(name, left):
         reference = np.array([1.5, 2.0, 3.0, 4.0])
         given = np.array([found, 2.0, 3.0, 4.0]).astype(dtype.array)
         beyond = Beyond(np.array(FIRST), "a sum overflows", np.array([left, 2.0, 3.0, 4.0]))
-        made.add(0, given, reference, reference, np.full(4, 1e-3), beyond=lambda beyond=beyond: beyond)  # fmt: skip
+        bound = np.full(4, 1e-3)
+        made.add(0, given, reference, reference, bound, beyond=lambda beyond=beyond: beyond)
         assert Verdict("s", "fwd", "s.y", made, ()).outcome is outcome
 
 
@@ -108,5 +109,6 @@ def test_the_canary_says_nothing_where_nothing_is_known():
         reference = np.array([1.0, 2.0, 3.0, 4.0])
         given = np.array([np.nan, 2.0, 3.0, 4.0]).astype(dtype.array)
         beyond = Beyond(np.array(mask), "a sum overflows", np.array([np.nan, 2.0, 3.0, 4.0]))
-        made.add(0, given, reference, reference, np.full(4, 1e-3), beyond=lambda beyond=beyond: beyond)  # fmt: skip
+        bound = np.full(4, 1e-3)
+        made.add(0, given, reference, reference, bound, beyond=lambda beyond=beyond: beyond)
         assert suspicions(made, 0, 1, guard_intact=True) == words

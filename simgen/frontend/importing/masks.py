@@ -46,8 +46,9 @@ NAN = (
 )
 INFINITE = "takes an infinity, and tensors here are finite; write a number"
 INFINITIES = ("Add", "Sub", "Where", "Mul")
+GUARDS = {"IsNaN", "Where"}
 # What infinity and the largest number are one to, and what hands both on.
-BOUNDED = ("Softmax", "Sigmoid", "Tanh", "Relu", "HardSigmoid", "Clip", "IsNaN")
+BOUNDED = ("Softmax", "Sigmoid", "Tanh", "Relu", "HardSigmoid", "Clip", "Equal", "IsNaN")
 KEEPING = (
     "Add", "Sub", "Where", "Mul", "Div", "Cast", "Identity", "Reshape", "Unsqueeze", "Squeeze",
     "Transpose", "Expand", "Slice", "Split", "Concat",
@@ -64,9 +65,10 @@ def recognised(operators: Sequence[Operator], values: Values) -> list[Operator]:
         made = _guarded(each, values, makers)
         if "Softmax" in each.kind and _is_nan(each, values, makers, readers):
             made = refused(each, NAN)
-        elif each.kind in INFINITIES and _is_infinite(each, values):
-            if each.kind == "Mul" or not _vanishes(each, readers, ends):
-                made = refused(each, INFINITE)
+        elif _is_infinite(each, values) and (
+            each.kind == "Mul" or not _vanishes(each, readers, ends)
+        ):
+            made = refused(each, INFINITE)
         if each.kind in ("Where", "Add") and not ends.intersection(each.outputs):
             shape = values.known[each.outputs[0]].shape
             if all(_over_keys(reader, len(shape)) for reader in readers[each.outputs[0]]):
@@ -84,6 +86,8 @@ def refused(node: Operator, why: str) -> Operator:
 
 
 def _is_infinite(node: Operator, values: Values) -> bool:
+    if node.kind not in INFINITIES:
+        return False
     arrays = [_at_hand(values, name) for name in node.inputs]
     return any(each is not None and np.isinf(each).any() for each in arrays)
 
@@ -120,10 +124,10 @@ def _is_nan(
     makers: Mapping[str, Operator],
     readers: Mapping[str, Sequence[Operator]],
 ) -> bool:
-    """Whether masks that the model knows leave rows of nothing but -inf, which no choice makes 0."""
+    """Whether known masks leave rows of nothing but -inf, which no choice makes 0."""
     axis = int(node.attributes.get("axis", -1 if node.version >= 13 else 1))
-    guarded = {each.kind for each in readers[node.outputs[0]]} == {"IsNaN", "Where"}
-    if guarded or axis not in (-1, len(values.known[node.inputs[0]].shape) - 1):
+    read = {each.kind for each in readers[node.outputs[0]]}
+    if (read and read <= GUARDS) or axis not in (-1, len(values.known[node.inputs[0]].shape) - 1):
         return False
     hidden: Any = False
     x: str | None = node.inputs[0]

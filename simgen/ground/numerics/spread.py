@@ -182,8 +182,8 @@ def any_order(rows: Array) -> tuple[Array, Array]:
     A partial sum is a multiple of g, the distance of float32 numbers of its size. So adding a term
     is off by what rounding the term to g loses, whatever the partial sum is; but for ties, which go
     both ways. Where terms meet partial sums of each size at random, the mean is between the losses
-    of all terms at one g, and sigma is no more than at the largest. Blocks of terms may meet partial
-    sums of sizes of their own (several work-items, sorted terms): their losses do not cancel.
+    of all terms at one g, and sigma is no more than at the largest. Blocks of terms may meet
+    partial sums of other sizes (several work-items, sorted terms): their losses do not cancel.
     """
     terms = rows.astype(np.float32).astype(np.float64)
     squares, total = np.square(terms).sum(axis=-1), np.abs(terms.sum(axis=-1))

@@ -43,7 +43,7 @@ TINY = 2.0**-126  # what is smaller may be flushed to zero
 NEARLY_ZERO = 2.0**-100  # what many flushed numbers add up to
 FAR = 8.0  # standard deviations that nothing exceeds
 MANY = 1024  # terms whose roundings are counted one by one
-VARIED = 32  # and of so many at least one is another number
+VARIED = 32  # terms among which one is another number, on average
 
 
 @dataclass(frozen=True)
@@ -254,7 +254,7 @@ def summed(
     running = np.shape(value) == np.shape(a.value)  # each sum has those before it in it
     made = _summed(value, error, of_terms, terms, a.u, function(np.square(a.value)), equal)
     single = a.u.sums == DType.F32.roundoff and not a.u.narrow
-    if single and not running and MANY <= terms and equal * VARIED <= terms:
+    if single and not running and terms >= MANY and equal * VARIED <= terms:
         rows = np.moveaxis(a.value, axes, range(-len(axes), 0)).reshape(-1, terms)
         mean, sigma = (each.reshape(np.shape(value)) for each in any_order(rows))
         counted = np.fmin(made.bound, error + mean / a.u.far + sigma)
