@@ -126,6 +126,9 @@ def own_files(folder: Path) -> None:
     (folder / "model.log").write_text(
         "./bin/MIOpenDriver conv -n 1 -c 3 -H 9 -W 9 -k 4 -y 3 -x 3\n"
     )
+    sizes = '"hidden_size": 64, "num_hidden_layers": 4, "num_attention_heads": 4'
+    more = '"intermediate_size": 128, "vocab_size": 256, "max_position_embeddings": 4096'
+    (folder / "config.json").write_text(f'{{"model_type": "llama", {sizes}, {more}}}')
     np.savez(folder / "weights.npz", **{"conv1.b": np.zeros(20, np.float32)})
     rows = np.minimum(np.arange(31) * 8, 96)  # where each begins; 8 elements in each of 12
     columns, values = np.arange(96) % 8, np.ones(96, np.float32)
