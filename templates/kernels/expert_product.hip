@@ -6,6 +6,7 @@
 
 constexpr unsigned COLUMNS = BLOCK / LANES; /* of a work-group */
 constexpr unsigned PARTS = GATED ? 2 : 1;
+static_assert(PLACES % ROWS == 0, "rows of y are those of whole blocks");
 
 static __device__ __forceinline__ float dot(float4 a, float4 b, float sum)
 {
