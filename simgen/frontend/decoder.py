@@ -149,8 +149,13 @@ def families() -> dict[str, dict[str, Any]]:
 
 
 def is_one(path: Path) -> bool:
-    """Whether a word that names a file may be a model's config."""
-    return path.suffix == SUFFIX
+    """Whether a word names a file that may be a model's config: one of layers begins otherwise."""
+    if path.suffix != SUFFIX:
+        return False
+    try:
+        return read_regular(path, MAX_NBYTES).lstrip()[:1] in (b"{", b"")
+    except OSError:
+        return True
 
 
 def read(
@@ -189,6 +194,7 @@ def _content(path: Path, where: str) -> dict[str, Any]:
     if not isinstance(found, dict) or "model_type" not in found:
         diffusers = isinstance(found, dict) and "_class_name" in found
         fact = "a config of diffusers" if diffusers else "no key model_type"
+        fact += ", which models of Hugging Face have" if not diffusers else ""
         raise ConfigError(where, f"{fact}; give the config.json of a language model")
     return found
 

@@ -131,7 +131,10 @@ def find(
         return replace(made, dtype=element, notes=notes)
     if serving.given:
         fact = f"workload {printable(word)}: no config.json of a language model"
-        raise UsageError(f"{serving.given}: {fact}; leave {serving.given} out")
+        cure = f"leave {serving.given} out"
+        if serving.given == str(BuildChoices.batch):
+            cure += f"; did you mean '{BuildChoices.set} n=N'?"
+        raise UsageError(f"{serving.given}: {fact}; {cure}")
     broken, settings = settings, _on_their_lines(settings)
     if asked := dnnmark.line(word):
         made = _from_file(Path(asked.config), settings, passes or asked.passes)

@@ -1,4 +1,4 @@
-/* Rows by their root mean square, the gradient of x: r (g - x r^2 sum(g x) / D), g = dy gamma, r = 1 / rms(x). Without WITH_RESULT,
+/* Rows by their root mean square, the gradient of x: r (g - x r sum(g x r) / D), g = dy gamma, r = 1 / rms(x). Without WITH_RESULT,
  * r alone, of which the gradient of gamma is made (layer_norm_sums.hip). */
 #include "prelude.h"
 #include "constants/layer_norm.h"
@@ -32,9 +32,9 @@ extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
         fetch(weight, gamma, at, inside(row, at));
 #pragma unroll
         for (unsigned j = 0; j < VECTOR; j++)
-            dot = fused(slope[j] * weight[j], part[j], dot);
+            dot = fused(slope[j] * weight[j], part[j] * scale, dot); /* where r is 0, x may be anything */
     }
-    const float tilt = row_sum(dot, dots) * -INVERSE * scale * scale;
+    const float tilt = row_sum(dot, dots) * -INVERSE * scale;
 
 #pragma unroll UNROLL
     for (unsigned k = 0; k < HELD; k += VECTOR) {

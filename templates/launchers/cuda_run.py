@@ -621,7 +621,7 @@ def compiled(
         nvrtc.destroyProgram(program)
 
 
-def tensor_maps(maps: list, args: list[int]) -> np.void:
+def tensor_maps(maps: list, args: list[int]) -> object:
     """What the tensor memory accelerator reads, one after the other: an argument of a kernel."""
     driver, whole = ctypes.CDLL("libcuda.so.1"), b""
     for each in maps:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
 
@@ -105,7 +106,10 @@ USAGE = [
 def test_wrong_usage_is_one_line_and_exit_code_2(simgen, line, words, tmp_path):
     done = simgen(*shlex.split(line))
     fails(done, 2, words)
-    assert done.out == ""
+    if "--json" in line:
+        assert json.loads(done.out)["schema"] == "simgen.error/1"
+    else:
+        assert done.out == ""
     assert list(tmp_path.iterdir()) == [], "nothing was written"
 
 

@@ -181,7 +181,9 @@ def exact_problems() -> Iterable[tuple[str, tuple[str, ...]]]:
 
 @census("name, settings", list(exact_problems()))
 def test_all_sums_of_a_layer_are_exact(name: str, settings: tuple[str, ...]) -> None:
-    planned = exact_values.with_exact_values(workload(name, *settings))
+    planned = workload(name, *settings)
+    if any(buffer.spec.dtype.is_float for buffer in planned.inputs):
+        planned = exact_values.with_exact_values(planned)
     assert inexact(planned) == set()
     for buffer in planned.inputs:  # so that no product can be left out unseen
         assert buffer.fill

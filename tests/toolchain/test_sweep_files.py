@@ -38,7 +38,7 @@ def test_a_sweep_is_built_run_judged_and_reported_and_goes_on_with_what_is_gone(
     (point,) = store.read_points(tmp_path / "s" / store.FILE).points
     assert (point.bundle, point.result, point.verdict) == ("softmax_fwd", "host", "same")
     with (tmp_path / "s/report/points.csv").open() as file:
-        assert [line["speed_up"] for line in csv.DictReader(file)] == ["1"]
+        assert [float(line["speed_up"]) for line in csv.DictReader(file)] == [1.0]
 
     bundle = tmp_path / "s/bundles/softmax_fwd"
     before = (bundle / "workload.json").stat().st_mtime_ns

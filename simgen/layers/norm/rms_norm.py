@@ -63,7 +63,7 @@ class RMSNorm(LayerNorm):
     }
     writes: ClassVar[Mapping[Pass, tuple[str, ...]]] = {F: ("y",), BX: ("dx",), BW: ("dgamma",)}
     template: ClassVar[str] = "rms_norm.hip"  # for the forward pass
-    flops: ClassVar[Mapping[Pass, int]] = {F: 4, BX: 9, BW: 5}  # operations of an element
+    flops: ClassVar[Mapping[Pass, int]] = {F: 4, BX: 10, BW: 5}  # operations of an element
 
     epsilon: float = key("epsilon", 1e-5, "constant added to mean squares", 1e-12, 1e6)
 
@@ -75,8 +75,8 @@ class RMSNorm(LayerNorm):
         return super()._specs(x) | dict.fromkeys(("x0", "x1", "s", "z"), x)
 
     def work(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> tuple[int, int]:
-        """Per element forward: square and its sum, two products. Backward: square and sum; g, the
-        dot product, four operations to dx; three to dgamma. Per row: a division by D, epsilon,
+        """Per element forward: square and its sum, two products. Backward: square and sum; g, x
+        times r, the dot product, four operations to dx; three to dgamma. Per row: a division by D, epsilon,
         square root and reciprocal."""
         rows, _ = self.view(inputs[0].shape)
         return self.flops[direction] * inputs[0].size + 2 * rows, 2 * rows
