@@ -75,7 +75,7 @@ BARRIER = "    __syncthreads();\n"
 # Of a reduction: the second one is there where a work-group's items reduce in two steps.
 BARRIERS = {
     "rows-fwd": 2, "rows-bwd": 2, "wide-fwd": 2, "wide-bwd": 2, "strided-fwd": 1, "strided-bwd": 1,
-    "log-fwd": 2, "log-bwd": 2,
+    "log-fwd": 2, "log-bwd": 2, "added-fwd": 2, "root-bwd": 2,
 }  # fmt: skip
 
 
@@ -149,6 +149,12 @@ MUTANTS = (
         Mutant(f"barrier {i}", kernel, BARRIER, "", True, RACE if i else UNWRITTEN, i)
         for kernel, count in BARRIERS.items()
         for i in range(count)
+    ),
+    # Two of a reduction; then of the scores, the groups' best, the groups left out and the weights.
+    # Without that of the groups' best, work-items read what the reduction left there.
+    *(
+        Mutant(f"barrier {i}", "router-fwd", BARRIER, "", i != 3, said, i)
+        for i, said in enumerate((UNWRITTEN, RACE, UNWRITTEN, RACE, RACE, UNWRITTEN))
     ),
     # Short writes.
     Mutant("last vector", "relu-fwd", "keep4(y + at, out);",
@@ -257,9 +263,13 @@ def test_each_barrier_of_each_kernel_has_a_mutant(
     renderings: dict[str, tuple[Workload, str, str]],
 ) -> None:
     for key, (_, _, text) in renderings.items():
-        assert text.count("__syncthreads()") == (2 if key in BARRIERS else 0)
+        count = text.count("__syncthreads()")
         slices, finals = (
             int(found[1]) if (found := re.search(rf"{name} = (\d+);", text)) else 0
             for name in ("SLICES", "FINALS")
         )
-        assert BARRIERS.get(key, 0) == (0 if slices == 0 else 1 + (slices > finals))
+        if slices:  # nothing but a reduction, whose second step may not be there
+            assert count == 2, key
+            count = 1 + (slices > finals)
+        mutants = {m.nth for m in MUTANTS if (m.kernel, m.old, m.new) == (key, BARRIER, "")}
+        assert mutants == set(range(count)), key
