@@ -91,13 +91,13 @@ def test_mgpusim(tmp_path: Path):
 
 
 def test_what_legalise_makes_of_forms_is_tried_and_the_others_are_told(tmp_path: Path):
-    only = r"^(v_bfi_b32|v_cvt_pk_u16_u32|v_max_u32_(e32|sdwa)|global_load_dwordx3(?= .*offset:40)"
+    only = r"^(v_bfi_b32|v_sad_u16|v_max_u32_(e32|sdwa)|global_load_dwordx3(?= .*offset:40)"
     only += r"|v_rcp_f64_e64(?=.* -?\|?v.*\]\|?$)) "
     found = Trial("mgpusim", "gfx942", only=only, legalised=True).findings(tmp_path)
     kinds = {(each.form.mnemonic, each.found) for each in found}
     assert kinds == {
         ("v_bfi_b32", Found.RIGHT),  # MGPUSim lacks it: other instructions are in its place
-        ("v_cvt_pk_u16_u32", Found.REFUSED),
+        ("v_sad_u16", Found.REFUSED),
         ("v_max_u32_e32", Found.RIGHT),
         ("v_max_u32_sdwa", Found.REFUSED),
         ("global_load_dwordx3", Found.RIGHT),  # the third word is beyond the largest offset
@@ -105,7 +105,7 @@ def test_what_legalise_makes_of_forms_is_tried_and_the_others_are_told(tmp_path:
     }
     assert sum(each.form.mnemonic == "v_rcp_f64_e64" for each in found) == 5
     reasons = {each.form.mnemonic: each.reason for each in found if each.reason}
-    assert "simgen has no replacement" in reasons["v_cvt_pk_u16_u32"]
+    assert "simgen has no replacement" in reasons["v_sad_u16"]
     assert "cannot be written as text here" in reasons["v_max_u32_sdwa"]
 
 
