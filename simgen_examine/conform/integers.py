@@ -360,6 +360,7 @@ FUNCTIONS |= {
     "mul_hi_24": lambda a, b: _upper(_low24(a) * _low24(b), a.dtype),
     "mad_24": lambda a, b, c: mul_24(a, b) + c,
     "mad_lo": lambda a, b, c: (a * b + c).astype(a.dtype),
+    "mad_halves": lambda a, b, c: a.astype(c.dtype) * b.astype(c.dtype) + c,
     "minimum": np.minimum,
     "maximum": np.maximum,
     "minimum3": lambda a, b, c: np.minimum(np.minimum(a, b), c),

@@ -61,6 +61,14 @@ def test_known_vectors(name: str, type_: type, sources: list[list[float]], resul
     assert Expected(value).right(np.array(result).astype(value.dtype)).all(), value
 
 
+def test_products_of_halves_and_sums_of_words():
+    of = integers.FUNCTIONS["mad_halves"]
+    least, most = np.array([-(2**15)], np.int16), np.array([2**16 - 1], np.uint16)
+    assert of(least, least, np.array([-1], I)).tolist() == [2**30 - 1]
+    assert of(least, ~least, np.array([2], I)).tolist() == [2 - 2**15 * (2**15 - 1)]
+    assert of(most, most, np.array([2**17], U)).tolist() == [1]  # 2^32 + 1
+
+
 def test_borrows_and_carries():
     a, b, carry = np.array([0, 5], U), np.array([0xFFFFFFFF, 5], U), np.array([True, True])
     difference, borrowed = integers.FUNCTIONS["subb"](a, b, carry)

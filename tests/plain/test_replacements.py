@@ -37,8 +37,6 @@ CLAMPED = {
 OTHERS = {  # no form of conform's
     "v_swap_b32",
     "v_subrev_u16 clamp",
-    "v_mad_u32_u16",
-    "v_mad_i32_i16",
     *CLAMPED,
 }
 OLD = {"v_dot4c_i32_i8": 2, "v_dot2c_i32_i16": 2, "v_dot8c_i32_i4": 2}  # a source and result

@@ -445,7 +445,8 @@ def replace(site: Site) -> None:
 _NOT_GFX8 = (
     "v_and_or_b32 v_or3_b32 v_xad_u32 v_xnor_b32* v_add_i32 v_sub_i32 v_add_i16 v_sub_i16 "
     "v_dot4_i32_i8 v_dot2_i32_i16 v_dot8_i32_i4 v_dot4_u32_u8 v_dot2_u32_u16 v_dot8_u32_u4 "
-    "v_min3_i16 v_max3_i16 v_med3_i16 v_min3_u16 v_max3_u16 v_med3_u16"
+    "v_min3_i16 v_max3_i16 v_med3_i16 v_min3_u16 v_max3_u16 v_med3_u16 "
+    "v_mad_u32_u16 v_mad_i32_i16"
 )
 # The architecture has no such instruction, a rule of its own, or lacks what is put there.
 _OTHERWISE = {
