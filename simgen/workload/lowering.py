@@ -171,7 +171,7 @@ class _Draft:
         why, cure = "of integers", "choose a type of floats"
         if placed.output.dtype.is_float:
             why, cure = layer.forward_only, "leave them out"
-        if why and set(own) != {Pass.FORWARD}:
+        if why and not own.keys() <= {Pass.FORWARD}:
             fact = f"layer {placed.node.name!r}: [{layer.section}] {why} has pass fwd alone"
             raise UnsupportedError(placed.where, f"{fact}; build that, or {cure}")
         for direction in own:

@@ -423,7 +423,8 @@ def test_the_trace_has_their_launches_beside_the_workload_s(place, softmax):
     run = trace.TracedRun(collected(softmax), datetime.now(UTC))
     trace.write(path, [("softmax", softmax, [run])])
     with closing(sqlite3.connect(path)) as connection:
-        launches = connection.execute("SELECT position, kernel, work_group_size FROM launch").fetchall()
+        query = "SELECT position, kernel, work_group_size FROM launch"
+        launches = connection.execute(query).fetchall()
         times = connection.execute("SELECT layer, kernel, value FROM launch_metric").fetchall()
     assert launches[-1] == (1, "SoftmaxForward", None)
     assert ("softmax", "SoftmaxForward", pytest.approx(1e-9)) in times

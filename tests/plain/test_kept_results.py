@@ -53,7 +53,7 @@ def test_runs_with_other_options_lie_side_by_side(made, simgen, monkeypatch):
     monkeypatch.delenv("SIMGEN_REPEATS")
     names = ["cuda", "cuda@repeats=3", "cuda@repeats=9", "cuda@warmup=2,repeats=9"]
     assert kept(made) == names
-    told = json.loads(simgen("status b --json").out)
+    told = json.loads(simgen("status b --json").out)["results"]
     assert [each["result"] for each in told] == ["cuda", *sorted(names[1:], key=result_names.rank)]
     out = simgen("diff b -v").out
     assert all(f"{name} against reference" in out for name in names)

@@ -57,8 +57,15 @@ BUILDS = {
     "queues": "lenet5 --pass fwd,bwd --queues 2",
     "fused": "lenet5 --fuse",
     "a loss and a rate": "lenet5 --training --loss none --rate 0.05",
+    "a step of a language model": "IN/tiny/config.json --phase decode --batch 2 --context 8 --tp 2 "
+    "--own-weights",
     "a setting given twice": "softmax_fwd --set n=2 --set n=4",
 }
+DECODER = {
+    "model_type": "llama", "hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2,
+    "num_key_value_heads": 2, "intermediate_size": 32, "vocab_size": 24,
+    "max_position_embeddings": 16,
+}  # fmt: skip
 
 
 @pytest.fixture(name="here")
@@ -76,6 +83,8 @@ def a_folder(own_folder, tmp_path, monkeypatch):
     layer = (own / "softmax_fwd.dnnmark").read_text()
     (own / "block.dnntemplate").write_text(layer.replace("n=2", "n=$N").replace("c=5", "c=$WIDTH"))
     shutil.copy(DATA / "program.pt2", own)
+    (own / "tiny").mkdir()
+    (own / "tiny" / "config.json").write_text(json.dumps(DECODER))
     shutil.copytree(ROOT / "examples" / "kernels", own / "kernels")
     monkeypatch.chdir(home)
     return home

@@ -234,12 +234,12 @@ def test_the_report_has_a_line_and_a_series_for_each_point(simgen, tmp_path):
     assert simgen("report net -o out -q").code == 0
     table = (tmp_path / "out/metrics.csv").read_text()
     lines = list(csv.DictReader(io.StringIO(table)))
-    assert [line["target"] for line in lines] == ["cuda", "cuda", ONE, ONE, TWO, TWO]
+    assert [line["result"] for line in lines] == ["cuda", "cuda", ONE, ONE, TWO, TWO]
     page = (tmp_path / "out/report.html").read_text()
     assert "Time against repeats: cuda" in page
     with closing(sqlite3.connect(tmp_path / "out/trace.sqlite3")) as database:
         query = (
-            "SELECT run.target, value FROM property JOIN run ON run.id = run "
+            "SELECT run.result, value FROM property JOIN run ON run.id = run "
             "WHERE part = 'options' AND property.name = 'repeats'"
         )
         assert database.execute(query).fetchall() == [(ONE, "2"), (TWO, "10")]

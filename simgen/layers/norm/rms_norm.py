@@ -76,8 +76,8 @@ class RMSNorm(LayerNorm):
 
     def work(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> tuple[int, int]:
         """Per element forward: square and its sum, two products. Backward: square and sum; g, x
-        times r, the dot product, four operations to dx; three to dgamma. Per row: a division by D, epsilon,
-        square root and reciprocal."""
+        times r, the dot product, four operations to dx; three to dgamma. Per row: a division by D,
+        epsilon, square root and reciprocal."""
         rows, _ = self.view(inputs[0].shape)
         return self.flops[direction] * inputs[0].size + 2 * rows, 2 * rows
 
