@@ -46,7 +46,8 @@ template <unsigned TILE, unsigned LENGTH, class T, class At>
 static __device__ __forceinline__ void fill(float* tile, const T* tensor, unsigned rows, At at)
 {
     constexpr unsigned WIDE = (LENGTH + 3) / 4, SIZE = TILE * WIDE;
-#pragma unroll
+    constexpr unsigned AT_ONCE = LENGTH % 4 == 0 ? 16 : 2; /* what registers hold */
+#pragma unroll AT_ONCE
     for (unsigned first = 0; first < SIZE; first += BLOCK) {
         const unsigned i = first + threadIdx.x, row = i / WIDE, column = i % WIDE * 4;
         if (SIZE % BLOCK == 0 || i < SIZE)
@@ -111,6 +112,8 @@ template <unsigned M, unsigned N, unsigned LENGTH, unsigned WIDE>
 static __device__ __forceinline__ void multiply(
     float4 (&sum)[M][N], const float* a, unsigned first, unsigned apart, const float* b, unsigned begin, unsigned distance)
 {
+    constexpr unsigned AT_ONCE = N > 4 ? 1 : N > 1 || LENGTH > 32 ? 2 : LENGTH / 4; /* what registers hold */
+#pragma unroll AT_ONCE
     for (unsigned k = 0; k < LENGTH; k += 4) {
         float4 factors[M];
 #pragma unroll
@@ -150,14 +153,14 @@ static __device__ __forceinline__ float score_of(float product)
     return product * (SCALE * LOG2_E);
 }
 
-/* Keys that queries see: from `first` to `last` - 1. Of the last query, the last key is its own. */
+/* Keys that queries see: from `first`, or from 0 if that is less, to `last` - 1. Of the last query, the last key is its own. */
 struct Seen {
     int first, last;
     /* From the query `low` to the query `high`, of so many keys. */
     __device__ __forceinline__ Seen(int low, int high, int keys)
     {
         const int before = keys - static_cast<int>(QUERIES); /* keys that all queries see */
-        first = WINDOW && low + before + 1 > static_cast<int>(WINDOW) ? low + before + 1 - static_cast<int>(WINDOW) : 0;
+        first = WINDOW ? low + before + 1 - static_cast<int>(WINDOW) : 0;
         last = CAUSAL && high + before + 1 < keys ? high + before + 1 : keys;
     }
     /* What a tile of `rows` rows sees: of one head its queries, of several all queries. */

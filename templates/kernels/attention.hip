@@ -107,7 +107,7 @@ extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(const Element* __rest
 #pragma unroll
         for (unsigned i = 0; i < R; i++) {
             const float before = peak[i];
-#pragma unroll
+#pragma unroll 4
             for (unsigned j = 0; j < SLICES; j += 4) {
                 const float4 some = load4(partial + (lane + i * LANES) * SLICES + j);
                 peak[i] = maximum(peak[i], maximum(maximum(some.x, some.y), maximum(some.z, some.w)));
@@ -144,7 +144,7 @@ extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(const Element* __rest
     for (unsigned i = 0; i < R; i++) {
         const unsigned row = row0 + lane + i * LANES;
         float total = 0.0f;
-#pragma unroll
+#pragma unroll 16
         for (unsigned j = 0; j < SLICES; j++)
             total += partial[(lane + i * LANES) * SLICES + j];
         if (row >= ROWS)

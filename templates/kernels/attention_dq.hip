@@ -35,7 +35,8 @@ extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(const Element* __rest
             totals[head * ROWS + row0 + row] = total[i];
     }
 
-    for (int key0 = seen.first / static_cast<int>(TILE) * static_cast<int>(TILE); key0 < seen.last; key0 += TILE) {
+    const int start = seen.first > 0 ? seen.first / static_cast<int>(TILE) * static_cast<int>(TILE) : 0;
+    for (int key0 = start; key0 < seen.last; key0 += TILE) {
         const unsigned many = seen.last - key0;
         __syncthreads();
         fill<TILE, DIM>(keys, k, many, [&](unsigned key) { return (head * KEYS + key0 + key) * DIM; });

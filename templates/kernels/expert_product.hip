@@ -32,14 +32,18 @@ extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
     if (slot < STORED && (WIDTH % COLUMNS == 0 || n < WIDTH)) {
         const Weight* of_expert = w + static_cast<unsigned long long>(slot) * (PARTS * WIDTH * DEPTH);
         for (unsigned k = lane * 4; k < DEPTH; k += LANES * 4) {
+            float4 weights[PARTS];
 #pragma unroll
-            for (unsigned part = 0; part < PARTS; part++) {
-                const float4 weights = load4(of_expert + (part * WIDTH + n) * DEPTH + k);
+            for (unsigned part = 0; part < PARTS; part++)
+                weights[part] = load4(of_expert + (part * WIDTH + n) * DEPTH + k);
 #pragma unroll
-                for (unsigned r = 0; r < ROWS; r++)
-                    if (pairs[r] < PAIRS)
-                        sum[part][r] = dot(load4(rows[r] + k), weights, sum[part][r]);
-            }
+            for (unsigned r = 0; r < ROWS; r++)
+                if (pairs[r] < PAIRS) {
+                    const float4 x = load4(rows[r] + k);
+#pragma unroll
+                    for (unsigned part = 0; part < PARTS; part++)
+                        sum[part][r] = dot(x, weights[part], sum[part][r]);
+                }
         }
     }
 #pragma unroll
