@@ -92,4 +92,6 @@ def find(word: str) -> ServingShape | None:
     if len(rest) == 1 and re.fullmatch(r"\d{1,4}", rest[0]) and rest[0] in known:
         return known[rest[0]]
     cure = f"list them with: simgen list {ROOT} {family}"
-    raise UsageError(f"{where}: {family} has the numbers {', '.join(known)}; {cure}")
+    numbers = [each.number for each in known.values()]
+    fact = f"{family} has {len(numbers)} numbers, from {min(numbers)} to {max(numbers)}"
+    raise UsageError(f"{where}: {fact}; {cure}")

@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 Array = np.ndarray[Any, np.dtype[np.float64]]
 F, B = Pass.FORWARD, Pass.BACKWARD
 
-# scaled_dot_product_attention(q, k, v, mask, enable_gqa=True) of the last head, and its gradients
-# of the last head of q and of k and v; those of a float mask and, by flex_attention, of a cap.
+# scaled_dot_product_attention(q, k, v, mask, enable_gqa=True) of the last head, and gradients for
+# the last head of q and for k and v; those with a float mask and, by flex_attention, with a cap.
 TORCH = {
     "y": [
         [0.1197173, -0.1899344, -0.3558475, -0.2524623],
@@ -263,6 +263,8 @@ def test_halves_turn_as_in_transformers() -> None:
         ("rope", {"rotary": "66"}, "66 elements of 64 do not turn in pairs"),
         ("rope", {"low": "4", "high": "4"}, "make low < high and slow < fast"),
         ("rope", {"scaling": "ntk"}, "scaling is 'ntk'"),
+        ("rope", {"shape": "8"}, "x has other axes than (N, H, T, D)"),
+        ("rope", {"shape": "2x4x6", "positions": "true"}, "x has other axes than (N, H, T, D)"),
     ],
 )  # fmt: skip
 def test_what_does_not_fit_is_one_line(kind: str, settings: dict[str, str], wanted: str) -> None:
