@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, ClassVar
 from simgen.ground.arrays import np
 from simgen.ground.ir import Distribution, Fill, Launch, Pass, TensorSpec
 from simgen.ground.numerics.rounding import SECOND_ORDER, TINY, U
-from simgen.ground.numerics.spread import Spread
 from simgen.layers import elementwise, gelu
 from simgen.layers.base import Lowering, Port, key
 from simgen.layers.contract import Contract
@@ -131,15 +130,6 @@ class RMSNorm(LayerNorm):
         g = flat["dy"] * flat["gamma"]
         dx = r * (g - normal * (g * normal).sum(axis=1, keepdims=True) / length)
         return self._shaped({"dx": dx}, tensors)
-
-    def spread(self, tensors: Tensors, direction: Pass, tolerance: Tensors) -> Mapping[str, Spread]:
-        """One error of a row's sum reaches all of the row."""
-        _, length, _ = self._flat(tensors)
-        shared = {"y": length, "dx": length}
-        return {
-            port: Spread(np.minimum(sigma, tolerance[port]), shared.get(port, 1))
-            for port, sigma in self._errors(tensors, direction, proxy=True).items()
-        }
 
     def _errors(self, tensors: Tensors, direction: Pass, *, proxy: bool) -> Tensors:
         x, _, flat = self._flat(tensors)
