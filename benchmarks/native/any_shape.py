@@ -148,7 +148,7 @@ def ways(kind: str, shape: dict[str, Any], several: bool) -> list[Case]:
     seen.sort(key=lambda each: each[0])
     least = seen[0][0]
     worth = [each for each in seen if each[0] <= WORTH * least]
-    # Of each tile, its best.
+    # The best of each tile.
     tiles = {each[1].tile for each in seen}
     worth += [next(each for each in seen if each[1].tile == one) for one in tiles]
     first, rest = worth[: MOST // 2], worth[MOST // 2 :]
