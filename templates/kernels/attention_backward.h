@@ -18,7 +18,7 @@ static_assert(TILE_ROWS == TILE_KEYS && LANES == SLICES && R == C);
 struct Slope {
     float weight, score; /* of a value; of a score: the loss's gradient */
 };
-/* Of the product of a query and a key, and that of a value with the gradient of what it is added to. `total` is the same of what it is
+/* The product of a query and a key, and that of a value with the gradient of what it is added to. `total` is the same of what it is
  * added to itself. */
 static __device__ __forceinline__ Slope slope_of(float product, float of_value, float lse, float total, bool is_seen)
 {

@@ -18,7 +18,7 @@ static __device__ __forceinline__ unsigned first_key(const unsigned* keys, unsig
     return low;
 }
 
-/* Of each expert, and of all behind the last: its first key, its first place, and how many before it have some. All work-items get here. */
+/* Each expert has, and so has all behind the last: its first key, its first place, and how many before it have some. All work-items get here. */
 template <unsigned PAIRS, unsigned EXPERTS, unsigned ROWS, unsigned BLOCK>
 static __device__ __forceinline__ void find_runs(const unsigned* keys, unsigned* firsts, unsigned* starts, unsigned* slots)
 {

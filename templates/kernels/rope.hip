@@ -26,7 +26,7 @@ static __device__ __forceinline__ Angle angle_of(unsigned turn)
     const float c = fused(z, fused(z, fused(z, fused(z, fused(z, -1.0f / 3628800, 1.0f / 40320), -1.0f / 720), 1.0f / 24), -0.5f), 1.0f);
     const bool odd = (quarter & 1) != 0;
     const float cosine = odd ? s : c, sine = odd ? c : s;
-    /* Of quarters 1 and 2 the cosine is less than 0, of 2 and 3 the sine. */
+    /* The cosine is less than 0 in quarters 1 and 2, the sine in 2 and 3. */
     const float low = (quarter + 1) & 2 ? -FACTOR : FACTOR, high = quarter & 2 ? -FACTOR : FACTOR;
     return Angle{cosine * low, sine * (BACK ? -high : high)};
 }

@@ -10,7 +10,7 @@
 #include "staged.h"
 
 #if defined(__CUDACC__) || defined(__CUDACC_RTC__)
-/* Of up to three tensors, given by value: in memory they would be cold, and nothing is moved before they are read. */
+/* Maps of up to three tensors, given by value: in memory they would be cold, and nothing is moved before they are read. */
 struct alignas(64) TensorMaps {
     char bytes[3 * 128];
 };

@@ -68,7 +68,7 @@ ii>i uu>u: mul24
 iii>i uuu>u: mad24
 ce>s ee>t st>i tt>u iu>n uu>k: upsample
 """
-# Of one type and another: casts of the bits, conversions to the nearest number of a type, selections.
+# From one type to another: casts of the bits, conversions to the nearest number of a type, selections.
 CASTS = [
     (f"as_{NAMES[b]}", f"{a}>{b}") for a, b in product(NAMES, NAMES) if TYPES[a][1] == TYPES[b][1]
 ]
@@ -82,7 +82,7 @@ CASTS += [
     for a in (*INTEGERS, "f")
     for c in dict.fromkeys((SIGNED.get(a, "i"), UNSIGNED.get(a, "u")))
 ]
-# Of pointers, work-groups and vectors alone: below, test_own_kernel_numbers.py and tests/simulator.
+# Pointers, work-groups and vectors alone: below, test_own_kernel_numbers.py and tests/simulator.
 OTHERS = re.compile(
     r"get_\w+|\w*(barrier|fence|pipe)|cross|distance|dot|length|normalize|fast_\w+|fract|modf|sincos|shuffle2?|vec_step|as_\w*|select"
 )

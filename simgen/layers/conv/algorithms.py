@@ -252,10 +252,8 @@ def reasoned(g: Geometry, unknown: Unknown) -> tuple[Algorithm, str]:
     }[unknown]
     few_pixels = g.batch * g.pixels * fitted().units < MANY_PIXELS * g.machine.units
     few_rows = FEW_ROWS if few_pixels else 2 * FEW_ROWS
-    if (
-        last
-    ):  # matrix cores multiply a tile that is half empty in less time than scalars do the rest
-        few_rows = FEW_OF_ONE - 1
+    # Matrix cores multiply a tile that is half empty in less time than scalars take for the rest.
+    few_rows = FEW_OF_ONE - 1 if last else few_rows
     few = rows <= few_rows or depth <= FEW_PRODUCTS
     if g.taps == 1:
         few = min(rows, depth) < FEW_OF_ONE
