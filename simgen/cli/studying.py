@@ -126,6 +126,8 @@ def study(name: str, output: Path, quiet: bool, verbose: bool, **given: Any) -> 
     chosen = definition.find(name)
     settings = BuildChoices.set.read(given["settings"])
     definition.check(chosen, settings)
+    if given["machine"] and not (given["clocks"] or given["units"] or given["gpus"]):
+        raise UsageError("--machine: is for --clocks, --units and --gpus; give one of them")
     elsewhere = _words(given["elsewhere"])
     targets, passed = machines.chosen(_words(given["targets"]), output, elsewhere)
     targets, passed = drawing.drawable(chosen, targets, passed, given["targets"] is not None)
@@ -140,8 +142,6 @@ def study(name: str, output: Path, quiet: bool, verbose: bool, **given: Any) -> 
             (operating_points.GPUS, "gpus"),
         )
     )
-    if given["machine"] and not (clocks or units or gpus):
-        raise UsageError("--machine: is for --clocks, --units and --gpus; give one of them")
     scope = measuring.Scope(
         tuple(targets),
         batches,

@@ -85,7 +85,7 @@ class Rope(Layer):
     with_positions: bool = key("positions", False, "an input has the tokens' positions")
 
     def workload_inputs(self, x: TensorSpec) -> tuple[TensorSpec, ...]:
-        tokens = x.shape[2] if len(x.shape) == 4 else 1  # of other axes, `output` tells
+        tokens = x.shape[2] if len(x.shape) == 4 else 1  # `output` tells of other axes
         positions = TensorSpec((x.shape[0], tokens), DType.I32)
         return (x, positions) if self.with_positions else (x,)
 

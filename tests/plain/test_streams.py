@@ -61,7 +61,7 @@ def test_tables_are_written_to_stdout_and_results_read_from_stdin(simgen, tmp_pa
         "sweep s.toml -o -",
         "new data - --bytes 4K",
         "cache pack -o -",
-        "study icpe18 -o - --targets mgpusim --reduced",
+        "study icpe18 -o - --targets host --reduced",
     ],
 )
 def test_what_is_no_stream_is_refused(simgen, tmp_path, line):

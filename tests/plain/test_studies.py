@@ -442,7 +442,7 @@ def test_a_refused_run_is_named_and_a_clash_ends_the_study(tmp_path, monkeypatch
         ("study icpe18 -o out --targets host --clocks 1GHz,2GHz", 3, "not simgen's to set"),
         ("study icpe18 -o out --targets host --gpus 1,2", 3, "one GPU here"),
         (
-            "study icpe18 -o out --targets mgpusim --gpus 1,2 --batch 1",
+            "study icpe18 -o out --elsewhere mgpusim --gpus 1,2 --batch 1",
             2,
             "give --batch a multiple of",
         ),
