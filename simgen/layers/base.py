@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import sys
 from abc import ABC
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import Field, dataclass, field, fields, replace
 from enum import StrEnum
 from functools import cache
 from types import SimpleNamespace
@@ -20,19 +20,16 @@ from simgen.errors import (
     whole_number,
 )
 from simgen.ground import dtypes
-from simgen.ground.ir import DType, OpCount, Pass
+from simgen.ground.ir import DType, Fill, Kernel, Launch, OpCount, Pass, TensorSpec
 from simgen.ground.machine import Machine, fitted
 from simgen.ground.numerics.spread import Spread
 from simgen.layers.contract import Contract
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
-    from dataclasses import Field
 
     import numpy as np
     from numpy.typing import NDArray
-
-    from simgen.ground.ir import Fill, Kernel, Launch, TensorSpec
 
     Tensors = Mapping[str, NDArray[np.float64]]  # by port
 
