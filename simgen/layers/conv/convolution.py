@@ -54,16 +54,10 @@ from simgen.layers.conv import (
     reference as conv_reference,
 )
 from simgen.layers.conv import written as written
-from simgen.layers.conv.algorithms import (
-    Algorithm,
-    ConvAlgo,
-    ConvJob,
-    DataAlgo,
-    ForwardAlgo,
-    Unknown,
-)
+from simgen.layers.conv.algorithms import ConvAlgo, DataAlgo, ForwardAlgo
 from simgen.layers.conv.channels_last_copies import RUN
 from simgen.layers.conv.geometry import Geometry, Names
+from simgen.layers.conv.job import Algorithm, ConvJob, Unknown
 from simgen.layers.epilogue import Epilogue
 from simgen.layers.layout import LAST, ChoosesLayout
 from simgen.layers.requantisation import (
@@ -358,7 +352,8 @@ class Convolution(ChoosesLayout):
             Pass.BACKWARD_WEIGHT: conv_algorithms.for_filters(self.algo),
         }
         (x,) = inputs
-        return self._job(x.shape, direction, x.dtype).choices(asked=bool(wanted[direction]))
+        job = self._job(x.shape, direction, x.dtype)
+        return conv_algorithms.choices(job, asked=bool(wanted[direction]))
 
     def tiles(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> Mapping[str, int]:
         if self.mode is ConvMode.TRANSPOSE or self.group > 1:
@@ -421,10 +416,7 @@ class Convolution(ChoosesLayout):
 
     def native(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> frozenset[str]:
         (x,) = inputs
-        job = self._job(x.shape, direction, x.dtype)
-        if not job.g.last or job.algorithm is not Algorithm.CHANNELS_LAST:
-            return frozenset()
-        return frozenset({job.names.source, job.names.filters} & set(self.images))
+        return self._job(x.shape, direction, x.dtype).native() & set(self.images)
 
     @cached_property
     def _jobs(self) -> dict[object, ConvJob]:
@@ -450,7 +442,7 @@ class Convolution(ChoosesLayout):
             wanted = conv_algorithms.for_filters(self.algo)
             names = Names(suffix, image, result, "dw")
             room = self._room(self.filter_preference, self.filter_limit)
-            return ConvJob.of(g, Unknown.FILTERS, wanted, names, room=room)
+            return conv_algorithms.job_of(g, Unknown.FILTERS, wanted, names, room=room)
         if direction is Pass.FORWARD:
             unknown = Unknown.IMAGE if transposed else Unknown.RESULT
             zeros = self.x_zero_point, self.w_zero_point
@@ -459,11 +451,11 @@ class Convolution(ChoosesLayout):
             )
             wanted = conv_algorithms.for_forward(self.algo, self.forward_algo)
             room = self._room(self.forward_preference, self.forward_limit)
-            return ConvJob.of(g, unknown, wanted, names, room=room)
+            return conv_algorithms.job_of(g, unknown, wanted, names, room=room)
         unknown = Unknown.RESULT if transposed else Unknown.IMAGE
         wanted = conv_algorithms.for_data(self.algo, self.data_algo)
         room = self._room(self.data_preference, self.data_limit)
-        return ConvJob.of(g, unknown, wanted, Names(suffix, "dy", "w", "dx"), room=room)
+        return conv_algorithms.job_of(g, unknown, wanted, Names(suffix, "dy", "w", "dx"), room=room)
 
     def _room(self, preference: Preference, limit: int) -> int | None:
         """Bytes of workspace that an algorithm may have that simgen chooses; None: any number."""
