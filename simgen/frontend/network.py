@@ -59,7 +59,7 @@ class Placed:
     @property
     def inputs(self) -> Iterator[tuple[str, Source]]:
         """(port, tensor that it reads there) of what does not come from the data file."""
-        return zip(self.layer.input_names, self.sources)
+        return zip(self.layer.takes, self.sources)
 
 
 @dataclass(frozen=True)

@@ -128,7 +128,7 @@ class Layer(ABC):
 
     A layer whose `passes` is empty has no kernels: nothing runs for it.
     `inputs` are the specs of the tensors that come from the previous layers, in the order of
-    `input_names`.
+    `takes`.
     """
 
     kind: ClassVar[str]  # in workload names: softmax in softmax_fwd
@@ -263,6 +263,16 @@ class Layer(ABC):
         if port in known:
             return known[port]
         return PortRole.GRADIENT if port[:1] == "d" and port[1:] in known else PortRole.OTHER
+
+    @property
+    def takes(self) -> tuple[str, ...]:
+        """Ports of its inputs in order: `input_names`, where no key leaves some out."""
+        return self.input_names
+
+    @property
+    def able(self) -> tuple[Pass, ...]:
+        """Passes that it has: all of its kind, unless its keys leave the first alone."""
+        return self.passes[:1] if self.forward_only else self.passes
 
     @property
     def gradients(self) -> tuple[str, ...]:

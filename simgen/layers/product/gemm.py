@@ -176,8 +176,7 @@ class Gemm(Layer):
         return "c" if self._scales[1] != 0 else None
 
     @property
-    def _reads(self) -> tuple[str, ...]:
-        """Ports of a forward pass."""
+    def takes(self) -> tuple[str, ...]:
         return self.input_names if self._added else ("a", "b")
 
     def by_sample(self, inputs: tuple[TensorSpec, ...]) -> bool:
@@ -226,7 +225,7 @@ class Gemm(Layer):
 
     def _dtype(self, name: str, types: tuple[DType, ...]) -> DType:
         """Type of a, b, c or y for given input types; y has the type of products of a."""
-        given = dict(zip(self._reads, types))
+        given = dict(zip(self.takes, types))
         if name == "b" and self._stored and not given:
             return DType.I8
         if name == "y":
@@ -275,14 +274,14 @@ class Gemm(Layer):
             ValueError: the inputs do not fit together.
         """
         if inputs:
-            names = ", ".join(self._reads)
-            if len(inputs) != len(self._reads):
-                why = "beta is not 0" if len(self._reads) == 3 else "beta is 0"
+            names = ", ".join(self.takes)
+            if len(inputs) != len(self.takes):
+                why = "beta is not 0" if len(self.takes) == 3 else "beta is 0"
                 raise ValueError(
                     f"as {why}, [{self.section}] needs {names}, and previous_layer names "
                     f"{len(inputs)}; name each of them, such as an [Input]"
                 )
-            given = {name: each.shape for name, each in zip(self._reads, inputs)}
+            given = {name: each.shape for name, each in zip(self.takes, inputs)}
             return given | {"y": self._result(given)}
         batch: Shape = (self.batch,) if self.batch > 1 else ()
         a = (self.k, self.m) if self.transa else (self.m, self.k)
