@@ -265,6 +265,11 @@ class Layer(ABC):
         return PortRole.GRADIENT if port[:1] == "d" and port[1:] in known else PortRole.OTHER
 
     @property
+    def dtype(self) -> DType:
+        """Element type of its first input."""
+        return self.types[0] if self.types else DType.F32
+
+    @property
     def takes(self) -> tuple[str, ...]:
         """Ports of its inputs in order: `input_names`, where no key leaves some out."""
         return self.input_names

@@ -62,8 +62,7 @@ from simgen.layers.epilogue import Epilogue
 from simgen.layers.layout import LAST, ChoosesLayout
 from simgen.layers.requantisation import (
     SCALES,
-    Requantisation,
-    chosen,
+    Scaled,
     factor,
     per_channel_key,
     scale_key,
@@ -107,7 +106,7 @@ def _limit(name: str, direction: str) -> Any:
 
 
 @dataclass(frozen=True)
-class Convolution(ChoosesLayout):
+class Convolution(ChoosesLayout, Scaled):
     kind = "conv"
     section = "Convolution"
     rank: ClassVar[int | None] = 4
@@ -190,13 +189,9 @@ class Convolution(ChoosesLayout):
     data_preference: Preference = _preference("conv_bwd_data_pref", "bwd_data")
 
     @property
-    def _dtype(self) -> DType:
-        return self.types[0] if self.types else DType.F32
-
-    @property
     def _is_integer(self) -> bool:
         """Whether all are integers, which nothing rounds."""
-        return not self._dtype.is_float
+        return not self.dtype.is_float
 
     @property
     def propagates(self) -> bool:
@@ -206,31 +201,17 @@ class Convolution(ChoosesLayout):
     def epilogue(self) -> Epilogue:
         """What a forward pass does to y before it is stored."""
         return Epilogue(
-            requantisation=self.requantisation(self._dtype), factor=self.factor_of_floats
+            requantisation=self.requantisation(self.dtype), factor=self.factor_of_floats
         )
 
     @property
     def factor_of_floats(self) -> float:
         """What sums of floats are multiplied by."""
-        return factor(self._scales) if self._dtype.is_float else 1.0
-
-    @property
-    def _scales(self) -> dict[str, float]:
-        return {"x": self.x_scale, "w": self.w_scale, "y": self.y_scale}
+        return factor(self.scales) if self.dtype.is_float else 1.0
 
     @property
     def forward_only(self) -> str:
         return "with scales" if self.y_scale else ""
-
-    def requantisation(self, dtype: DType) -> Requantisation:
-        """What is done to sums, where x has a type."""
-        return chosen(
-            dtype,
-            self._scales,
-            {"x": self.x_zero_point, "w": self.w_zero_point, "y": self.y_zero_point},
-            per_channel=self.w_scale_per_channel,
-            floats=True,
-        )
 
     def weights(self, x: TensorSpec) -> TensorSpec:
         """w: (K, C / G, R, S), and (C, K / G, R, S) for "transpose"."""
@@ -404,9 +385,9 @@ class Convolution(ChoosesLayout):
             dilation=(self.dilation_h, self.dilation_w),
             flipped=self.mode is ConvMode.CONVOLUTION,
             machine=self.machine,
-            dtype=dtype or self._dtype,
+            dtype=dtype or self.dtype,
             shifted=bool(self.x_zero_point or self.w_zero_point),
-            last=self._reads_last(channels, filters, dtype or self._dtype),
+            last=self._reads_last(channels, filters, dtype or self.dtype),
         )
 
     def _reads_last(self, channels: int, filters: int, dtype: DType) -> bool:

@@ -138,7 +138,7 @@ class LayerNorm(Layer):
     @property
     def _by_halves(self) -> bool:
         """Whether a GPU whose loads hide each other reads elements of 16 bits."""
-        narrow = bool(self.types) and self.types[0].nbytes == 2
+        narrow = self.dtype.nbytes == 2
         return narrow and self.machine.wavefront == WARP
 
     def _held(self, tiling: Tiling, tensors: int) -> bool:
