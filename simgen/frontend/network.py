@@ -27,7 +27,7 @@ from simgen.frontend.settings import (
 from simgen.ground.ir import Node, Pass, TensorSpec
 from simgen.ground.machine import Machine, fitted
 from simgen.layers import LAYERS, Layer
-from simgen.layers.base import EXTENTS, PLACE_KEYS, SHAPE, TYPE, Phase
+from simgen.layers.base import EXTENTS, PLACE_KEYS, SHAPE, TYPE, Alias, Phase
 
 OWN = "kernel"  # kind of the layer of a user's kernels
 STANDALONE = "standalone"
@@ -370,7 +370,7 @@ def _tensor(
     say which. Of a view, it is the tensor that is seen, with the shape in which it is."""
     outputs = dict(before.outputs)
     tensor = source.tensor or next(iter(outputs))
-    if tensor in outputs and before.layer.is_view and before.sources:
+    if tensor in outputs and isinstance(before.layer, Alias) and before.sources:
         return before.sources[0], outputs[tensor]
     if tensor in outputs:
         return Source(source.layer, tensor), outputs[tensor]

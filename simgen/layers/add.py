@@ -30,7 +30,7 @@ from simgen.ground.numerics.rounding import U, float32
 from simgen.layers import elementwise
 from simgen.layers.contract import Contract
 from simgen.layers.multi_input import GRADIENTS, INPUTS, Several, reads_and_writes
-from simgen.layers.requantisation import Scaled, requantised, scale_key, zero_key
+from simgen.layers.requantisation import ScaledTensors, requantised, scale_key, zero_key
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Add(Several, Scaled):
+class Add(Several, ScaledTensors):
     kind = "add"
     section = "Add"
     contract: ClassVar[Contract] = Contract(copies=(Pass.BACKWARD,))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
-from abc import ABC
+from abc import ABC, abstractmethod
 from dataclasses import Field, dataclass, field, fields, replace
 from enum import StrEnum
 from functools import cache
@@ -151,13 +151,11 @@ class Layer(ABC):
     summed: ClassVar[tuple[str, ...]] = ()
     # Ports that all of several GPUs compute from such sums, in `afterwards`.
     agreed: ClassVar[tuple[str, ...]] = ()
-    needs_gpus: ClassVar[bool] = False  # on one GPU there is nothing to do
     # Without a previous layer, its section says its input's extents; if not, n is a key as others.
     takes_input: ClassVar[bool] = True
     # keys of its own for its input's extents, without a previous layer
     input_keys: ClassVar[tuple[str, ...]] = ()
     given: ClassVar[bool] = False  # its outputs come from the data file: there is nothing to run
-    is_view: ClassVar[bool] = False  # its output is its input, which others see in another shape
     sample: ClassVar[Mapping[str, str]] = {}  # config of the built-in workloads of this layer
     # What the layer's section says in each phase, where it says something else than in the other.
     phases: ClassVar[Mapping[Phase, Mapping[str, str]]] = {}
@@ -290,19 +288,9 @@ class Layer(ABC):
         return (*self.gradients, *self.summed)
 
     @property
-    def way(self) -> str:
-        """How they do it: "ring" or "tree" (simgen/workload/sharding.py)."""
-        return "ring"
-
-    @property
     def formats(self) -> tuple[str, ...]:
         """Storage formats of inputs and outputs, where other layers have them otherwise."""
         return ()
-
-    @property
-    def spreads_errors(self) -> bool:
-        """Whether an error of one element is found in others, as behind transforms of tiles."""
-        return False
 
     @property
     def by_reference(self) -> bool:
@@ -456,6 +444,19 @@ class Layer(ABC):
         then there is nothing that it does not see.
         """
         return {port: Spread(bound) for port, bound in tolerance.items()}
+
+
+class Alias(Layer):
+    """Its output is its input, which others see in another shape; nothing runs."""
+
+
+class Collective(Layer):
+    """It is of several GPUs; on one there is nothing to do."""
+
+    @property
+    @abstractmethod
+    def way(self) -> str:
+        """How they add up: "ring" or "tree" (simgen/workload/sharding.py)."""
 
 
 PLACE_KEYS = ("name", "previous_layer", "weights")

@@ -128,11 +128,11 @@ def per_channel_key() -> Any:
     return key("w_scale_per_channel", False, text, of_integers=True)
 
 
-class Scaled(Layer):
+class ScaledTensors(Layer):
     """A layer that has keys for scales and zero points of two tensors and of its result."""
 
     scaled: ClassVar[tuple[str, str, str]] = ("x", "w", "y")
-    scales_floats: ClassVar[bool] = True  # of 8 bits
+    scales_floats: ClassVar[bool] = True  # they are for floats of 8 bits too
 
     @property
     def scales(self) -> dict[str, float]:

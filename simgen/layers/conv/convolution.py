@@ -62,7 +62,7 @@ from simgen.layers.epilogue import Epilogue
 from simgen.layers.layout import LAST, ChoosesLayout
 from simgen.layers.requantisation import (
     SCALES,
-    Scaled,
+    ScaledTensors,
     factor,
     per_channel_key,
     scale_key,
@@ -106,11 +106,14 @@ def _limit(name: str, direction: str) -> Any:
 
 
 @dataclass(frozen=True)
-class Convolution(ChoosesLayout, Scaled):
+class Convolution(ChoosesLayout, ScaledTensors):
     kind = "conv"
     section = "Convolution"
     rank: ClassVar[int | None] = 4
-    contract: ClassVar[Contract] = Contract(rounding_algorithms=(str(Algorithm.FFT),))
+    contract: ClassVar[Contract] = Contract(
+        rounding_algorithms=(str(Algorithm.FFT),),
+        spreading_algorithms=(str(Algorithm.FFT), str(Algorithm.WINOGRAD)),
+    )
     passes: ClassVar[tuple[Pass, ...]] = IN_PARTS
     parameters: ClassVar[tuple[str, ...]] = ("w", "b", SCALES)
     algorithms: ClassVar[tuple[str, ...]] = tuple(map(str, Algorithm))
@@ -219,10 +222,6 @@ class Convolution(ChoosesLayout, Scaled):
         if self.mode is ConvMode.TRANSPOSE:
             channels = (x.shape[1], self.num_output // self.group)
         return TensorSpec((*channels, self.kernel_h, self.kernel_w), x.dtype)
-
-    @property
-    def spreads_errors(self) -> bool:
-        return str(self.algo) in (Algorithm.FFT, Algorithm.WINOGRAD)
 
     def output(self, inputs: tuple[TensorSpec, ...]) -> TensorSpec:
         (x,) = inputs

@@ -44,7 +44,7 @@ from simgen.layers.product.matrix_product import FACTORS, Product, sum_of
 from simgen.layers.requantisation import (
     SCALES,
     Requantisation,
-    Scaled,
+    ScaledTensors,
     factor,
     per_channel_key,
     scale_key,
@@ -73,7 +73,7 @@ class WeightType(StrEnum):
 
 
 @dataclass(frozen=True)
-class FullyConnected(Scaled):
+class FullyConnected(ScaledTensors):
     kind = "fc"
     section = "FullyConnected"
     passes: ClassVar[tuple[Pass, ...]] = IN_PARTS

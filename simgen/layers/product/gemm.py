@@ -53,7 +53,7 @@ from simgen.layers.product.matrix_product import Product, sum_of
 from simgen.layers.requantisation import (
     SCALES,
     Requantisation,
-    Scaled,
+    ScaledTensors,
     factor,
     scale_key,
     zero_key,
@@ -101,7 +101,7 @@ class PassProduct:
 
 
 @dataclass(frozen=True)
-class Gemm(Scaled):
+class Gemm(ScaledTensors):
     kind = "gemm"
     section = "Gemm"
     input_names: ClassVar[tuple[str, ...]] = ("a", "b", "c")
