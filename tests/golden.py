@@ -95,7 +95,7 @@ def of_layer(kind: str) -> dict[str, Kernel]:
     found: dict[str, Kernel] = {}
     for variant in variants(kind):
         for shape in shapes_of(kind, SHAPES):
-            for direction in variant.layer.passes if accepts(variant.layer, shape) else ():
+            for direction in variant.layer.able if accepts(variant.layer, shape) else ():
                 for inputs in _of_types(variant.layer, inputs_of(variant.layer, shape)):
                     layer = variant.layer.reading(inputs)
                     for kernel in conversion.lower(layer, inputs, direction).kernels:

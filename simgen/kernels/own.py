@@ -21,7 +21,9 @@ from simgen.ground.ir import (
     NVIDIA_HIP_MACROS,
     VARIABLE,
     VARIABLE_TYPE,
+    Kernel,
     Language,
+    OwnSource,
 )
 from simgen.isa import toolchain
 from simgen.isa.legalise.assembly import CONTRACTED, DYNAMIC_LDS, readable
@@ -31,7 +33,6 @@ from simgen.kernels import triton
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from simgen.ground.ir import Kernel, OwnSource
     from simgen.kernels.cache import Cache
 
 FOLDER = "own"
