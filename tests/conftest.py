@@ -4,6 +4,7 @@ nothing is compiled twice in a run."""
 from __future__ import annotations
 
 import fcntl
+import gc
 import hashlib
 import os
 import pickle
@@ -60,6 +61,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         return next(at for at, start in enumerate(FIRST) if name.startswith(start))
 
     items.sort(key=lambda item: turn(item.path))
+
+
+def pytest_collection_finish() -> None:
+    """What lives as long as the process is not looked through at each collection of garbage."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(scope="session")
