@@ -692,6 +692,11 @@ class TestStatistics:
             "does not implement the instruction v_foo_f16",
         ),
         ("tlb.cc:496: Assertion `new_entry' failed.\n", "address that is not mapped"),
+        (  # of gfx801 on 22.1
+            "gpu_dyn_inst.cc:775: fatal: flat access at addr 0x83fff7ffd000 has a memory "
+            "violation\n",
+            "address that is not mapped",
+        ),
         ("fatal: Out of memory, please increase size of physical memory.\n", "--mem-size"),
         ("fatal: kfd: bad ioctl 7\n", "gem5 21.0 or later"),
         (
