@@ -108,6 +108,24 @@ class TestProgram:
         content = target.package.folder(job(workload()), builder)["binary"].content
         assert (M5_DUMP_RESET_STATS in content) is (version < "24")
 
+    @pytest.mark.parametrize(
+        ("version", "arch", "doubled"),
+        [
+            ("21.1", "gfx803", False),
+            ("21.2", "gfx801", True),
+            ("23.1", "gfx803", True),
+            ("22.1", "gfx902", False),
+        ],
+    )
+    def test_a_queue_of_gfx8_is_told_to_be_twice_as_long(
+        self, builder: Builder, version: str, arch: str, doubled: bool
+    ):
+        # HSAQueueDescriptor::ptr of gem5 at these tags: the index modulo half of the size.
+        target = Gem5Se(arch=arch, gem5_version=version)
+        files = target.package.folder(job(workload()), builder)
+        said = b".ring_nbytes = 2 * sizeof line->ring" in files["src/gem5_se.c"].content
+        assert said is doubled
+
     @pytest.mark.parametrize("arch", apu_se.GPUS)
     def test_register_counts_behind_a_descriptor_are_0(self, builder: Builder, arch: str):
         # gem5 before 23.1 reads 256 bytes, and takes counts that are 0 from the descriptor.
@@ -674,6 +692,11 @@ class TestStatistics:
             "does not implement the instruction v_foo_f16",
         ),
         ("tlb.cc:496: Assertion `new_entry' failed.\n", "address that is not mapped"),
+        (  # of gfx801 on 22.1
+            "gpu_dyn_inst.cc:775: fatal: flat access at addr 0x83fff7ffd000 has a memory "
+            "violation\n",
+            "address that is not mapped",
+        ),
         ("fatal: Out of memory, please increase size of physical memory.\n", "--mem-size"),
         ("fatal: kfd: bad ioctl 7\n", "gem5 21.0 or later"),
         (
