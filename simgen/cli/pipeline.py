@@ -12,7 +12,7 @@ import click
 from simgen.ask.build import BuildChoices, Destination, Making
 from simgen.ask.choice import choices
 from simgen.ask.run import JobChoices, RunChoices, RunCommand
-from simgen.cli import completing, options
+from simgen.cli import completing, defaults, options
 from simgen.cli.answers import answer, json_option, result
 from simgen.cli.options import asked, asks, given_options, planned, reproduce, verbosity
 from simgen.errors import UsageError
@@ -206,6 +206,7 @@ def run(bundle: Path, as_json: bool, quiet: bool, verbose: bool, **given: Any) -
         raise UsageError("--json: jobs and pieces leave no result here; ask with: simgen status")
     quiet = quiet or as_json
     with bundles.opened(bundle) as loaded:
+        wanted = defaults.of_run(wanted, loaded)
         Printing(quiet).notice_origin(loaded, wanted.target)
         if jobs.given():
             _jobs(loaded, wanted, jobs, quiet)
