@@ -84,6 +84,7 @@ GROUPS: dict[str, dict[str, str | None]] = {
         "list": "inventory",
         "doctor": "inventory",
         "cache": "inventory",
+        "config": "configuring",
     },
 }
 cli.groups = {title: tuple(group) for title, group in GROUPS.items()}

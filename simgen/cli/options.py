@@ -15,7 +15,7 @@ import click
 from simgen.ask.build import BuildChoices, Destination
 from simgen.ask.choice import Asked, ChoiceField, choices, option
 from simgen.ask.kinds import Flag, Word
-from simgen.cli import completing, offered, streams
+from simgen.cli import completing, defaults, offered, streams
 from simgen.errors import MissingError, UsageError, did_you_mean
 
 if TYPE_CHECKING:
@@ -348,6 +348,7 @@ def planned(given: dict[str, Any]) -> tuple[Plan, Path, list[Target]]:
     """What the options of a build ask for: the plan, where it goes, its targets."""
     from simgen.bundle.planning import Plan, chosen_targets
 
+    defaults.of_build(given)
     where = asked(Destination, given)
     targets = chosen_targets(where.targets, given_settings(given))
     if where.output == streams.STREAM:

@@ -122,3 +122,22 @@ def _offered(simgen, monkeypatch, line):
     found = [each.split(",", 1) for each in simgen("").out.split()]
     monkeypatch.delenv("_SIMGEN_COMPLETE")
     return {name for kind, name in found if kind == "plain"}
+
+
+THREADS = """
+import os, sys
+from simgen.cli import main
+try:
+    main.main()
+finally:
+    print(len(os.listdir("/proc/self/task")), "OPENBLAS_NUM_THREADS" in os.environ, file=sys.stderr)
+"""
+
+
+def test_a_build_starts_no_threads_of_a_blas(tmp_path):
+    """They wait busily: a fifth of the processor time of `build softmax_fwd`."""
+    words = ["build", "softmax_fwd", "-t", "cuda", "-q", "-o", str(tmp_path / "made")]
+    environment = {name: os.environ[name] for name in os.environ if "_NUM_THREADS" not in name}
+    command = [sys.executable, "-c", THREADS, *words]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "1 False\n")
