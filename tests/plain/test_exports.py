@@ -317,7 +317,7 @@ def test_a_table_of_products_is_read_by_aiconfigurator(tmp_path):
     workload = lowered_text("[FullyConnected]\nname=up\nn=8\nc=16\nnum_output=32\ntype=bf16\n")
     source = base.Exported("net", build(tmp_path / "net", workload), (result(workload),))
     EXPORTS["latency"].write([source], tmp_path / "out")
-    # A machine of its own, with its table where docs/exports.md says.
+    # A machine of its own, with its table where docs/files.md says.
     systems = Path(core.__file__).parent / "systems"
     spec = (systems / "h200_sxm.yaml").read_text().replace("data/h200_sxm", "data/simulated")
     folder = tmp_path / "systems/data/simulated/gemm/vllm/0.1"

@@ -17,10 +17,9 @@ pytestmark = pytest.mark.skipif(
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 
 
-@pytest.mark.parametrize("page", ["first-simulation.md", "example-two-gpus.md"])
-def test_commands_print_what_the_page_shows(page: str, tmp_path: Path) -> None:
-    found = list(parts((DOCS / page).read_text()))
-    assert sum(isinstance(each, Command) for each in found) >= 5
+def test_commands_print_what_the_page_shows(tmp_path: Path) -> None:
+    found = list(parts((DOCS / "first-simulation.md").read_text()))
+    assert sum(isinstance(each, Command) for each in found) >= 12
     for each in found:
         if isinstance(each, File):
             (tmp_path / each.name).write_text(each.content)

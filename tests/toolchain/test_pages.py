@@ -19,7 +19,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 @pytest.mark.parametrize(
     ("page", "least"),
-    [("README.md", 3), ("docs/first-hour.md", 10), ("docs/example-llm-layer.md", 5)],
+    [("README.md", 3), ("docs/first-hour.md", 10), ("docs/files.md", 5)],
 )
 def test_commands_print_what_the_page_shows(page: str, least: int, tmp_path: Path) -> None:
     found = list(parts((ROOT / page).read_text()))
@@ -37,7 +37,7 @@ def test_commands_print_what_the_page_shows(page: str, least: int, tmp_path: Pat
     ("page", "only"),
     [
         ("docs/index.md", ""),
-        ("docs/targets/host.md", ""),
+        ("docs/cpu-and-gpus.md", "--target host|diff softmax"),
         ("docs/own-kernels.md", ""),
         ("docs/models.md", r"model\.onnx|(run|diff)   model"),
         ("docs/training.md", r"--steps 3 |diff lenet5|data my"),
