@@ -32,10 +32,10 @@ def test_commands_print_what_the_page_shows(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("page", "others"),
     [
-        ("docs/targets/mgpusim.md", ""),
-        ("docs/targets/index.md", ""),
-        ("docs/exports.md", "AstraSim|ACCELSIM"),
-        ("docs/bisect.md", "gem5-se$|--code"),
+        ("docs/mgpusim.md", ""),
+        ("docs/install.md", "venv|_COMPLETE|docker|DOCKER"),
+        ("docs/files.md", "AstraSim|ACCELSIM|block"),
+        ("docs/conform.md", "conform|rates|lint|gem5-se$|--code"),
     ],
 )
 def test_commands_of_a_page_run_one_after_the_other(page: str, others: str, tmp_path: Path) -> None:
