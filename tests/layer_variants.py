@@ -471,7 +471,7 @@ def _kernels(variant: Variant) -> Iterator[Kernel]:
     """In all passes, for shapes that are usual."""
     layer = variant.layer
     for shape in contract_shapes(layer):
-        for direction in layer.passes:
+        for direction in layer.able:
             yield from layer.lower(inputs_of(layer, shape), direction).kernels
 
 
@@ -480,7 +480,7 @@ def each_pass(test: Callable[[Variant, Pass], None]) -> Callable[..., None]:
 
     def whole(kind: str) -> None:
         own = covering_variants(kind)
-        check_all(test, ({"variant": v, "direction": d} for v in own for d in v.layer.passes))
+        check_all(test, ({"variant": v, "direction": d} for v in own for d in v.layer.able))
 
     return pytest.mark.parametrize("kind", lowered())(named(test, whole))
 

@@ -60,7 +60,7 @@ def layer_inputs(
         _index_type(name, section, port, source, each)
         if port in layer.indices
         else _dtype(name, section, layer, each, usual)
-        for port, (source, each) in zip(layer.input_names, given)
+        for port, (source, each) in zip((*layer.takes, *layer.input_names), given)
     ]
     if given:
         checked = layer.takes_input
@@ -68,7 +68,7 @@ def layer_inputs(
             _input(name, section, each, dtype) if checked else each
             for (_, each), dtype in zip(given, types, strict=True)
         )
-    indices = any(port in layer.indices for port in layer.input_names[:1])
+    indices = any(port in layer.indices for port in layer.takes[:1])
     dtype = DType.I32 if indices else _dtype(name, section, layer, None, usual)
     return layer.workload_inputs(_input(name, section, None, dtype, layer.rank))
 

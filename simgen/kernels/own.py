@@ -21,17 +21,18 @@ from simgen.ground.ir import (
     NVIDIA_HIP_MACROS,
     VARIABLE,
     VARIABLE_TYPE,
+    Kernel,
     Language,
+    OwnSource,
 )
 from simgen.isa import toolchain
-from simgen.isa.legalise.assembly import CONTRACTED, DYNAMIC_LDS, readable
+from simgen.isa.legalise.assembly import CONTRACTED, DYNAMIC_LDS, GROUP, readable
 from simgen.isa.lint import naming
 from simgen.kernels import triton
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from simgen.ground.ir import Kernel, OwnSource
     from simgen.kernels.cache import Cache
 
 FOLDER = "own"
@@ -132,9 +133,10 @@ def assembly(
     made = renamed(text, own.entry, kernel.name)
     if rounded and fused:
         made += f"\t.set {kernel.name}.{CONTRACTED}, 1\n"
-    if kernel.lds_nbytes:
-        made += f"\t.set {kernel.name}.{DYNAMIC_LDS}, {kernel.lds_nbytes}\n"
-    return made
+    symbols = {DYNAMIC_LDS: kernel.lds_nbytes}
+    symbols |= dict(zip(GROUP, kernel.group)) if max(kernel.extents[1:]) > 1 else {}
+    told = "".join(f"\t.set {kernel.name}.{of}, {value}\n" for of, value in symbols.items() if value)
+    return made + told
 
 
 def _compiled(
@@ -192,7 +194,7 @@ def device_text(own: OwnSource, *, flat: bool = False, rounded: bool = False) ->
     return (
         f"#define SIMGEN_WARP {own.warp}\n#define SIMGEN_FLAT {int(flat)}\n{ahead}{header('hip.h')}"
         f"{_dialect(own)}{_variables(own)}{_contracting(own)}"
-        f'#line 1 "source.hip"\n{own.text}\n{_instance(own.entry)}'
+        f'#line 1 "source.hip"\n{own.text}\n{_instance(own)}'
     )
 
 
@@ -285,9 +287,17 @@ def _macros(given: Iterable[tuple[str, str]]) -> str:
     return "".join(f"#define {name} {value}\n" for name, value in given)
 
 
-def _instance(entry: str) -> str:
-    """What makes the compiler emit an instance of a template."""
-    return f"template __global__ decltype({entry}) {entry};\n" if "<" in entry else ""
+def _instance(own: OwnSource) -> str:
+    """What makes the compiler emit an instance of a template, if the source does not itself."""
+    name, _, arguments = own.entry.partition("<")
+    last = re.escape(name.split("::")[-1])
+    found = re.findall(
+        rf"\btemplate\s+(?!<)[^;{{}}]*?\b{last}\s*(<[^;{{}}()]*>)?\s*\(", own.text
+    )
+    written = {re.sub(r"\s", "", told) for told in found}
+    if not arguments or {"", re.sub(r"\s", "", f"<{arguments}")} & written:
+        return ""
+    return f"template __global__ decltype({own.entry}) {own.entry};\n"
 
 
 def renamed(text: str, entry: str, name: str) -> str:

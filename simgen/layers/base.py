@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import sys
 from abc import ABC
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import Field, dataclass, field, fields, replace
 from enum import StrEnum
 from functools import cache
 from types import SimpleNamespace
@@ -20,19 +20,16 @@ from simgen.errors import (
     whole_number,
 )
 from simgen.ground import dtypes
-from simgen.ground.ir import DType, OpCount, Pass
+from simgen.ground.ir import DType, Fill, Kernel, Launch, OpCount, Pass, TensorSpec
 from simgen.ground.machine import Machine, fitted
 from simgen.ground.numerics.spread import Spread
 from simgen.layers.contract import Contract
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
-    from dataclasses import Field
 
     import numpy as np
     from numpy.typing import NDArray
-
-    from simgen.ground.ir import Fill, Kernel, Launch, TensorSpec
 
     Tensors = Mapping[str, NDArray[np.float64]]  # by port
 
@@ -131,7 +128,7 @@ class Layer(ABC):
 
     A layer whose `passes` is empty has no kernels: nothing runs for it.
     `inputs` are the specs of the tensors that come from the previous layers, in the order of
-    `input_names`.
+    `takes`.
     """
 
     kind: ClassVar[str]  # in workload names: softmax in softmax_fwd
@@ -266,6 +263,21 @@ class Layer(ABC):
         if port in known:
             return known[port]
         return PortRole.GRADIENT if port[:1] == "d" and port[1:] in known else PortRole.OTHER
+
+    @property
+    def dtype(self) -> DType:
+        """Element type of its first input."""
+        return self.types[0] if self.types else DType.F32
+
+    @property
+    def takes(self) -> tuple[str, ...]:
+        """Ports of its inputs in order: `input_names`, where no key leaves some out."""
+        return self.input_names
+
+    @property
+    def able(self) -> tuple[Pass, ...]:
+        """Passes that it has: all of its kind, unless its keys leave the first alone."""
+        return self.passes[:1] if self.forward_only else self.passes
 
     @property
     def gradients(self) -> tuple[str, ...]:

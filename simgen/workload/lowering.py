@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
 
 from simgen.ask.build import BuildChoices
 from simgen.errors import ConfigError, SourceError, UnsupportedError, UsageError, did_you_mean
 from simgen.frontend.descent import Descent
 from simgen.frontend.inputs import Source
-from simgen.frontend.network import Placed
+from simgen.frontend.network import Network, Placed
 from simgen.ground.ir import (
     GUARD,
     PAGE,
@@ -27,17 +27,10 @@ from simgen.ground.ir import (
     TensorSpec,
     Workload,
 )
-from simgen.ground.machine import NoRoomError
+from simgen.ground.machine import Machine, NoRoomError
 from simgen.layers import LAYERS, conversion
-from simgen.layers.base import PortRole
+from simgen.layers.base import Layer, Lowering, Port, PortRole
 from simgen.layers.optimiser import Optimiser
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from simgen.frontend.network import Network
-    from simgen.ground.machine import Machine
-    from simgen.layers.base import Layer, Lowering, Port
 
 NEW = "new_"  # begins the names of ports that are written in the place of others
 PLAIN = Descent()

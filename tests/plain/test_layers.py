@@ -126,7 +126,7 @@ def test_ports_have_their_usual_meaning(variant: Variant, direction: Pass) -> No
     for shape in contract_shapes(layer):
         read, written = ports_of(layer, shape, direction)
         inputs = inputs_of(layer, shape)
-        xs = dict(zip(layer.input_names, inputs))
+        xs = dict(zip(layer.takes, inputs))
         ys = layer.outputs(inputs)
         usual = {**xs, **ys}
         for name, spec in (read | written).items():
@@ -169,7 +169,7 @@ def test_backward_is_the_derivative_of_forward(variant: Variant) -> None:
         extents = {key: str(min(int(dict(variant.parameters)[key]), 9)) for key in "mnk"}
         variant = Variant("gemm", tuple((k, extents.get(k, v)) for k, v in variant.parameters))
     layer = variant.layer
-    backward = [direction for direction in layer.passes if direction is not F]
+    backward = [direction for direction in layer.able if direction is not F]
     if not backward:
         return
     shape = SMALLEST if accepts(layer, SMALLEST) else contract_shapes(layer)[0]
@@ -1027,7 +1027,7 @@ def test_one_kernel_name_never_stands_for_two_kernels(kind: str, data: st.DataOb
         layer = LAYERS[kind].from_config([(k, v, "test") for k, v in parameters])
         if not accepts(layer, tuple(shape)):
             continue
-        for direction in layer.passes:
+        for direction in layer.able:
             try:
                 lowering = layer.lower(inputs_of(layer, tuple(shape)), direction)
             except NoRoomError:  # kept weights of a layer of this size

@@ -210,7 +210,7 @@ def test_a_hint_changes_no_result(kind: str, name: str) -> None:
     layer = layers(kind)[0]
     for value in others(layer, name):
         other = replace(layer, **{name: value})
-        for direction in layer.passes:
+        for direction in layer.able:
             if accepts(other, SHAPE):
                 assert ports(other, direction) == ports(layer, direction)
                 tensors = read_tensors(layer, SHAPE, direction)

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar
 
-from simgen.ground.ir import GUARD, PAGE
+from simgen.ground.ir import GUARD, PAGE, Workload
 from simgen.ground.machine import architectures
 from simgen.isa import code_object
 from simgen.kernels import render, stages
 from simgen.targets import kernargs, replaced
-from simgen.targets.base import File
+from simgen.targets.base import File, Job
 from simgen.targets.gem5.launcher import (
     MIB,
     Built,
@@ -28,11 +28,9 @@ from simgen.workload import costs
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from simgen.ground.ir import Workload
     from simgen.isa.legalise import Legalised
     from simgen.kernels.build import Builder
     from simgen.kernels.stages import Products
-    from simgen.targets.base import Job
 
 # Page tables, the stack, the program: gem5 gives a page of simulated memory to each page touched.
 SLACK = 64 * MIB
