@@ -246,6 +246,13 @@ def test_a_topology_is_read_by_scale_sim(tmp_path):
     _, name = workload.steps[0].writes[0]
     assert tuple(first[1][:2]) == workload.buffer(name).spec.shape[2:]
     assert len(depthwise) == 6, "its reader makes one layer of each channel"
+    layouts = pytest.importorskip("scalesim.layout_utils").layouts
+    for topology in (gemm, conv):
+        layout = layouts()
+        name = topology.topo_file_name.replace(".csv", "-layout.csv")
+        layout.load_arrays(str(tmp_path / "out" / name))
+        assert [row[0] for row in layout.layout_arrays] == [row[0] for row in topology.topo_arrays]
+        assert {len(row) for row in layout.layout_arrays} == {21}
 
 
 def test_operators_have_times_and_shapes_and_tables_of_others_their_columns(tmp_path):
