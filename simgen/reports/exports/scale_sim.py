@@ -119,7 +119,7 @@ def _convolution(step: Step, of: ConvOperation) -> tuple[object, ...] | None:
 
 
 def _layout(row: Sequence[object]) -> tuple[object, ...]:
-    """A layer's layout, an element a line; its reader counts the channels of a depthwise one here."""
+    """A layer's layout, an element a line; its reader counts depthwise channels here."""
     channels = row[CONV.index("Channels")] if DEPTHWISE in str(row[0]) else 1
     return (row[0], 1, 1, 1, 1, channels, 1, *ORDER)
 
