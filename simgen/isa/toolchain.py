@@ -596,7 +596,8 @@ def _first_mistake(folder: Path, said: str) -> str:
     cure = "correct it"
     if unknown := re.search(r"undeclared identifier '(\w+)'", fact):
         functions = re.findall(r"__forceinline__ \w+ ([a-z]\w*)\(", _prelude())
-        cure = did_you_mean(unknown[1], functions) + "; docs/adding-a-layer.md lists more"
+        cure = did_you_mean(unknown[1], functions)
+        cure += "; docs/contributing/adding-a-layer.md lists more"
     return f"{place}: {fact}; {cure}"
 
 

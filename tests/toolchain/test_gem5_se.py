@@ -273,8 +273,7 @@ class TestScript:
         assert self.script(bundle / "gem5-se") == (
             3,
             "simgen: error: gem5-se: GEM5 is not set; get gem5, run scons build/VEGA_X86/gem5.opt "
-            "in it and set GEM5 to its folder (simgen doctor --for gem5-se, page "
-            "gem5-from-nothing)\n",
+            "in it and set GEM5 to its folder (simgen doctor --for gem5-se, page gem5)\n",
         )
 
     def test_gem5_not_built(self, bundle: Path):
