@@ -135,7 +135,9 @@ def assembly(
         made += f"\t.set {kernel.name}.{CONTRACTED}, 1\n"
     symbols = {DYNAMIC_LDS: kernel.lds_nbytes}
     symbols |= dict(zip(GROUP, kernel.group)) if max(kernel.extents[1:]) > 1 else {}
-    told = "".join(f"\t.set {kernel.name}.{of}, {value}\n" for of, value in symbols.items() if value)
+    told = "".join(
+        f"\t.set {kernel.name}.{of}, {value}\n" for of, value in symbols.items() if value
+    )
     return made + told
 
 
@@ -291,9 +293,7 @@ def _instance(own: OwnSource) -> str:
     """What makes the compiler emit an instance of a template, if the source does not itself."""
     name, _, arguments = own.entry.partition("<")
     last = re.escape(name.split("::")[-1])
-    found = re.findall(
-        rf"\btemplate\s+(?!<)[^;{{}}]*?\b{last}\s*(<[^;{{}}()]*>)?\s*\(", own.text
-    )
+    found = re.findall(rf"\btemplate\s+(?!<)[^;{{}}]*?\b{last}\s*(<[^;{{}}()]*>)?\s*\(", own.text)
     written = {re.sub(r"\s", "", told) for told in found}
     if not arguments or {"", re.sub(r"\s", "", f"<{arguments}")} & written:
         return ""
