@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 from simgen.bundle.writing import workload_text
 from simgen.frontend import network, problem
 from simgen.ground.machine import named
+from simgen.ground.storage.files import write_atomic
 from simgen.kernels import cache, render
 from simgen.kernels.build import Builder
 from simgen.targets.base import Job
@@ -85,7 +86,7 @@ def _share(root: Path) -> None:
     written = {folder / digest: text for digest, text in texts.items()} | shared
     for path, text in written.items():  # what a line stands for is there before it
         if not path.exists() or path.read_text() != text:
-            path.write_text(text)
+            write_atomic(path, text.encode())
     for each in folder.iterdir():
         if each.name not in texts:
             each.unlink()

@@ -56,6 +56,7 @@ def layer_inputs(
                 f"layer {name!r} takes a tensor (N, C, H, W), but {before.layer!r} gives one of "
                 f"{_times(each.shape)}; take another previous_layer",
             )
+    # Inputs that it does not take have a type too: the layer refuses them.
     types = [
         _index_type(name, section, port, source, each)
         if port in layer.indices

@@ -74,6 +74,8 @@ _C_LINKAGE = re.compile(r'extern\s+"C"\s*(\{?)')
 # On the first directive of a function, which says who sees it (`.protected`, `.hidden`, ...), or of
 # one that nobody else sees how it lies.
 _BEGIN = re.compile(r"^\t\.\w+\t\S+ +; -- Begin function (\S+)\n", re.M)
+# An instance of a template has a section of its own, which is named before the function.
+_SECTION = re.compile(r"^\t\.section\t\.text\.[^\n]*$", re.M)
 # What lanes of a warp leave each other without a barrier: LDS that is volatile, for the first warp.
 _OF_A_WARP = re.compile(r"<=?\s*(?:31|32|63|64|warpSize|WARP_?SIZE|warp_?size)\b")
 _OBJECT = re.compile(r"^([\w.$]+):\n(?:\t\.(?:quad|long|short|byte|zero)\t[^\n]*\n)+", re.M)
@@ -293,7 +295,9 @@ def _instance(own: OwnSource) -> str:
     """What makes the compiler emit an instance of a template, if the source does not itself."""
     name, _, arguments = own.entry.partition("<")
     last = re.escape(name.split("::")[-1])
-    found = re.findall(rf"\btemplate\s+(?!<)[^;{{}}]*?\b{last}\s*(<[^;{{}}()]*>)?\s*\(", own.text)
+    text = re.sub(r"//[^\n]*|/\*.*?\*/", " ", own.text, flags=re.S)
+    called = rf"\btemplate\s+(?!<)[^;{{}}]*?\b{last}\s*(<[^;{{}}()]*>)?\s*\("
+    found = re.findall(called, text)
     written = {re.sub(r"\s", "", told) for told in found}
     if not arguments or {"", re.sub(r"\s", "", f"<{arguments}")} & written:
         return ""
@@ -332,6 +336,7 @@ def renamed(text: str, entry: str, name: str) -> str:
 def _alone(text: str, entry: str) -> str:
     """Clang's text without other kernels, and without functions that are inlined where they are
     used: what these ask of a machine is nothing that the kernel does."""
+    text = _SECTION.sub("\t.text", text)
     parts = _BEGIN.split(text)  # what is before, then name and text of each function
     if len(parts) == 1:
         return text

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from dataclasses import dataclass
 from math import sqrt
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, Protocol
 
 from simgen.ground.arrays import np
 from simgen.ground.numerics import rounding
@@ -13,7 +13,7 @@ from simgen.ground.numerics.spread import Spread
 from simgen.layers.base import Choice, Lowering
 from simgen.layers.conv import fft, winograd
 from simgen.layers.conv import spread_of_transforms as spreads
-from simgen.layers.conv.geometry import Gather, Split
+from simgen.layers.conv.geometry import Gather, Geometry, Names, Split
 from simgen.layers.conv.job import Algorithm, ConvJob, Workspaces
 
 if TYPE_CHECKING:
@@ -21,20 +21,52 @@ if TYPE_CHECKING:
     from simgen.layers.conv.transform_tiles import Products
 
 
+class Transform(Protocol):
+    """What a module knows that transforms tiles, multiplies and transforms back."""
+
+    TAKES: str  # which geometries, for a message
+
+    def fits(self, each: Gather) -> bool: ...
+    def fits_filters(self, g: Geometry) -> bool: ...
+    def workspaces(self, each: Gather) -> Workspaces: ...
+    def filter_workspaces(self, g: Geometry) -> Workspaces: ...
+    def products(self, each: Gather) -> Products: ...
+    def filter_products(self, g: Geometry) -> Products: ...
+    def gather(self, each: Gather, names: Names) -> Lowering: ...
+    def filters(self, g: Geometry, names: Names) -> Lowering: ...
+    def bound(self, source: Array, filters: Array, each: Gather) -> Array: ...
+    def filter_bound(self, image: Array, result: Array, g: Geometry) -> Array: ...
+
+
 @dataclass(frozen=True)
 class Transformed(ConvJob):
     """What both have."""
 
     reads = False
-    takes: ClassVar[str]  # which geometries, for a message
+    by: ClassVar[Transform]
 
     @property
-    @abstractmethod
-    def fits(self) -> bool: ...
+    def fits(self) -> bool:
+        return self.by.fits_filters(self.g) if self.of_filters else self.by.fits(self.gather)
 
     @property
-    @abstractmethod
-    def multiplied(self) -> Products: ...
+    def multiplied(self) -> Products:
+        by = self.by
+        return by.filter_products(self.g) if self.of_filters else by.products(self.gather)
+
+    def copies(self) -> Workspaces:
+        by = self.by
+        return by.filter_workspaces(self.g) if self.of_filters else by.workspaces(self.gather)
+
+    def products(self) -> Lowering:
+        if self.of_filters:
+            return self.by.filters(self.g, self.typed)
+        return self.by.gather(self.gather, self.typed)
+
+    def bound(self, sums: Array, source: Array, filters: Array) -> Array:
+        if self.of_filters:
+            return self.by.filter_bound(source, filters, self.g)
+        return self.by.bound(source, filters, self.gather)
 
     @abstractmethod
     def sigma(self, source: Array, filters: Array) -> tuple[Array, float, int]:
@@ -46,7 +78,7 @@ class Transformed(ConvJob):
 
     @property
     def fault(self) -> str:
-        fact = f"; {self.algorithm} takes {self.takes}: choose implicit_gemm"
+        fact = f"; {self.algorithm} takes {self.by.TAKES}: choose implicit_gemm"
         return "" if self.fits else fact
 
     @property
@@ -82,33 +114,9 @@ class Transformed(ConvJob):
 @dataclass(frozen=True)
 class Winograd(Transformed):
     algorithm = Algorithm.WINOGRAD
-    takes = winograd.TAKES
+    by: ClassVar[Transform] = winograd
     grain = winograd.GRAIN
     growth = winograd.GROWTH
-
-    @property
-    def fits(self) -> bool:
-        return winograd.fits_filters(self.g) if self.of_filters else winograd.fits(self.gather)
-
-    @property
-    def multiplied(self) -> Products:
-        g = self.g
-        return winograd.filter_products(g) if self.of_filters else winograd.products(self.gather)
-
-    def copies(self) -> Workspaces:
-        if self.of_filters:
-            return winograd.filter_workspaces(self.g)
-        return winograd.workspaces(self.gather)
-
-    def products(self) -> Lowering:
-        if self.of_filters:
-            return winograd.filters(self.g, self.typed)
-        return winograd.gather(self.gather, self.typed)
-
-    def bound(self, sums: Array, source: Array, filters: Array) -> Array:
-        if self.of_filters:
-            return winograd.filter_bound(source, filters, self.g)
-        return winograd.bound(source, filters, self.gather)
 
     def magnitudes(self, sums: Array, source: Array, filters: Array) -> Array:
         if self.of_filters:
@@ -125,30 +133,9 @@ class Winograd(Transformed):
 @dataclass(frozen=True)
 class Fourier(Transformed):
     algorithm = Algorithm.FFT
-    takes = fft.TAKES
+    by: ClassVar[Transform] = fft
     grain = 0.0
     growth = 0
-
-    @property
-    def fits(self) -> bool:
-        return fft.fits_filters(self.g) if self.of_filters else fft.fits(self.gather)
-
-    @property
-    def multiplied(self) -> Products:
-        return fft.filter_products(self.g) if self.of_filters else fft.products(self.gather)
-
-    def copies(self) -> Workspaces:
-        return fft.filter_workspaces(self.g) if self.of_filters else fft.workspaces(self.gather)
-
-    def products(self) -> Lowering:
-        if self.of_filters:
-            return fft.filters(self.g, self.typed)
-        return fft.gather(self.gather, self.typed)
-
-    def bound(self, sums: Array, source: Array, filters: Array) -> Array:
-        if self.of_filters:
-            return fft.filter_bound(source, filters, self.g)
-        return fft.bound(source, filters, self.gather)
 
     def sigma(self, source: Array, filters: Array) -> tuple[Array, float, int]:
         if self.of_filters:
