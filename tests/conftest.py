@@ -43,7 +43,8 @@ TESTS = Path(__file__).parent
 HOME = Path.home()
 os.environ.setdefault("GOCACHE", str(HOME / ".cache" / "go-build"))
 os.environ.setdefault("GOPATH", str(HOME / "go"))
-os.environ["SIMGEN_CONFIG"] = str(HOME / "nobody" / "simgen.toml")  # no defaults of whoever tests
+# No defaults of whoever tests; what sets some, such as a page's commands, sets them in its folder.
+os.environ["SIMGEN_CONFIG"] = ".defaults.toml"
 for _name in ("TARGET", "ARCH", "MODE", "EXECUTOR"):
     os.environ.pop(f"SIMGEN_{_name}", None)
 os.environ.pop("COLUMNS", None)  # of pytest's processes; what simgen prints is as wide as it
