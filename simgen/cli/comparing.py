@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
@@ -17,9 +18,6 @@ from simgen.cli.answers import answer, json_option
 from simgen.cli.numbers import number
 from simgen.cli.options import asked, asks, folder_of_page, verbosity
 from simgen.errors import UsageError, printable
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 FEW = 2  # results that are shown by tensors, or by layers
 MOST = 2  # results that are named
