@@ -197,7 +197,7 @@ def test_the_table_is_json_and_back() -> None:
     [
         (8, 3, "choose 2 or 4 or 8"),
         (6, 4, "choose 2 or 3 or 6"),
-        (11, 2, "choose another batch with --set n="),
+        (67, 2, "choose another batch with --set n="),
     ],
 )
 def test_a_batch_that_cannot_be_shared_is_one_line(batch: int, gpus: int, cure: str) -> None:

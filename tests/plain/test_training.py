@@ -216,7 +216,7 @@ def test_a_loss_and_an_accuracy_are_reached_after_the_time_of_the_steps_before()
     ("words", "fact"),
     [
         (("--price", "2"), "--price: nothing to reach; give --to-loss or --to-accuracy"),
-        (("--to-accuracy", "101"), "--to-accuracy 101: write a number"),
+        (("--to-accuracy", "101"), "--to-accuracy '101': write a number, 0 to 100"),
     ],
 )
 def test_goals_that_are_none_are_one_line(simgen: Simgen, words: list[str], fact: str) -> None:
