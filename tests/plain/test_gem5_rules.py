@@ -248,7 +248,8 @@ LACKING = {
              "v_pk_lshlrev_b16": 8, "v_pk_ashrrev_i16": 10, "v_cndmask_b32_e64": 2},
     "24.0": {"v_alignbyte_b32": 2, "v_add_i32": 1, "v_sub_i16": 2, "v_med3_i16": 8,
              "v_max3_u16": 6, "v_min3_i16": 6, "v_cvt_pk_u16_u32": 4, "v_cvt_pk_i16_i32": 8,
-             "v_add_i32 clamp": 8, "v_sub_i32 clamp": 8, "v_trunc_f32_e64 clamp": 4},
+             "v_mul_i32_i24_e64": 1, "v_add_i32 clamp": 8, "v_sub_i32 clamp": 8,
+             "v_trunc_f32_e64 clamp": 4},
 }  # fmt: skip
 
 

@@ -173,6 +173,7 @@ PROBED = {
     "^(s_(sext_i32_i(8|16)|absdiff_i32)|v_(subbrev_co_u32_e64|cmpx_(ge|gt|le)_u16_e64|sad_u32"
     "|sad_hi_u8|med3_f32)) (?!.*(clamp|mul:|div:))": 59,
     "^v_(ldexp_f32|(add|sub|subrev)_u32_e64) ": 30,
+    "^v_mul_i32_i24_e(32|64) ": 9,
     r"^v_div_fixup_f.. \S+ v\S*20": 2,  # whole divisions
     "^(flat|global)_atomic_(inc|dec) ": 20,
     "^((flat|global)_store_byte_d16_hi|ds_write_b(8|16)_d16_hi) ": 20,
