@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     "--as",
     "form",
     metavar="F",
+    shell_complete=completing.forms,
     help="Print the layers that libraries support, as problem strings (string) or as command "
     "lines of MIOpenDriver (miopen), rocblas-bench (rocblas), hipblaslt-bench (hipblaslt), "
     "cutlass_profiler (cutlass), benchdnn, or DeepBench's own programs (deepbench).",
@@ -47,6 +48,7 @@ if TYPE_CHECKING:
 @click.option(
     "--budget",
     metavar="T",
+    shell_complete=completing.words("10m", "1h", "8h"),
     help="Also print how to stay within a time, such as 10m or 2h, and what that gives up.",
 )
 @json_option
@@ -202,8 +204,8 @@ def _show_json(plan: Plan, workload: Workload | None) -> dict[str, Any]:
 
 
 @click.command(name="list")
-@click.argument("what", required=False, default="workloads")
-@click.argument("part", required=False)
+@click.argument("what", required=False, default="workloads", shell_complete=completing.lists)
+@click.argument("part", required=False, shell_complete=completing.parts)
 @json_option
 def list_(what: str, part: str | None, as_json: bool) -> None:
     """List workloads, layers, targets, metrics and others.
@@ -685,7 +687,11 @@ def cache_clear(as_json: bool) -> None:
     help="Print how to get what this target needs, from nothing: commands, time and memory.",
 )
 @click.option(
-    "--gem5-version", "version", metavar="V", help="With --for gem5-se or gem5-fs: its version."
+    "--gem5-version",
+    "version",
+    metavar="V",
+    shell_complete=completing.gem5_versions,
+    help="With --for gem5-se or gem5-fs: its version.",
 )
 @json_option
 def doctor(target: str | None, version: str | None, as_json: bool) -> None:

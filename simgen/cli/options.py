@@ -15,6 +15,7 @@ import click
 from simgen.ask.build import BuildChoices, Destination
 from simgen.ask.choice import Asked, ChoiceField, choices, option
 from simgen.ask.kinds import Flag, Word
+from simgen.ask.kinds import Path as FilePath
 from simgen.cli import completing, defaults, offered, streams
 from simgen.errors import MissingError, UsageError, did_you_mean
 
@@ -149,6 +150,8 @@ def _of_choice(each: ChoiceField[Any, Any]) -> click.Option:
         values = each.kind.values
         more["metavar"] = f"[{'|'.join(values)}]"
         more["shell_complete"] = completing.completer(lambda _: values)
+    if isinstance(each.kind, FilePath):
+        more["shell_complete"] = completing.files
     if each.completes:
         more["shell_complete"] = getattr(completing, each.completes)
     return _option([*each.flags, each.name], each.help, **more)

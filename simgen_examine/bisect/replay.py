@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 import time
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -34,7 +34,7 @@ from simgen.isa.child import until_parent_ends
 from simgen.isa.legalise import Legalised
 from simgen.kernels import cache, stages
 from simgen.kernels.build import Builder
-from simgen.targets.base import Target, log_text
+from simgen.targets.base import File, Target, log_text
 from simgen_examine.bisect.instrumented import SUFFIX
 from simgen_examine.conform import bundling
 
@@ -59,8 +59,17 @@ class Side:
     name: str  # name of the target with its mode: "mgpusim", "mgpusim:timing"
     target: Target
     mode: str = ""
+    build: Build | None = None  # None: that of GEM5, or simgen's MGPUSim
     runs: int = 0
     seconds: float = 0.0
+
+
+@dataclass(frozen=True)
+class Build:
+    """A build of the simulator in a folder: variables for run.sh, and files in place of its own."""
+
+    variables: Mapping[str, str] = field(default_factory=dict)
+    files: Mapping[str, File] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -164,6 +173,7 @@ def run(replay: Replay, side: Side, objects: Mapping[str, bytes], folder: Path) 
         path, planned, side.target, _Objects(objects),
         {name: np.ascontiguousarray(words).view(np.int32) for name, words in replay.given.items()
          if any(each.name == name for each in planned.inputs)},
+        side.build.files if side.build else None,
     )  # fmt: skip
     _start(path, side)
     words = np.fromfile(path / "results" / side.target.name / "outputs.bin", np.uint32)
@@ -179,6 +189,7 @@ def _start(path: Path, side: Side) -> None:
     env.pop("SIMGEN_MODE", None)
     if side.mode:
         env["SIMGEN_MODE"] = side.mode
+    env.update(side.build.variables if side.build else {})
     side.runs += 1
     start = time.monotonic()
     process = subprocess.Popen(

@@ -128,7 +128,7 @@ def test_a_row_that_tells_nothing_ends_no_table(changed, notes, capsys) -> None:
         (line,) = (each for each in lines if each.strip().startswith(name))
         assert line.rstrip().endswith(note)
         assert ("not measured" in line) is (name in unmeasured)
-    rows = {row["name"]: row for row in rating._as_json("gem5-se", told)["rates"]}
+    rows = {row["name"]: row for row in told.as_json()["rates"]}
     assert {name for name, row in rows.items() if row["value"] is None} == unmeasured
     assert {name: row["note"] for name, row in rows.items() if row["note"]} == notes
 
