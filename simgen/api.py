@@ -1,4 +1,6 @@
-"""simgen from Python: plan, build, run, diff, report. `import simgen` brings these names.
+"""simgen from Python: plan, build, run, diff, report, and what examines code and simulators.
+
+`import simgen` brings these names.
 
     plan = simgen.plan("softmax_fwd", set={"n": 4})
     bundle = plan.build("softmax", targets=["host"])
@@ -310,6 +312,7 @@ def rates(target: str, choices: Measuring) -> RatesOf:
         MissingError, RefusedError, RunError: it cannot run here.
     """
     _check("target", target, str, "a target's name")
+    runs.check_options(choices.options)
     return measuring.on(target, choices, _Callbacks(choices.progress, choices.notice))
 
 

@@ -47,6 +47,7 @@ def conform(as_json: bool, quiet: bool, verbose: bool, **given: Any) -> None:
     GPGPUSIM_ROOT=~/gpgpu-sim simgen conform --on gpgpusim -o findings
     GEM5=~/gem5 simgen conform --on gem5-se -o findings
     simgen conform --on gem5-se --against findings/findings.json
+    simgen conform --on mgpusim@~/mgpusim --against findings/findings.json
     """
     context = click.get_current_context()
     if given["on"] is None:
@@ -87,11 +88,14 @@ def _examined(wanted: ConformChoices, tell: Callable[[str], None]) -> tuple[Told
     from simgen.bundle import outputs
     from simgen.errors import UsageError, did_you_mean
     from simgen.ground.storage.files import write_atomic
+    from simgen_examine import builds
     from simgen_examine.conform import lint_table, page, probe
     from simgen_examine.conform.ptx import telling, trial
 
     choices = ConformChoices
-    on, mode, version = wanted.on or "", wanted.mode or "", wanted.gem5_version or ""
+    whole = wanted.on or ""
+    on, folder = builds.split(whole)
+    mode, version = wanted.mode or "", wanted.gem5_version or ""
     only = wanted.only or ""
     modes = {probe.ON[1]: ("emu", "timing"), trial.GPGPUSIM: trial.MODES}.get(on, ())
     if mode and mode not in modes:
@@ -100,6 +104,8 @@ def _examined(wanted: ConformChoices, tell: Callable[[str], None]) -> tuple[Told
             + (did_you_mean(mode, modes) if modes else f"{on} has none; leave it out")
         )
     is_ptx = on in trial.ON
+    if is_ptx and folder:
+        raise UsageError(f"{choices.on} {whole}: {on} has no other builds; leave @{folder} out")
     if is_ptx and (wanted.legalised or wanted.all):
         part = choices.legalised if wanted.legalised else choices.all
         raise UsageError(f"{part}: {on} has none; leave it out")
@@ -119,11 +125,11 @@ def _examined(wanted: ConformChoices, tell: Callable[[str], None]) -> tuple[Told
         raise UsageError(f"{choices.only} {only}: {fact}; correct it") from None
     run: probe.Trial | trial.PtxTrial
     if is_ptx:
-        run = trial.PtxTrial(on, wanted.arch or "", mode, wanted.timeout or 0.0, only, tell)
+        run = trial.PtxTrial(whole, wanted.arch or "", mode, wanted.timeout or 0.0, only, tell)
     else:
         run = probe.Trial(
-            on, wanted.arch or "", mode, version, wanted.timeout or probe.LIMIT, only, wanted.all,
-            wanted.legalised, tell,
+            whole, wanted.arch or "", mode, version, wanted.timeout or probe.LIMIT, only,
+            wanted.all, wanted.legalised, tell,
         )  # fmt: skip
     found = run.findings()
     told = page.Told(

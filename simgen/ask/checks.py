@@ -19,7 +19,8 @@ class ConformChoices(Asked):
     """Which instructions are tried, and on what."""
 
     on: Text = choice("--on", ValueKind("T"), "", completes="examined", text=
-        "Target: mgpusim, gem5-se, gpgpusim or cuda.")
+        "Target: mgpusim, gem5-se, gpgpusim or cuda; mgpusim@FOLDER or gem5-se@FOLDER is the build "
+        "in a checkout.")
     _: KW_ONLY
     arch: Text = choice("--arch", ValueKind("A"), "", completes="archs", text=
         "GPU [default: the target's].")

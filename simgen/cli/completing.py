@@ -236,12 +236,15 @@ def _simulators(ctx: click.Context) -> Iterable[str]:
     return [
         name
         for each in sorted(simulators.simulators())
-        for name in (each, *(f"{each}@{v}" for v in facts.versions(each)))
+        for name in (
+            each,
+            *(f"{each}@{v}" for v in facts.versions(each) or simulators.versions(each)),
+        )
     ]
 
 
 def _archs(ctx: click.Context) -> Iterable[str]:
-    """Of the target that is named before, or of all."""
+    """GPUs of the target that is named before, or all."""
     having = offered.settings()["arch"]
     named = ctx.params.get("on") or ctx.params.get("simulator") or ""
     plain = named.partition("@")[0]

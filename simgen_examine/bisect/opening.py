@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import hashlib
-import re
 import shlex
-from dataclasses import dataclass, replace
-from pathlib import Path
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,25 +15,23 @@ from simgen.bundle.folder import Bundle, verify_values
 from simgen.errors import MissingError, RefusedError, UsageError, did_you_mean
 from simgen.kernels import cache, render
 from simgen.kernels.build import Builder
-from simgen.targets.base import File
-from simgen.targets.gem5.needs import Gem5Checkout
 from simgen.targets.mgpusim import legalised
-from simgen.targets.mgpusim import needs as mgpusim_needs
 from simgen.targets.mgpusim.needs import NAME as MGPUSIM
 from simgen.tensors import data_file
+from simgen_examine import builds
 from simgen_examine.bisect import replay
-from simgen_examine.bisect.replay import Build, Side
+from simgen_examine.bisect.replay import Side
 from simgen_examine.bisect.searching import Search
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
     from numpy.typing import NDArray
 
     from simgen.targets.base import Target
 
 MODES = ("emu", "timing")  # MGPUSim's modes
-GO_MOD = f"{mgpusim_needs.RUNNER}/go.mod"
 
 
 def search(
@@ -52,8 +47,7 @@ def search(
         MissingError: one cannot run here.
         DamagedError: the bundle's data are not what they were.
     """
-    spelled_as = [_Spelled.of(name) for name in (a, b)]
-    targets = [_target(bundle, each) for each in spelled_as]
+    targets = [_target(bundle, name) for name in (a, b)]
     if a == b:
         cure = "name two targets, or two modes or builds (TARGET@FOLDER) of one"
         raise UsageError(f"{a} and {b}: the same; {cure}")
@@ -73,38 +67,29 @@ def search(
         model, str(chosen.settings().get("l1", "cached")),
     )  # fmt: skip
     objects = {bundle.workload.kernel(name).symbol: elf for name, elf in made.objects.items()}
-    sides = [_side(*each) for each in zip(spelled_as, targets, strict=True)]
+    sides = [_side(*each) for each in zip((a, b), targets, strict=True)]
     (arch,) = archs
     return Search(
         workload, sides[0], sides[1], objects, objects, _inputs(bundle), arch, folder, ulps, tell
     )
 
 
-@dataclass(frozen=True)
-class _Spelled:
-    """TARGET[:MODE][@FOLDER]."""
-
-    whole: str
-    target: str
-    mode: str
-    folder: str
-
-    @staticmethod
-    def of(name: str) -> _Spelled:
-        head, _, folder = name.partition("@")
-        target, _, mode = head.partition(":")
-        return _Spelled(name, target, mode, folder)
+def _parts(name: str) -> tuple[str, str, str]:
+    """TARGET, MODE and FOLDER of TARGET[:MODE][@FOLDER]."""
+    head, folder = builds.split(name)
+    target, _, mode = head.partition(":")
+    return target, mode, folder
 
 
-def _target(bundle: Bundle, name: _Spelled) -> Target:
-    plain, mode = name.target, name.mode
+def _target(bundle: Bundle, name: str) -> Target:
+    plain, mode, _ = _parts(name)
     if plain not in bundle.targets:
         raise UsageError(
             f"{bundle.path}: {plain!r} is not a target of it; {did_you_mean(plain, bundle.targets)}"
         )
     if mode and (plain != MGPUSIM or mode not in MODES):
         cure = did_you_mean(mode, MODES) if plain == MGPUSIM else f"{plain} has none; leave it out"
-        raise UsageError(f"{name.whole}: mode {mode!r}: {cure}")
+        raise UsageError(f"{name}: mode {mode!r}: {cure}")
     target = finding.target_of(bundle, plain)
     if target.model is None:
         raise RefusedError(
@@ -114,47 +99,22 @@ def _target(bundle: Bundle, name: _Spelled) -> Target:
     return target
 
 
-def _side(name: _Spelled, target: Target) -> Side:
+def _side(name: str, target: Target) -> Side:
     """A side, on the build that it names.
 
     Raises:
-        UsageError: the folder has no such simulator.
+        UsageError: no such simulator lies in its folder.
         MissingError: it cannot run here.
     """
-    plain, needs, build = _as_it_is(target), target.needs, None
-    if "@" in name.whole:
-        root = Path(name.folder or ".").expanduser().resolve()
-        if name.target == MGPUSIM:
-            build = Build(files={GO_MOD: File(_with_checkout(name.whole, root))})
-        else:
-            assert isinstance(needs, Gem5Checkout)
-            plain = replace(plain, **needs.as_built(root))  # settings of the version there
-            assert isinstance(plain.needs, Gem5Checkout)
-            needs = replace(plain.needs, root=str(root))
-            build = Build({"GEM5": str(root), "GEM5_BINARY": ""})
-    if lacks := needs.missing():
-        raise MissingError(f"{name.whole}: " + "; ".join(map(str, lacks)))
-    mode = name.mode or (MODES[0] if name.target == MGPUSIM else "")
-    return Side(name.whole, plain, mode, build)
-
-
-def _with_checkout(name: str, root: Path) -> bytes:
-    """go.mod of the runner, that takes MGPUSim from a folder; with its digest, by which run.sh
-    tells builds apart.
-
-    Raises:
-        UsageError: no MGPUSim lies there.
-    """
-    own = root / "go.mod"
-    module = re.search(r"^module (\S+)", own.read_text(), re.MULTILINE) if own.is_file() else None
-    text = (mgpusim_needs.templates() / "go.mod").read_text()
-    if module is None or not re.search(rf"\s{re.escape(module[1])} v", text):
-        fact = f"{name}: {root} holds no MGPUSim of version {mgpusim_needs.version()[0]}"
-        raise UsageError(f"{fact}; name the folder of its go.mod")
-    digest = hashlib.sha256()
-    for path in sorted([own, *root.rglob("*.go"), *root.rglob("*.hsaco")]):
-        digest.update(f"{path.relative_to(root)}\0".encode() + path.read_bytes())
-    return f"{text}\nreplace {module[1]} => {root} // {digest.hexdigest()}\n".encode()
+    plain, mode, folder = _parts(name)
+    mode = mode or (MODES[0] if plain == MGPUSIM else "")
+    target = _as_it_is(target)
+    if folder:
+        build, target = builds.of(name, target, folder)
+        return Side(name, target, mode, build)
+    if lacks := target.needs.missing():
+        raise MissingError(f"{name}: " + "; ".join(map(str, lacks)))
+    return Side(name, target, mode)
 
 
 def _arch(target: Target) -> str:

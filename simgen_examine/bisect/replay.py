@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 import time
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -34,7 +34,7 @@ from simgen.isa.child import until_parent_ends
 from simgen.isa.legalise import Legalised
 from simgen.kernels import cache, stages
 from simgen.kernels.build import Builder
-from simgen.targets.base import File, Target, log_text
+from simgen.targets.base import Target, log_text
 from simgen_examine.bisect.instrumented import SUFFIX
 from simgen_examine.conform import bundling
 
@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from simgen.kernels.stages import Products, Stage
+    from simgen_examine.builds import Build
 
     Memory = Mapping[str, NDArray[np.uint32]]  # words of each tensor, by its name
 
@@ -62,14 +63,6 @@ class Side:
     build: Build | None = None  # None: that of GEM5, or simgen's MGPUSim
     runs: int = 0
     seconds: float = 0.0
-
-
-@dataclass(frozen=True)
-class Build:
-    """A build of the simulator in a folder: variables for run.sh, and files in place of its own."""
-
-    variables: Mapping[str, str] = field(default_factory=dict)
-    files: Mapping[str, File] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -173,8 +166,9 @@ def run(replay: Replay, side: Side, objects: Mapping[str, bytes], folder: Path) 
         path, planned, side.target, _Objects(objects),
         {name: np.ascontiguousarray(words).view(np.int32) for name, words in replay.given.items()
          if any(each.name == name for each in planned.inputs)},
-        side.build.files if side.build else None,
     )  # fmt: skip
+    if side.build:
+        side.build.put(path, side.target.name)
     _start(path, side)
     words = np.fromfile(path / "results" / side.target.name / "outputs.bin", np.uint32)
     return {
@@ -208,6 +202,7 @@ def _start(path: Path, side: Side) -> None:
         return
     last = (said.strip().splitlines() or [""])[-1].removeprefix("simgen: error: ")
     if process.returncode in (2, 3, 4):
+        last = side.build.said(last, path, side.target.name) if side.build else last
         raise MissingError(last or f"{side.name}: it cannot run here")
     log = log_text(path / "results" / f"failed-{side.target.name}")
     why = side.target.watcher.diagnosis(log) or last
