@@ -110,7 +110,9 @@ class Commands(click.Group):
                     formatter.write_dl(rows, col_spacing=2)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        if (self.groups and args in ([], ["help"])) or args[:1] == [HELP_ALL]:
+        if self.groups and args[:1] == ["help"]:
+            args = [*args[1:], "--help"]
+        if (self.groups and not args) or args[:1] == [HELP_ALL]:
             args = ["--help"]
         return super().parse_args(ctx, args)
 

@@ -96,7 +96,9 @@ class RunOption:
             return "\n".join(str(self.read(each)) for each in text.split("\n"))
         if self.pattern:
             if not re.fullmatch(self.pattern, text, re.ASCII):
-                raise ValueError(f"{printable(text)}: write it like {self.example}")
+                size = re.fullmatch(r"(\d{1,9}) ?([kmg])i?b?", text, re.ASCII | re.IGNORECASE)
+                meant = f"{size[1]}{size[2].upper()}iB" if size and self.pattern == SIZE else ""
+                raise ValueError(f"{printable(text)}: write {meant or f'it like {self.example}'}")
             if fault := self.fault(text):
                 raise ValueError(fault)
             return text
