@@ -140,6 +140,11 @@ OTHERWISE: dict[str, str] = {
 }
 
 
+def kernel_name(name: str) -> str:
+    """A kernel's name for people, without the digest that stands for numbers in it."""
+    return re.sub(r"_[0-9a-f]{12,32}(?=_|$)", "", name)
+
+
 def did_you_mean(word: str, known: Iterable[str], listing: str = "") -> str:
     """The cure for an unknown word: the nearest known one, else all of them, or the first.
 

@@ -343,10 +343,11 @@ def _list_atrex(family: str | None) -> list[dict[str, Any]]:
 
 
 def _list_targets() -> list[dict[str, Any]]:
-    from simgen.targets import TARGETS
+    from simgen.targets import TARGETS, usual_targets
 
     rows = []
-    for name, target in sorted(TARGETS.items(), key=lambda item: item[1].example):
+    for name in usual_targets():
+        target = TARGETS[name]
         made = target()
         lacks = made.needs.missing()
         rows.append(
@@ -731,10 +732,12 @@ def doctor(target: str | None, version: str | None, as_json: bool) -> None:
 def _show_steps(name: str, version: str | None, as_json: bool) -> None:
     from simgen.bundle.planning import chosen_targets
     from simgen.cli import present
-    from simgen.targets import TARGETS
+    from simgen.targets import TARGETS, usual_targets
 
     if name not in TARGETS:
-        raise UsageError(f"--for {printable(name)}: no such target; {did_you_mean(name, TARGETS)}")
+        raise UsageError(
+            f"--for {printable(name)}: no such target; {did_you_mean(name, usual_targets())}"
+        )
     (target,) = chosen_targets([name], {"gem5_version": version} if version else {})
     steps = target.needs.steps()
     if as_json:

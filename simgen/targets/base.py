@@ -39,6 +39,11 @@ CLOCK = r"[1-9]\d{0,4}(\.\d{1,6})?[MG]Hz"
 TARGETS: dict[str, type[Target]] = {}  # by name; importing simgen.targets fills it
 
 
+def usual_targets() -> list[str]:
+    """Targets that users are told of: all but examples for those who write targets."""
+    return [name for name, target in TARGETS.items() if not target.example]
+
+
 def setting(default: Any, text: str, choices: Iterable[str] = ()) -> Any:
     """A setting of a target: an option of `simgen build` with `text` as its help.
 

@@ -7,6 +7,7 @@ import shlex
 from typing import TYPE_CHECKING, Any
 
 from simgen.ask.checks import ConformChoices
+from simgen.errors import kernel_name
 from simgen.ground.examined import Bisection
 from simgen.isa.legalise import roles
 from simgen_examine.bisect.instrumented import LANES
@@ -25,7 +26,7 @@ def lines(place: Divergence, run: Search) -> list[str]:
     of, a, b, arch = run.of, run.a, run.b, run.arch
     launch, step = of.launches[place.launch], _step_name(of, place.launch)
     told = [
-        f"launch {place.launch} ({step}), kernel {launch.kernel}: {place.words} words of "
+        f"launch {place.launch} ({step}), kernel {kernel_name(launch.kernel)}: {place.words} words of "
         f"{place.tensor} differ, first word {place.element}: {a.name} {place.sizes[0]:#010x}, "
         f"{b.name} {place.sizes[1]:#010x}"
     ]

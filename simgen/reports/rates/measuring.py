@@ -20,7 +20,7 @@ from simgen.kernels import cache
 from simgen.reports.rates import keeping, probes
 from simgen.reports.rates.probes import MeasuredRate, Sizes
 from simgen.running import process, runs
-from simgen.targets import TARGETS
+from simgen.targets import TARGETS, usual_targets
 from simgen.verdict import judging
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ def on(name: str, asked: RatesChoices, listener: Listener, *, keep: bool = False
         UsageError: there is none.
     """
     if name not in TARGETS:
-        cure = did_you_mean(name, TARGETS)
+        cure = did_you_mean(name, usual_targets())
         raise UsageError(f"{RunChoices.target} {name}: no such target; {cure}")
     (target,) = chosen_targets([name], {"arch": asked.arch} if asked.arch else {})
     return measure(target, asked.options, listener, asked.timeout, keep=keep)
