@@ -26,8 +26,8 @@ def lines(place: Divergence, run: Search) -> list[str]:
     of, a, b, arch = run.of, run.a, run.b, run.arch
     launch, step = of.launches[place.launch], _step_name(of, place.launch)
     told = [
-        f"launch {place.launch} ({step}), kernel {kernel_name(launch.kernel)}: {place.words} words of "
-        f"{place.tensor} differ, first word {place.element}: {a.name} {place.sizes[0]:#010x}, "
+        f"launch {place.launch} ({step}), kernel {kernel_name(launch.kernel)}: {place.words} words "
+        f"of {place.tensor} differ, first word {place.element}: {a.name} {place.sizes[0]:#010x}, "
         f"{b.name} {place.sizes[1]:#010x}"
     ]
     if place.wave is not None:
