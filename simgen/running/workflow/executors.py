@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 OPTION = JobChoices.executor
 KNOWN = LOCAL, SLURM, KUBERNETES = "local", "slurm", "kubernetes"
-EXTRA = "pip install 'gpu-simgen[cluster]'"
+INSTALL = "python -m pip install snakemake snakemake-executor-plugin-slurm"
 SECONDS = 30.0  # time limit of a query to a cluster
 # Without accounting there is no sacct, and squeue forgets a job after MinJobAge.
 BY_QUEUE: Mapping[str, Any] = {"slurm-status-command": "squeue", "slurm-no-account": True}
@@ -60,7 +60,7 @@ def find(name: str, profile: str = "", *, starts: bool = True) -> Executor:
     if not starts:
         return Executor(name, profile, shared)
     if importlib.util.find_spec("snakemake") is None:
-        raise MissingError(f"{OPTION} {name}: Snakemake is not installed; {EXTRA}")
+        raise MissingError(f"{OPTION} {name}: Snakemake is not installed; {INSTALL}")
     plugin = f"snakemake-executor-plugin-{name}"
     if name != LOCAL and importlib.util.find_spec(plugin.replace("-", "_")) is None:
         near = did_you_mean(name, KNOWN)
