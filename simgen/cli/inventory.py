@@ -209,7 +209,7 @@ def list_(what: str, part: str | None, as_json: bool) -> None:
     """List workloads, layers, targets, metrics and others.
 
     The lists are workloads (the default), networks, layers, targets, algorithms, machines, metrics,
-    exports and schemas (of JSON).
+    exports, schemas (of JSON) and variables (of the environment).
 
     `deepbench` lists DeepBench's problems. Add gemm, conv, rnn, sparse or allreduce to list one
     family. `atrex` lists operators of LLM serving; add a family, such as rms_norm.
@@ -233,6 +233,7 @@ def list_(what: str, part: str | None, as_json: bool) -> None:
         "metrics": _list_metrics,
         "exports": _list_exports,
         "schemas": _list_schemas,
+        "variables": _list_variables,
         "deepbench": lambda: _list_deepbench(part),
         "atrex": lambda: _list_atrex(part),
     }
@@ -267,8 +268,8 @@ def _for_people(row: Mapping[str, Any]) -> dict[str, str]:
             found[name] = "yes" if value else "no"
         elif isinstance(value, int | float):
             found[name] = f"{present.count(value)}{unit}" if unit else f"{value:.4g}"
-        elif isinstance(value, str):
-            found[name] = value
+        elif isinstance(value, str) or value is None:
+            found[name] = value or "-"
     return {name.replace("_", " "): text for name, text in found.items()}
 
 
@@ -413,6 +414,12 @@ def _list_schemas() -> list[dict[str, Any]]:
         {"schema": answers.schema_name(name), "command": line, "json_schema": answers.schema(name)}
         for name, (line, _) in answers.SHAPES.items()
     ]
+
+
+def _list_variables() -> list[dict[str, Any]]:
+    from simgen.cli import variables
+
+    return variables.listed()
 
 
 def _list_algorithms() -> list[dict[str, str]]:
