@@ -268,7 +268,11 @@ def schemas() -> str:
 def variables() -> str:
     """A table of environment variables, in Markdown."""
     rows = [
-        (f"`{each.name}`", each.reader, f"`{each.option}`: {each.text}" if each.option else each.text)
+        (
+            f"`{each.name}`",
+            each.reader,
+            f"`{each.option}`: {each.text}" if each.option else each.text,
+        )
         for each in environment.table()
     ]
     internal = _listed(environment.INTERNAL)

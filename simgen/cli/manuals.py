@@ -1,7 +1,7 @@
 """Man pages of all commands, made from what `--help` is made from; wheels have them.
 
-    simgen.1            the commands, the environment, the exit codes
-    simgen-build.1      a command; of groups too: simgen-new-layer.1
+simgen.1            the commands, the environment, the exit codes
+simgen-build.1      a command; of groups too: simgen-new-layer.1
 """
 
 from __future__ import annotations
@@ -62,9 +62,7 @@ def _page(
         if isinstance(each, click.Option) and (record := each.get_help_record(context))
     ]
     lines += [".SH OPTIONS", *_entries(records)]
-    below = {
-        other: each for other, (_, each) in known.items() if other.rpartition("-")[0] == name
-    }
+    below = {other: each for other, (_, each) in known.items() if other.rpartition("-")[0] == name}
     if below:
         rows = [(other.rpartition("-")[2], _first(each)) for other, each in below.items()]
         lines += [".SH COMMANDS", *_entries(rows)]

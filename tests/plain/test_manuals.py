@@ -1,4 +1,4 @@
-"""Man pages: groff and lexgrog, which man-db's index is made with, read them without a complaint."""
+"""Man pages: groff and lexgrog, of man-db, read them without a complaint."""
 
 from __future__ import annotations
 
