@@ -12,6 +12,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from simgen.cli import doctor
+from simgen.isa import toolchain
 from simgen.targets import cuda
 from simgen.targets.mgpusim import needs
 
@@ -105,3 +106,26 @@ def test_the_doctor_sees_another_project_of_the_name(
     (check,) = [each for each in doctor.check() if each.what == "simgen"]
     assert check.ok is ("simgen" not in owners)
     assert ("pip uninstall simgen" in check.cure) is ("simgen" in owners)
+
+
+@pytest.mark.parametrize(
+    ("recipe", "name", "after"),
+    [
+        ("conda/recipe.yaml", r"^    - ([\w-]+) >=([\d.]+)$", "  run:\n"),
+        ("debian/control", r"^ python3-([\w-]+) \(>= ([\d.]+)\)", "Depends: ${misc"),
+        ("spack/package.py", r'^        "py-([\w-]+)@([\d.]+):"', "class"),
+    ],
+)
+def test_recipes_need_what_simgen_needs(
+    recipe: str, name: str, after: str
+) -> None:
+    """But for the compiler, which is the distribution's: clang 22 or newer."""
+    text = (ROOT / "docker/packages" / recipe).read_text().partition(after)[2]
+    listed = {n.replace("_", "-"): v for n, v in re.findall(name, text, re.M)}
+    clangs = {each: listed.pop(each, "22") for each in ("clang", "lld")}
+    listed.pop("python", None)
+    needed = [Requirement(each) for each in PROJECT["project"]["dependencies"]]
+    lowest = {canonicalize_name(r.name): next(iter(r.specifier)).version for r in needed}
+    assert listed == {name: each for name, each in lowest.items() if name != "ziglang"}
+    assert set(clangs.values()) == {str(toolchain.OLDEST)}
+    assert re.search(r"(clang-|llvm@|clang >=)22", text)
