@@ -464,6 +464,7 @@ def _list_algorithms() -> list[dict[str, str]]:
     help="With --like: number of images, lines or pairs.",
 )
 @number("--seed", kind=SEED, default=0, show_default=True, help="Seed of the values.")
+@json_option
 @verbosity
 def data(
     file: Path,
@@ -471,6 +472,7 @@ def data(
     like: str | None,
     samples: int,
     seed: int,
+    as_json: bool,
     quiet: bool,
     verbose: bool,
 ) -> None:
@@ -496,17 +498,21 @@ def data(
 
         if like == "mnist":
             outputs.new_file(labels_of(file), "")
-        for path in making.write(file, like, samples, seed):
-            if not quiet:
-                print(f"{path}: {samples} samples like {like}, seed {seed}")
+        paths = making.write(file, like, samples, seed)
+        if as_json:
+            answer("files", {"files": [str(path) for path in paths], "next": None})
+        for path in paths if not quiet and not as_json else ():
+            print(f"{path}: {samples} samples like {like}, seed {seed}")
         return
     from simgen.cli import present
     from simgen.tensors import data_file as datafile
 
     size = _parse_size(nbytes or "")
-    with present.progress(quiet) as progress:
+    with present.progress(quiet or as_json) as progress:
         datafile.write_raw(file, size, seed, progress=progress("data", present.size))
-    if not quiet:
+    if as_json:
+        answer("files", {"files": [str(file)], "next": None})
+    elif not quiet:
         print(f"{file}: {present.size(size)} of float32, seed {seed}")
 
 

@@ -116,9 +116,7 @@ def test_the_doctor_sees_another_project_of_the_name(
         ("spack/package.py", r'^        "py-([\w-]+)@([\d.]+):"', "class"),
     ],
 )
-def test_recipes_need_what_simgen_needs(
-    recipe: str, name: str, after: str
-) -> None:
+def test_recipes_need_what_simgen_needs(recipe: str, name: str, after: str) -> None:
     """But for the compiler, which is the distribution's: clang 22 or newer."""
     text = (ROOT / "docker/packages" / recipe).read_text().partition(after)[2]
     listed = {n.replace("_", "-"): v for n, v in re.findall(name, text, re.M)}
