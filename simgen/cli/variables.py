@@ -20,7 +20,7 @@ class Variable:
     name: str
     reader: str  # simgen, or targets whose run.sh reads it
     text: str
-    option: str = ""  # of `simgen run`, which sets it
+    option: str = ""  # the option of `simgen run` that sets it
 
 
 _OWN = (
@@ -88,7 +88,7 @@ def table() -> list[Variable]:
 
 
 def general() -> tuple[Variable, ...]:
-    """Those that stand for no option."""
+    """All that stand for no option."""
     return (*_OWN, *_OTHERS)
 
 
