@@ -318,7 +318,7 @@ def words(*names: str) -> Complete:
 
 LISTS = ("workloads", "networks", "layers", "targets", "algorithms", "machines", "metrics",
          "exports", "schemas", "deepbench", "atrex")  # fmt: skip
-EXECUTORS = ("local", "slurm", "kubernetes")
+EXECUTORS = ("local", "slurm")
 examined = words("mgpusim", "gem5-se", "gpgpusim", "cuda")
 optimizers = words("sgd", "sgd,momentum=0.9", "adam", "adamw")
 losses = words("cross_entropy", "squared_error", "none")

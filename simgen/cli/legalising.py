@@ -10,7 +10,9 @@ import click
 
 from simgen.ask.checks import LegaliseChoices
 from simgen.cli import streams
+from simgen.cli.answers import OPTION, answer, json_option
 from simgen.cli.options import asked, asks, verbosity
+from simgen.errors import UsageError
 
 
 @click.command()
@@ -18,8 +20,9 @@ from simgen.cli.options import asked, asks, verbosity
     "file", type=click.Path(path_type=Path, exists=True, dir_okay=False, allow_dash=True)
 )
 @asks(LegaliseChoices)
+@json_option
 @verbosity
-def legalise(file: Path, quiet: bool, verbose: bool, **given: Any) -> None:
+def legalise(file: Path, as_json: bool, quiet: bool, verbose: bool, **given: Any) -> None:
     """Replace instructions that a simulator lacks or gets wrong.
 
     FILE is a code object or assembly from any compiler, or a container with one code object for a
@@ -40,12 +43,17 @@ def legalise(file: Path, quiet: bool, verbose: bool, **given: Any) -> None:
     file = Path(streams.read(str(file), ".co", ".s"))
     wanted = asked(LegaliseChoices, given)
     if wanted.output == streams.STREAM:
+        if as_json:
+            raise UsageError(f"{OPTION}: stdout is the code object; write that to a file with -o")
         sys.stdout.buffer.write(checking.legalise(file, wanted).code)
         return
     output = Path(wanted.output or "")
     outputs.new_file(output)
     made = checking.legalise(file, wanted)
     write_atomic(output, made.code)
+    if as_json:
+        answer("legalise", {"output": str(output), **made.as_json()})
+        return
     if quiet:
         return
     print(f"{output}: {made.before} instructions became {made.after}")

@@ -194,6 +194,15 @@ class Rewritten:
             f"{sum(self.replaced.values())} were replaced>"
         )
 
+    def as_json(self) -> dict[str, Any]:
+        """What `simgen legalise --json` prints, but for the output and the name of its schema."""
+        return {
+            "instructions_before": self.before,
+            "instructions": self.after,
+            "replaced": dict(self.replaced),
+            "right_in_emulation_only": dict(self.emulated),
+        }
+
 
 def legalise(file: Path, asked: LegaliseChoices) -> Rewritten:
     """The one code object in a file for a processor of the simulator, as it executes it right.

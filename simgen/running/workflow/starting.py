@@ -78,14 +78,12 @@ def start(
     chosen = executors.find(
         jobs.executor or executors.LOCAL, jobs.profile or "", starts=not jobs.workflow_only
     )
-    if chosen.name == executors.KUBERNETES:
-        chosen, made = executors.in_pods(chosen, made)
     writing.write(folder, made, chosen, count)
     points, count = len(made.points), made.jobs
     tell(f"workflow: {folder}: {points} point{'s' * (points != 1)}, about {count} "
          f"job{'s' * (count != 1)}")  # fmt: skip
     if jobs.workflow_only:
-        tell(f"next: {chosen.command} -d {shlex.quote(str(folder))} "
+        tell(f"next: snakemake -d {shlex.quote(str(folder))} "
              f"-s {shlex.quote(str(folder / writing.SNAKEFILE))}")  # fmt: skip
         return
     engine.run(folder, made, chosen, tell)
