@@ -98,17 +98,29 @@ def test_lint_legalise_and_build_say_the_same(case: str, simulator: str, tmp_pat
     assert [bool(each) for each in said] == [bool(fact)] * 3, said
 
 
-@pytest.mark.parametrize("simulator", SIMULATORS)
-def test_wavefronts_of_32_are_refused_alike(simulator: str, tmp_path: Path) -> None:
-    """Bit 10 of kernel_code_properties, in bytes 56 and 57 of a descriptor."""
+# Bits of a descriptor -> what is said of them, and by which simulators.
+BITS = {
+    (57, 4): ("wavefronts of 32", tuple(SIMULATORS)),
+    (56, 4): ("the address of its queue", ("mgpusim 4.2.0",)),
+    (56, 16): ("the number of its dispatch", ("mgpusim 4.2.0",)),
+    (49, 0x30): ("not rounded to nearest", tuple(SIMULATORS)),
+    (49, 0x80): ("not rounded to nearest", tuple(SIMULATORS)),
+}
+
+
+@pytest.mark.parametrize(
+    ("bits", "simulator"), [(bits, each) for bits, (_, held) in BITS.items() for each in held]
+)
+def test_what_a_descriptor_asks_is_refused_alike(bits, simulator: str, tmp_path: Path) -> None:
+    """kernel_code_properties, in bytes 56 and 57 of a descriptor; compute_pgm_rsrc1, from 48 on:
+    "AMDHSA Kernel Descriptor" of LLVM's AMDGPUUsage."""
     arch, target = SIMULATORS[simulator]
     elf = bytearray(toolchain.assemble_foreign(assembly("nothing", arch), arch, "k.s"))
     (kernel,) = (each for each in functions.functions_of(bytes(elf), "k")[1] if each.is_kernel)
     raw = code_object.DESCRIPTOR.pack(*kernel.descriptor)
-    at = elf.index(raw) + 57
-    elf[at] |= 4
+    elf[elf.index(raw) + bits[0]] |= bits[1]
     said = refusals(bytes(elf), simulator, tmp_path, target, arch)
-    assert ["wavefronts of 32" in each for each in said] == [True] * 3, said
+    assert [BITS[bits][0] in each for each in said] == [True] * 3, said
 
 
 def test_what_is_not_linked_or_has_no_sections_asks_the_same() -> None:
