@@ -20,6 +20,7 @@ from simgen.isa.lint import containers, functions, linting, rewriting
 from simgen.targets.gem5.se import Gem5Se
 from simgen.targets.host import Host
 from simgen.targets.mgpusim.target import MGPUSim
+from simgen_rocm.hip import Hip
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -199,6 +200,13 @@ def test_a_launch_keeps_to_what_the_source_declares(
         with pytest.raises(SimgenError, match=fact) as error:
             simgen.plan(tmp_path / "k.toml")
         assert "\n" not in str(error.value)
+
+
+def test_what_no_launcher_reads_is_refused_by_its_name(tmp_path: Path) -> None:
+    (tmp_path / "k.hip").write_text(HIP.format("__global__ void"))
+    (tmp_path / "k.toml").write_text(LAUNCH.format(suffix="hip", block=64))
+    with pytest.raises(RefusedError, match=r"the machine code of gfx1100.*build for one of gfx801"):
+        simgen.plan(tmp_path / "k.toml").build(tmp_path / "bundle", Hip(arch="gfx1100"))
 
 
 @pytest.mark.parametrize("simulator", ["mgpusim 4.2.0", "gem5 24.1"])
