@@ -102,7 +102,7 @@ PAIRS = (
          lambda m: 2 * m.rate),
 )  # fmt: skip
 LEVELS = ("L1", "L2", "DRAM")  # what is farther from a unit is slower
-MOST_SHARE = 1.02  # of the configured; what is above is no measurement
+MOST_SHARE = 1.02  # part of the configured rate; more is no measurement
 LAUNCH = 30  # index of the launch of an empty kernel whose code is in a cache
 
 
