@@ -4,7 +4,7 @@
  * of them are gone, so that there is one line, and it is whole. */
 #ifndef SIMGEN_HOST_REPORT_H
 #define SIMGEN_HOST_REPORT_H
-#include "table.h"
+#include "plan.h"
 
 enum { SYS_FUTEX = 202 };
 

@@ -6,7 +6,7 @@
  * is not marked yet needs it: tensors that share a place have no step in common. */
 #ifndef SIMGEN_STATE_H
 #define SIMGEN_STATE_H
-#include "table.h"
+#include "plan.h"
 
 enum { TO_RUN = 0, FINISHED = 1, LEFT_OUT = 2, GIVEN = 3 }; /* marks */
 enum { SYS_PWRITE = 18 };

@@ -123,7 +123,7 @@ class TestProgram:
         # HSAQueueDescriptor::ptr of gem5 at these tags: the index modulo half of the size.
         target = Gem5Se(arch=arch, gem5_version=version)
         files = target.package.folder(job(workload()), builder)
-        said = b".ring_nbytes = 2 * sizeof line->ring" in files["src/gem5_se.c"].content
+        said = b"#define RING_HALVES 2 " in files["src/plan.h"].content
         assert said is doubled
 
     @pytest.mark.parametrize("arch", apu_se.GPUS)

@@ -1,4 +1,3 @@
-{# variable: libraries (names of the HIP runtime) #}
 /* What the HIP launcher calls, without ROCm's headers and without linking to its library, so that the
  * program is compiled on a machine without ROCm and runs with any version of it.
  *
@@ -86,9 +85,8 @@ static inline void *hip_function(void *library, const char *name)
 static inline void open_hip(void)
 {
     static const char *const names[] = {
-{% for name in libraries %}
-        {{ name | c_string }},
-{% endfor %}
+        "libamdhip64.so.7", "libamdhip64.so.6", "libamdhip64.so.5", "libamdhip64.so.4",
+        "libamdhip64.so", /* LIBRARY_NAMES of hip_program.py */
     };
     void *library = 0;
     for (u32 i = 0; i < sizeof names / sizeof *names && !library; i++)

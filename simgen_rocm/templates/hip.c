@@ -1,31 +1,22 @@
-{# variables: workload, arch, kernels (name, offset of its code object), host_memory and apu (under
-   gem5's syscall emulation), timed (local runs), guest (full system), dump (statistics after each
-   launch: m5 instruction) #}
-/* {{ workload.name | replace("*/", "* /") }}: a HIP host program, for {{ arch }}.
+/* A HIP host program, which runs a workload (plan.h).
  *
-{% if guest %}
- *     program            with data.h5 behind its own last byte
-{% elif timed %}
- *     program DATA OUTPUTS LAUNCHES_CSV WARMUP REPEATS
-{% else %}
- *     program DATA OUTPUTS
-{% endif %}
+ *     program DATA OUTPUTS                               under gem5's syscall emulation
+ *     program DATA OUTPUTS LAUNCHES_CSV WARMUP REPEATS   TIMED: on this machine's GPU
+ *     program                                            GUEST: data.h5 is behind its own last byte
  *
  * It loads the code objects that are embedded here with hipModuleLoadData, puts the tensors of DATA
  * into one arena, launches the kernels in order, and writes the arena's outputs to OUTPUTS.
-{% if guest %}
- * It is the guest of a full-system simulation and ends in it: the statistics of each launch, and the
- * outputs (outputs.bin), leave the simulation through gem5's own program m5.
-{% elif timed %}
  * LAUNCHES_CSV gets the time of each launch, between HIP events, in REPEATS rounds of all launches,
  * before them WARMUP rounds that are not timed. OUTPUTS are those of the first round of all.
-{% endif %}
+ *
+ * The guest of a full-system simulation ends in it: the statistics of each launch, and the outputs
+ * (outputs.bin), leave the simulation through gem5's own program m5.
  *
  * The compiler is simgen's (no ROCm), or ROCm's:
  *
  *     HIP_PLATFORM=amd hipcc -D__HIP_PLATFORM_AMD__ -x c -O2 hip.c -lamdhip64 -o program */
 #include "hip_api.h"
-#include "table.h"
+#include "plan.h"
 
 /* ELF code objects, each from a page boundary on. */
 __asm__(".data\n"
@@ -39,11 +30,10 @@ static const struct kernel {
     const char *name;
     u64 code_object; /* offset */
 } kernels[] = {
-{% for kernel in kernels %}
-    { {{ kernel.name | c_string }}, {{ kernel.offset }} },
-{% endfor %}
+#define ROW(name, code_object, lds_nbytes, x, y, z) { name, code_object },
+    EACH_KERNEL(ROW)
+#undef ROW
 };
-#define KERNELS {{ kernels | length }}
 
 static u8 *arena; /* where kernels find it */
 static long data_file;
@@ -69,7 +59,7 @@ static void check(hipError_t error, int code, const char *place, const char *cur
 
 /* ---- Files ---- */
 
-{% if not host_memory %}
+#if !HOST_MEMORY
 static u8 *map_memory(u64 nbytes)
 {
     const long at = sys(SYS_MMAP, 0, (long)nbytes, 3, 0x22 /* MAP_PRIVATE MAP_ANONYMOUS */, -1, 0);
@@ -78,8 +68,8 @@ static u8 *map_memory(u64 nbytes)
     return (u8 *)at;
 }
 
-{% endif %}
-{% if guest %}
+#endif
+#if GUEST
 extern const u8 __ehdr_start[]; /* the program's first byte in memory: its ELF header */
 
 /* Where the program file ends and the data begins: the table of sections is the last of it. */
@@ -89,7 +79,7 @@ static u64 program_nbytes(void)
     const u16 *size_and_count = (const u16 *)(__ehdr_start + 58);
     return sections + (u64)size_and_count[0] * size_and_count[1];
 }
-{% endif %}
+#endif
 
 static void open_data(const char *path)
 {
@@ -97,7 +87,11 @@ static void open_data(const char *path)
     if (data_file < 0)
         stop(EXIT_NO_DATA, path, "cannot be opened; name the bundle's data.h5");
     u64 nbytes = (u64)sys(SYS_LSEEK, data_file, 0, 2 /* SEEK_END */, 0, 0, 0);
-    const u64 before = {{ "program_nbytes()" if guest else "0" }};
+#if GUEST
+    const u64 before = program_nbytes();
+#else
+    const u64 before = 0;
+#endif
     const u64 least = sizeof(struct data_header) + (INPUTS + 1) * sizeof(struct data_entry);
     if (nbytes < before + least)
         stop(EXIT_DATA_SIZE, path, "is shorter than its header; build the bundle again");
@@ -155,8 +149,11 @@ static void write_output(const struct output *output, const void *content, u64 n
         stop(EXIT_NO_OUTPUT, output->path, "cannot be written; check the space on the disk");
 }
 
-static struct output outputs_file{{ ", times_file" if timed }};
-{% if guest %}
+static struct output outputs_file;
+#if TIMED
+static struct output times_file;
+#endif
+#if GUEST
 
 /* gem5's program in the guest, which reaches the simulator from a CPU that KVM runs, too. */
 static void m5(const char *command, const char *argument)
@@ -174,7 +171,7 @@ static void m5(const char *command, const char *argument)
     if (child < 0 || sys(SYS_WAIT4, child, (long)&status, 0, 0, 0, 0) != child || status)
         stop(EXIT_NO_OUTPUT, command, "the disk image has no working m5; take gem5's own image");
 }
-{% endif %}
+#endif
 
 /* ---- The GPU ---- */
 
@@ -185,7 +182,7 @@ static void open_gpu(void)
           "run it on a machine with an AMD GPU that this version of ROCm supports");
     if (devices < 1)
         stop(EXIT_NO_DRIVER, "hipGetDeviceCount", "no GPU; run it on a machine with an AMD GPU");
-{% if timed %}
+#if TIMED
     char name[256] = "";
     int version = 0;
     check(hipDeviceGetName(name, sizeof name, 0), EXIT_QUEUE, "hipDeviceGetName", "check the GPU");
@@ -195,10 +192,10 @@ static void open_gpu(void)
     say("\nsimgen: hip_runtime: ");
     say_number((u64)version);
     say("\n");
-{% endif %}
+#endif
 }
 
-{% if host_memory %}
+#if HOST_MEMORY
 /* ROCm 4.0, which gem5's image has, loads code objects of version 3 at most. They differ from those
  * of version 4 in the ELF header. There a bit says whether the code can have its page faults retried
  * (XNACK), and ROCm 4.0 takes only code of which the bit is what it holds the GPU to do: an APU yes,
@@ -213,26 +210,26 @@ static void lower_version(void)
     for (u32 i = 0; i < KERNELS; i++) {
         u8 *elf = code_objects + kernels[i].code_object;
         elf[ABI_VERSION] = 1; /* version 3 */
-        *(u32 *)(elf + E_FLAGS) = (*(u32 *)(elf + E_FLAGS) & MACHINE){{ " | XNACK_V3" if apu }};
+        *(u32 *)(elf + E_FLAGS) = (*(u32 *)(elf + E_FLAGS) & MACHINE) | (APU ? XNACK_V3 : 0);
     }
 }
 
-{% endif %}
+#endif
 static void load_kernels(void)
 {
-{% if host_memory %}
+#if HOST_MEMORY
     lower_version();
-{% endif %}
+#endif
     for (u32 i = 0; i < KERNELS; i++) {
         hipModule_t module;
         check(hipModuleLoadData(&module, code_objects + kernels[i].code_object), EXIT_QUEUE,
-              kernels[i].name, "the kernel is for {{ arch }}; build it for your GPU with --arch");
+              kernels[i].name, "the kernel is for " ARCH "; build it for your GPU with --arch");
         check(hipModuleGetFunction(&functions[i], module, kernels[i].name), EXIT_QUEUE,
               kernels[i].name, "build the bundle again");
     }
 }
 
-{% if host_memory %}
+#if HOST_MEMORY
 /* The GPU of an APU has the memory of the CPU. Reading a file into it costs no simulated instruction;
  * a copy by hipMemcpy costs many, and does not work on every version of gem5. */
 static void allocate(void)
@@ -246,7 +243,7 @@ static void put(u8 *to, const char *path, u64 from, u64 nbytes)
     if (!read_all(data_file, to, nbytes, from))
         stop(EXIT_NO_DATA, path, "cannot be read; check the disk");
 }
-{% else %}
+#else
 static void allocate(void)
 {
     check(hipMalloc((void **)&arena, ARENA_NBYTES), EXIT_NO_MEMORY, "hipMalloc",
@@ -258,133 +255,145 @@ static void put(u8 *to, const char *path, u64 from, u64 nbytes)
     check(hipMemcpy(to, data + from, nbytes, hipMemcpyHostToDevice), EXIT_QUEUE, path,
           "hipMemcpy failed; check the GPU");
 }
-{% endif %}
+#endif
 
 /* Inputs get their values. What no kernel writes must show, and what it writes past an end: outputs
-{% if timed %}
- * are the canary before, and so is all that surrounds them. */
-{% else %}
- * have the canary at their end, and in the guard behind it. */
-{% endif %}
+ * have the canary at their end, and in the guard behind it. Where launches are TIMED, outputs are the
+ * canary before, and so is all that surrounds them. */
 static void load(const char *path)
 {
     const struct data_entry *entry = ((const struct data_header *)data)->entry;
-{% if timed %}
+#if TIMED
     u32 canary;
     memcpy(&canary, data + entry[INPUTS].offset, sizeof canary);
     check(hipMemsetD32((hipDeviceptr_t)arena, (int)canary, ARENA_NBYTES / 4), EXIT_QUEUE,
           "hipMemsetD32", "check the GPU");
-{% endif %}
+#endif
     for (u32 i = 0; i < INPUTS; i++)
         put(arena + inputs[i].offset, path, entry[i].offset, inputs[i].nbytes);
-{% if not timed %}
+#if !TIMED
     const u64 most = entry[INPUTS].nbytes - GUARD_NBYTES;
     for (u32 i = 0; i < OUTPUTS; i++) {
         const u64 fill = outputs[i].nbytes < most ? outputs[i].nbytes : most;
         u8 *end = arena + outputs[i].offset + outputs[i].nbytes;
         put(end - fill, path, entry[INPUTS].offset, fill + GUARD_NBYTES);
     }
-{% endif %}
+#endif
 }
+
+/* Work-items of a work-group, and the bytes of LDS that the launch asks for. */
+#if SIMGEN_OWN
+#define GROUP areas[index].group[0], areas[index].group[1], areas[index].group[2], areas[index].lds_nbytes
+#else
+#define GROUP launch->block, 1, 1, 0
+#endif
 
 static void run_launch(u64 index)
 {
     const struct launch *launch = &launches[index];
-{% if workload.is_own %}
+#if SIMGEN_OWN
     /* The runtime fills in what it leaves behind the kernel's own arguments. */
     u64 nbytes = areas[index].nbytes;
     u8 arguments[1024] __attribute__((aligned(16)));
     put_arguments(arguments, index, (u64)arena);
-{% else %}
+#else
     u64 arguments[MAX_ARGS], nbytes = launch->args * sizeof *arguments;
     for (u32 i = 0; i < launch->args; i++)
         arguments[i] = (u64)(arena + launch->arg[i]);
-{% endif %}
+#endif
     void *extra[] = { HIP_LAUNCH_PARAM_BUFFER_POINTER, arguments, HIP_LAUNCH_PARAM_BUFFER_SIZE, &nbytes,
                       HIP_LAUNCH_PARAM_END };
     const char *name = kernels[launch->kernel].name;
     check(hipModuleLaunchKernel(functions[launch->kernel], launch->grid[0], launch->grid[1],
-                                launch->grid[2], {{ "areas[index].group[0], areas[index].group[1], areas[index].group[2],
-                                areas[index].lds_nbytes" if workload.is_own else "launch->block, 1, 1, 0" }}, 0, 0, extra),
+                                launch->grid[2], GROUP, 0, 0, extra),
           EXIT_KERNEL, name, "the launch was refused");
-{% if not timed %}
+#if !TIMED
     /* Kernels that overlap would have their statistics in common. */
     check(hipDeviceSynchronize(), EXIT_KERNEL, name,
           "find out why with: simgen build --target host --sanitize");
-{% endif %}
+#endif
 }
 
 static void write_outputs(void)
 {
-{% if host_memory %}
+#if HOST_MEMORY
     write_output(&outputs_file, arena + OUTPUTS_OFFSET, ARENA_NBYTES - OUTPUTS_OFFSET);
-{% else %}
+#else
     u8 *result = map_memory(ARENA_NBYTES - OUTPUTS_OFFSET);
     check(hipMemcpy(result, arena + OUTPUTS_OFFSET, ARENA_NBYTES - OUTPUTS_OFFSET,
                     hipMemcpyDeviceToHost),
           EXIT_QUEUE, "hipMemcpy", "check the GPU");
     write_output(&outputs_file, result, ARENA_NBYTES - OUTPUTS_OFFSET);
-{% endif %}
-{% if guest %}
+#endif
+#if GUEST
     m5("writefile", outputs_file.path);
-{% endif %}
+#endif
 }
 
-{% if timed %}
+#if TIMED
 #include "hip_times.h"
-{% else %}
-{% if dump %}
+#else
+#if DUMPS
 /* m5_dump_reset_stats (0x42), now and once: this gem5's apu_se.py does not do it when a kernel ends.
  * Its result is written to RAX. An illegal instruction on hardware. */
 #define M5_DUMP_RESET_STATS() \
     __asm__ volatile(".byte 0x0f, 0x04, 0x42, 0x00" : : "D"(0ul), "S"(0ul) : "rax", "memory")
 
-{% endif %}
+#endif
 static void run_all(void)
 {
-{% if guest %}
+#if GUEST
     m5("resetstats", 0); /* booting and copying belong to no kernel */
-{% endif %}
+#endif
     for (u64 i = 0; i < LAUNCHES; i++) {
         run_launch(i);
-{% if guest %}
+#if GUEST
         m5("dumpresetstats", 0);
-{% elif dump %}
+#elif DUMPS
         M5_DUMP_RESET_STATS();
-{% endif %}
+#endif
     }
     write_outputs();
 }
-{% endif %}
+#endif
+
+#if TIMED
+#define MORE_WORDS " LAUNCHES_CSV WARMUP REPEATS"
+#else
+#define MORE_WORDS ""
+#endif
 
 /* All files are checked before the GPU is touched: a wrong path must not cost hours. */
 int main(int count, char **words)
 {
-{% if guest %}
+#if GUEST
     (void)count, (void)words;
     const char *path = "/proc/self/exe";
-{% else %}
-    if (count != {{ 6 if timed else 3 }})
-        stop(EXIT_USAGE, "arguments",
-             "not as many as it takes; write DATA OUTPUTS{{ " LAUNCHES_CSV WARMUP REPEATS" if timed }}");
+#else
+    if (count != (TIMED ? 6 : 3))
+        stop(EXIT_USAGE, "arguments", "not as many as it takes; write DATA OUTPUTS" MORE_WORDS);
     const char *path = words[1];
-{% endif %}
-{% if timed %}
+#endif
+#if TIMED
     const u64 warmup = number(words[4], "WARMUP"), repeats = number(words[5], "REPEATS");
     if (!repeats)
         stop(EXIT_USAGE, "REPEATS", "is 0; write 1 or more");
-{% endif %}
+#endif
     open_data(path);
-    open_output(&outputs_file, {{ '"outputs.bin"' if guest else "words[2]" }});
-{% if timed %}
+    open_output(&outputs_file, GUEST ? "outputs.bin" : words[2]);
+#if TIMED
     open_output(&times_file, words[3]);
-{% endif %}
+#endif
     open_hip();
     open_gpu();
     load_kernels();
     allocate();
     load(path);
-    run_all({{ "warmup, repeats" if timed }});
+#if TIMED
+    run_all(warmup, repeats);
+#else
+    run_all();
+#endif
     quit(EXIT_DONE); /* at once: what the runtime does at its end is not part of the workload */
 }
 #ifndef __HIP_PLATFORM_AMD__

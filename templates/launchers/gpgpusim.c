@@ -1,19 +1,19 @@
-{# variables: workload, config (of the GPU), sm (70: of the PTX) #}
-/* {{ workload.name | replace("*/", "* /") }} on GPGPU-Sim.
+/* Runs a workload (plan.h) on GPGPU-Sim.
  *
  *     program DATA RESULTS PTX
  *
  * It runs in a folder that has gpgpusim.config and PTX, and is linked to GPGPU-Sim's libcudart.so, in
  * which the simulator is. It has that read PTX, puts the tensors of DATA into one arena, starts the
  * kernels in order, and leaves the arena's outputs and a line for each launch in RESULTS.
-{% if workload.left %}
- * What each step leaves goes to RESULTS/state.bin at once; the steps that are marked there are not run
- * again.
-{% endif %}
+ * SIMGEN_KEEPS: what each step leaves goes to RESULTS/state.bin at once; the steps that are marked
+ * there are not run again.
  *
  * GPGPU-Sim says what it has counted, and what is wrong, on stdout. That goes to RESULTS/printed.txt,
  * which is read after each launch, and emptied before the next: it is 150 KB for each launch. */
-#include "{{ "state.h" if workload.left else "table.h" }}"
+#include "plan.h"
+#if SIMGEN_KEEPS
+#include "state.h"
+#endif
 
 enum { SYS_FTRUNCATE = 77, SYS_DUP2 = 33 };
 enum { EXIT_PTX = 40, EXIT_CONFIG = 30, COPY_TO_GPU = 1, COPY_FROM_GPU = 2, SIGNAL_ABORT = 6, SIGNAL_SEGMENT = 11 };
@@ -39,11 +39,10 @@ static const struct kernel {
     const char *name;
     u32 shared_nbytes; /* that launches ask for, beside what the text declares */
 } kernels[] = {
-{% for kernel in workload.kernels %}
-    { {{ kernel.name | c_string }}, {{ kernel.lds_nbytes }} },
-{% endfor %}
+#define ROW(name, at, shared_nbytes, x, y, z) { name, shared_nbytes },
+    EACH_KERNEL(ROW)
+#undef ROW
 };
-#define KERNELS {{ workload.kernels | length }}
 
 static const u8 *data; /* what is in the file */
 static u8 *arena;      /* where kernels find it */
@@ -362,7 +361,7 @@ static void write_machine(void)
         add(text);
     }
     add(timed ? "\", \"mode\": \"timing\"" : "\", \"mode\": \"functional\"");
-    add(", \"config\": \"{{ config }}\", \"clock\": \"");
+    add(", \"config\": \"" CONFIG "\", \"clock\": \"");
     add_digits(clock_hz / 1000000);
     add(" MHz\"}\n");
     if (!write_all(file, row.text, row.length) || sys(SYS_CLOSE, file, 0, 0, 0, 0, 0) < 0)
@@ -421,7 +420,7 @@ static void open_simulator(const char *ptx)
     doing = "gpgpusim";
     check(cuLinkAddFile_v2(0, 1 /* CU_JIT_INPUT_PTX */, ptx, 0, 0, 0), EXIT_PTX, "the PTX was refused");
     complain(); /* after an error it goes on, and lacks kernels later */
-    load_resources(context(), ptx, {{ sm }});
+    load_resources(context(), ptx, SM);
     complain();
     timed = !after("simulation mode 1 ");
     clock_hz = number_after("\nGPGPU-Sim uArch: clock freqs: ");
@@ -488,7 +487,7 @@ static void run_launch(u64 index)
     list_launch(kernel->name, end - start);
 }
 
-{% if workload.left %}
+#if SIMGEN_KEEPS
 /* The arena in this program's memory, for the tensors that pass between state.bin and the GPU. */
 static u8 *here;
 static struct path state;
@@ -525,19 +524,19 @@ static void keep(u32 step)
     leave(state.text, here, step);
 }
 
-{% endif %}
+#endif
 static void run_all(void)
 {
     for (u64 i = 0; i < LAUNCHES; i++) {
-{% if workload.left %}
+#if SIMGEN_KEEPS
         if (state_head.mark[launches[i].step] != TO_RUN)
             continue;
         run_launch(i);
         if (i + 1 == LAUNCHES || launches[i].step != launches[i + 1].step)
             keep(launches[i].step);
-{% else %}
+#else
         run_launch(i);
-{% endif %}
+#endif
     }
 }
 
@@ -564,9 +563,9 @@ int main(int count_of_words, char **words)
     write_machine();
     begin_rows();
     load();
-{% if workload.left %}
+#if SIMGEN_KEEPS
     begin_state();
-{% endif %}
+#endif
     run_all();
     write_outputs();
     quit(EXIT_DONE); /* at once: its threads need not end */

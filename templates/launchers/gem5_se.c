@@ -1,32 +1,30 @@
-{# variables: workload, arch, gpu (apu_se.Gpu), m5ops, dump (statistics after each launch), halved (queues),
-   queues (that run steps at once; 1: all in order), kernels (name, descriptor, lds_nbytes),
-   kernarg_nbytes, relocated (offsets in `code`) #}
-/* {{ workload.name }} for the GPU model of gem5's syscall-emulation mode: {{ arch }}, no ROCm, no C library.
+/* Runs a workload (plan.h) on the GPU model of gem5's syscall-emulation mode: no ROCm, no C library.
  *
- *     binary DATA OUTPUTS{{ " [STATE]" if workload.left }}
+ *     binary DATA OUTPUTS [STATE]
  *
  * The program talks to gem5's emulated /dev/kfd itself. It reads the tensors of DATA into one arena,
- * makes {{ "one AQL queue" if queues == 1 else queues ~ " AQL queues" }}, and for each launch writes a dispatch packet, rings the doorbell and sleeps in
- * the driver until the GPU is done. Then it writes the arena's outputs to OUTPUTS.
-{% if workload.left %}
- * What each step leaves goes to STATE at once; the steps that are marked there are not run again.
-{% endif %}
-{% if queues > 1 %}
- * Steps that do not depend on each other run at once{{ ", but not with a STATE" if workload.left }}.
-{% endif %}
+ * makes QUEUES AQL queues, and for each launch writes a dispatch packet, rings the doorbell and sleeps
+ * in the driver until the GPU is done. Then it writes the arena's outputs to OUTPUTS.
+ *
+ * SIMGEN_KEEPS: what each step leaves goes to STATE at once; the steps that are marked there are not
+ * run again. With several QUEUES, steps that do not depend on each other run at once, but not with a
+ * STATE.
  *
  * Nothing here costs simulated instructions per byte: a system call moves data in no simulated time,
  * and the code objects are embedded as memory images that need no loader. */
-#include "{{ "state.h" if workload.left else "table.h" }}"
+#include "plan.h"
+#if SIMGEN_KEEPS
+#include "state.h"
+#endif
 
 /* Memory images of the code objects, each from a page boundary on. */
-static {{ "" if relocated and not gpu.dgpu else "const " }}u8 code[] __attribute__((aligned(4096))) = {
+#if RELOCATED && !DISCRETE
+static u8 code[] __attribute__((aligned(4096))) = {
+#else
+static const u8 code[] __attribute__((aligned(4096))) = {
+#endif
 #embed "code.img"
 };
-{% if relocated %}
-/* Where `code` has addresses of its own places: tables of functions. */
-static const u32 relocated[] = { {{- relocated | join(", ") -}} };
-{% endif %}
 
 struct kernel {
     const char *name;
@@ -35,9 +33,9 @@ struct kernel {
     u16 group[3];   /* work-items of a work-group in each dimension */
 };
 static const struct kernel kernels[] = {
-{% for kernel in kernels %}
-    { {{ kernel.name | c_string }}, {{ kernel.descriptor }}, {{ kernel.lds_nbytes }}, { {{- workload.kernel(kernel.name).extents | join(", ") -}} } },
-{% endfor %}
+#define ROW(name, descriptor, lds_nbytes, x, y, z) { name, descriptor, lds_nbytes, { x, y, z } },
+    EACH_KERNEL(ROW)
+#undef ROW
 };
 
 /* ---- The interface of the Linux driver (include/uapi/linux/kfd_ioctl.h) ---- */
@@ -60,26 +58,24 @@ struct kfd_wait_events {
     u64 events;
     u32 count, all, timeout_ms, result;
 };
-{% if gpu.dgpu %}
+#if DISCRETE
 struct kfd_alloc_memory {
     u64 address, nbytes, handle, mmap_offset;
     u32 gpu_id, flags;
 };
-{% endif %}
+#endif
 
 #define KFD_IOWR(number, type) (3u << 30 | (u32)sizeof(type) << 16 | 'K' << 8 | (number))
 #define KFD_CREATE_QUEUE KFD_IOWR(0x02, struct kfd_create_queue)
 #define KFD_CREATE_EVENT KFD_IOWR(0x08, struct kfd_create_event)
 #define KFD_WAIT_EVENTS KFD_IOWR(0x0c, struct kfd_wait_events)
 #define KFD_QUEUE_TYPE_AQL 2
-{% if gpu.dgpu %}
+#if DISCRETE
 #define KFD_ALLOC_MEMORY_OF_GPU KFD_IOWR(0x16, struct kfd_alloc_memory)
 #define KFD_MEMORY_GTT (1u << 1)
 #define KFD_MEMORY_EXECUTABLE (1u << 30)
 #define KFD_MEMORY_WRITABLE (1u << 31)
-{% endif %}
-/* The number under which gem5 knows this GPU. */
-#define GPU_ID {{ gpu.gpu_id }}
+#endif
 
 /* ---- The interface of the GPU (HSA Platform System Architecture; amd_hsa_queue.h) ---- */
 
@@ -126,14 +122,9 @@ _Static_assert(sizeof(union aql_packet) == 64, "as in the HSA specification");
 _Static_assert(sizeof(struct signal) == 64, "as in amd_hsa_signal.h");
 _Static_assert(__builtin_offsetof(struct queue, read_index_offset) == 136, "as in amd_hsa_queue.h");
 
-#define QUEUES {{ queues }}
 #define RING_PACKETS 64
 #define PAGE_NBYTES 4096ul
-{% if private_nbytes %}
-#define PRIVATE_NBYTES {{ private_nbytes }}ul /* of private memory of a launch's work-items, behind the arena */
-{% endif %}
 #define CODE_NBYTES ((sizeof code + PAGE_NBYTES - 1) / PAGE_NBYTES * PAGE_NBYTES)
-#define KERNARG_NBYTES {{ kernarg_nbytes }}ul /* one launch's; a multiple of 64 */
 
 /* An hour of simulated time. When a kernel hangs and nothing else is left to simulate, gem5 skips to
  * this moment at once. */
@@ -260,7 +251,7 @@ static void open_driver(void)
         stop(EXIT_NO_DRIVER, "/dev/kfd", "there is none; this program runs on gem5, through run.sh");
 }
 
-{% if gpu.dgpu %}
+#if DISCRETE
 extern const u8 __ehdr_start[]; /* where the program file's first byte lies in memory */
 
 /* A discrete GPU may touch only memory that the driver has allocated for it: the arena, and behind
@@ -268,7 +259,7 @@ extern const u8 __ehdr_start[]; /* where the program file's first byte lies in m
  * range before. The code comes from the program file with one system call. */
 static void allocate(const char *program)
 {
-    const u64 nbytes = ARENA_NBYTES{{ " + PRIVATE_NBYTES" if private_nbytes }} + CODE_NBYTES + LAUNCHES * KERNARG_NBYTES;
+    const u64 nbytes = ARENA_NBYTES + PRIVATE_NBYTES + CODE_NBYTES + LAUNCHES * KERNARG_NBYTES;
     const u64 whole = (nbytes + PAGE_NBYTES - 1) / PAGE_NBYTES * PAGE_NBYTES;
     arena = (u8 *)sys(SYS_MMAP, 0, (long)whole, 3, 0x22 /* MAP_PRIVATE MAP_ANONYMOUS */, -1, 0);
     if ((long)arena < 0)
@@ -278,26 +269,27 @@ static void allocate(const char *program)
         .flags = KFD_MEMORY_GTT | KFD_MEMORY_EXECUTABLE | KFD_MEMORY_WRITABLE,
     };
     driver(KFD_ALLOC_MEMORY_OF_GPU, &memory, "does not allocate memory of the GPU" KNOWN);
-    kernel_code = arena + ARENA_NBYTES{{ " + PRIVATE_NBYTES" if private_nbytes }};
-    kernarg = arena + ARENA_NBYTES{{ " + PRIVATE_NBYTES" if private_nbytes }} + CODE_NBYTES;
+    kernel_code = arena + ARENA_NBYTES + PRIVATE_NBYTES;
+    kernarg = arena + ARENA_NBYTES + PRIVATE_NBYTES + CODE_NBYTES;
     long file = sys(SYS_OPEN, (long)program, 0, 0, 0, 0, 0);
-    if (file < 0 || !read_all(file, arena + ARENA_NBYTES{{ " + PRIVATE_NBYTES" if private_nbytes }}, sizeof code, (u64)(code - __ehdr_start)))
+    if (file < 0 || !read_all(file, arena + ARENA_NBYTES + PRIVATE_NBYTES, sizeof code, (u64)(code - __ehdr_start)))
         stop(EXIT_NO_DATA, program, "cannot be read by the program in it; check its permissions");
 }
-{% else %}
+#else
 static u8 kernarg_space[LAUNCHES * KERNARG_NBYTES] __attribute__((aligned(64)));
 
 /* An APU shares the page table of the CPU: it may touch whatever the program may. */
 static void allocate(const char *program)
 {
     (void)program;
-    arena = (u8 *)sys(SYS_MMAP, 0, (long){{ "(ARENA_NBYTES + PRIVATE_NBYTES)" if private_nbytes else "ARENA_NBYTES" }}, 3, 0x22 /* MAP_PRIVATE MAP_ANONYMOUS */, -1, 0);
+    arena = (u8 *)sys(SYS_MMAP, 0, (long)(ARENA_NBYTES + PRIVATE_NBYTES), 3,
+                      0x22 /* MAP_PRIVATE MAP_ANONYMOUS */, -1, 0);
     if ((long)arena < 0)
         stop(EXIT_NO_MEMORY, "arena", "no memory for the tensors; give gem5 a larger --mem-size");
     kernel_code = code;
     kernarg = kernarg_space;
 }
-{% endif %}
+#endif
 
 static void make_event(void)
 {
@@ -308,12 +300,10 @@ static void make_event(void)
 
 static void make_queue(struct line *line)
 {
-{% if halved %}
-    /* gem5 uses half of a queue on this GPU, of which ROCr maps both halves to one place. */
-{% endif %}
     line->done.event_id = event.event_id;
     struct kfd_create_queue wanted = {
-        .ring_base = (u64)line->ring, .ring_nbytes = {{ "2 * " if halved }}sizeof line->ring, .gpu_id = GPU_ID,
+        .ring_base = (u64)line->ring, .ring_nbytes = RING_HALVES * sizeof line->ring,
+        .gpu_id = GPU_ID,
         .type = KFD_QUEUE_TYPE_AQL, .percentage = 100, .priority = 7,
         .read_pointer = (u64)&line->queue.read_index, .write_pointer = (u64)&line->queue.unused[7],
     };
@@ -334,11 +324,11 @@ static void submit(struct line *line, u16 *header, u16 type)
     __asm__ volatile("" : : "r"(line), "r"(kernarg) : "memory");
     __atomic_store_n(header, type, __ATOMIC_RELEASE);
     line->packets++;
-{% if gpu.doorbell_nbytes == 8 %}
-    *(volatile u64 *)line->doorbell = line->packets - 1; /* {{ arch }}: 64 bits, index of the last packet */
-{% else %}
-    *(volatile u32 *)line->doorbell = (u32)line->packets; /* {{ arch }}: 32 bits, number of packets */
-{% endif %}
+#if DOORBELL_NBYTES == 8
+    *(volatile u64 *)line->doorbell = line->packets - 1; /* 64 bits, index of the last packet */
+#else
+    *(volatile u32 *)line->doorbell = (u32)line->packets; /* 32 bits, number of packets */
+#endif
 }
 
 __attribute__((noreturn, cold)) static void time_out(u64 index)
@@ -364,12 +354,12 @@ static void begin_launch(struct line *line, u64 index)
     const struct kernel *kernel = &kernels[launch->kernel];
     /* An area of its own for each launch: no cache can hold an old copy. */
     u64 *arguments = (u64 *)(kernarg + index * KERNARG_NBYTES);
-{% if workload.is_own %}
+#if SIMGEN_OWN
     put_arguments((u8 *)arguments, index, (u64)arena);
-{% else %}
+#else
     for (u32 i = 0; i < launch->args; i++)
         arguments[i] = (u64)(arena + launch->arg[i]);
-{% endif %}
+#endif
 
     struct aql_dispatch *packet = &line->ring[line->packets % RING_PACKETS].dispatch;
     packet->dimensions = 3;
@@ -399,103 +389,96 @@ static void run_launch(u64 index)
             time_out(index);
 }
 
-{% if m5ops %}
+#if MARKS_STEPS
 /* gem5's m5_work_begin (0x5a) and m5_work_end (0x5b): apu_se.py dumps and resets the statistics at
  * both. Their result is written to RAX. An illegal instruction on hardware. */
 #define M5_WORK(function, item) \
     __asm__ volatile(".byte 0x0f, 0x04, " #function ", 0x00" : : "D"((u64)(item)), "S"(0ul) : "rax", "memory")
 
-{% endif %}
-{% if dump %}
+#endif
+#if DUMPS
 /* m5_dump_reset_stats (0x42), now and once: this gem5's apu_se.py does not do it when a kernel ends.
  * Its result is written to RAX. An illegal instruction on hardware. */
 #define M5_DUMP_RESET_STATS() \
     __asm__ volatile(".byte 0x0f, 0x04, 0x42, 0x00" : : "D"(0ul), "S"(0ul) : "rax", "memory")
 
-{% endif %}
-static void run_all({{ "const char *state" if workload.left else "void" }})
+#endif
+static void run_all(const char *state)
 {
+    (void)state;
     for (u64 i = 0; i < LAUNCHES; i++) {
-{% if workload.left %}
+#if SIMGEN_KEEPS
         if (state_head.mark[launches[i].step] != TO_RUN)
             continue;
-{% endif %}
-{% if m5ops %}
+#endif
+#if MARKS_STEPS
         if (i == 0 || launches[i].step != launches[i - 1].step)
             M5_WORK(0x5a, launches[i].step);
-{% endif %}
+#endif
         run_launch(i);
-{% if dump %}
+#if DUMPS
         M5_DUMP_RESET_STATS();
-{% endif %}
-{% if m5ops %}
+#endif
+#if MARKS_STEPS
         if (i + 1 == LAUNCHES || launches[i].step != launches[i + 1].step)
             M5_WORK(0x5b, launches[i].step);
-{% endif %}
-{% if workload.left %}
+#endif
+#if SIMGEN_KEEPS
         if (i + 1 == LAUNCHES || launches[i].step != launches[i + 1].step)
             leave(state, arena, launches[i].step);
-{% endif %}
+#endif
     }
 }
 
-{% if queues > 1 %}
-/* Where each step runs, and the steps of other queues that end before it begins: of `before`. */
-static const struct turn {
-    u32 queue, first, count;
-} turns[STEPS] = {
-{% set waits = namespace(at=0) %}
-{% for turn in workload.queues %}
-    { {{ turn.queue }}, {{ waits.at }}, {{ turn.after | length }} },
-{% set waits.at = waits.at + turn.after | length %}
-{% endfor %}
-};
-static const u32 before[{{ [waits.at, 1] | max }}] = {
-{% for turn in workload.queues %}{% for step in turn.after %}{{ step }}, {% endfor %}{% endfor %}
-
-};
+#if QUEUES > 1
 #include "gem5_queues.h"
 
-{% endif %}
+#endif
+#if SIMGEN_KEEPS
+#define STATE_WORD " [STATE]"
+#else
+#define STATE_WORD ""
+#endif
+
 /* All files are checked before the first cycle of the GPU: a wrong path must not cost hours. */
 __attribute__((noreturn, used)) static void start(const u64 *stack)
 {
     const char *const *argv = (const char *const *)(stack + 1);
-    if (stack[0] != 3{{ " && stack[0] != 4" if workload.left }})
+    if (stack[0] != 3 && !(SIMGEN_KEEPS && stack[0] == 4))
         stop(EXIT_USAGE, "arguments",
-             "not as many as it takes; write BINARY DATA OUTPUTS{{ " [STATE]" if workload.left }}");
+             "not as many as it takes; write BINARY DATA OUTPUTS" STATE_WORD);
     open_data(argv[1]);
     open_output(argv[2]);
-{% if workload.left %}
+#if SIMGEN_KEEPS
     const int resumed = stack[0] == 4 && open_state(argv[3]);
-{% endif %}
+#endif
     open_driver();
     allocate(argv[0]);
-{% if relocated %}
+#if RELOCATED
     for (u32 at = 0; at < sizeof relocated / sizeof *relocated; at++)
         *(u64 *)(u64)(kernel_code + relocated[at]) += (u64)kernel_code;
-{% endif %}
+#endif
     load(argv[1]);
-{% if workload.left %}
+#if SIMGEN_KEEPS
     if (resumed)
         load_state(argv[3], arena);
-{% endif %}
+#endif
     make_event();
-{% if queues > 1 %}
+#if QUEUES > 1
     for (u32 i = 0; i < QUEUES; i++)
         make_queue(&lines[i]);
-{% if workload.left %}
+#if SIMGEN_KEEPS
     if (stack[0] == 4)
         run_all(argv[3]);
     else
         run_queues();
-{% else %}
+#else
     run_queues();
-{% endif %}
-{% else %}
+#endif
+#else
     make_queue(lines);
-    run_all({{ "argv[3]" if workload.left }});
-{% endif %}
+    run_all(argv[3]);
+#endif
     write_output(argv[2]);
     quit(EXIT_DONE);
 }

@@ -1,162 +1,67 @@
-/* {{ workload.name | replace("*/", "* /") }}: runs the kernels on this CPU.
+/* Runs the kernels of a workload (plan.h, kernels.h) on this CPU.
  *
- *     {{ workload.name | replace("*/", "* /") }} DATA OUTPUTS LAUNCHES_CSV [PROCESSES]{{ " [STATE]" if workload.left }}
+ *     program DATA OUTPUTS LAUNCHES_CSV [PROCESSES] [STATE]
  *
  * DATA is data.h5; OUTPUTS becomes the arena from OUTPUTS_OFFSET to its end; LAUNCHES_CSV the wall
  * time of each launch that ran. PROCESSES is how many run work-groups at the same time; without
  * it, or where it is empty, that is one for each CPU that this process may use.
-{% if workload.left %}
- * What each step leaves goes to STATE at once; the steps that are marked there are not run again.
-{% endif %}
+ * SIMGEN_KEEPS: what each step leaves goes to STATE at once; the steps that are marked there are not
+ * run again.
  *
  * Launches are run by worker processes, which take work-groups from a shared counter.
  * Processes, not threads: LDS is static memory, private to each of them, and a worker that crashes
  * is seen by its parent. All of them share the arena. */
 #define VECTORS __attribute__((target("avx2,fma,f16c")))
-{% if sanitize %}
 #define UNCHECKED __attribute__((no_sanitize("kernel-address", "undefined")))
 #pragma clang attribute push(UNCHECKED, apply_to = function)
-{% endif %}
-#include "{{ "state.h" if workload.left else "table.h" }}"
-{% if sanitize %}
+#include "plan.h"
+#if SIMGEN_KEEPS
+#include "state.h"
+#endif
 #pragma clang attribute pop
-{% endif %}
 
 /* ---- The kernels. Each has its own name space, and its own section for LDS. ---- */
 #pragma clang attribute push(VECTORS, apply_to = function)
 #include "prelude.h"
-{% if workload.is_own %}
+#if SIMGEN_OWN
 #include "own.h"
-#define SIMGEN_OWN_KERNELS 1
-{% endif %}
-{% for kernel in workload.kernels %}
-namespace in_{{ kernel.name }} {
-#pragma clang section bss = "lds_{{ kernel.name }}"
-{% if kernel.source and kernel.lds_nbytes %}
-alignas(16) static __attribute__((used)) char simgen_dynamic_lds[{{ kernel.lds_nbytes }}];
-{% endif %}
-#include "{{ kernel.name }}.hip"
-#pragma clang section bss = ""
-}
-{% endfor %}
+#endif
+#include "kernels.h"
 #pragma clang attribute pop
 
-{% if sanitize %}
 #pragma clang attribute push(UNCHECKED, apply_to = function)
-{% endif %}
-#define BUFFERS {{ workload.buffers | length }}
-#define CANARY {{ "0x%08x" | format(canary) }}u
-#define MOST_ITEMS {{ workload.kernels | map(attribute="block") | max }}u /* in a work-group */
 static_assert(MOST_ITEMS <= 1024, "a work-group has 1024 work-items at most");
-{% if sanitize %}
+#if SIMGEN_SANITIZE
 #include "host_sanitizer.h"
-{% else %}
+#else
 #include "host_fibers.h"
-{% endif %}
+#endif
 
-enum : bool { written, input };
-enum : bool { shared_place, alone };
-const buffer buffers[BUFFERS] = {
-{% for b in workload.buffers %}
-    { {{ b.name | c_string }}, {{ b.offset }}, {{ b.spec.held }},
-      {{ "input" if b.role == "input" else "written" }}, {{ "alone" if b.name in alone else "shared_place" }} },
-{% endfor %}
-};
-
-/* The buffers that each launch's arguments are; others may have the same place at other times. */
-{% if workload.is_own %}
-/* Arguments by value among them: their number, and their bits, or where the words of a structure are. */
-struct value { u32 at; bool wide; u64 bits; };
-{% set words = namespace(at=0) %}
-const value values[] = {
-{% for launch in workload.launches %}{% for each in launch.values %}
-{% if each.nbytes > 8 %}
-    { {{ each.at }}, true, {{ words.at }} },
-{% set words.at = words.at + each.words | length %}
-{% else %}
-    { {{ each.at }}, false, {{ each.bits }}u },
-{% endif %}
-{% endfor %}{% endfor %}
-    {},
-};
-alignas(16) u64 structures[] = {
-{% for launch in workload.launches %}{% for each in launch.values if each.nbytes > 8 %}
-    {{ each.words | join("u, ") }}u,
-{% endfor %}{% endfor %}
-    0,
-};
-inline u64 bits_of(const value &of) { return of.wide ? reinterpret_cast<u64>(structures + of.bits) : of.bits; }
-const u32 first_values[LAUNCHES + 1] = {
-{% set at = namespace(values=0) %}
-{% for launch in workload.launches %}{{ at.values }}, {% set at.values = at.values + launch.values | length %}{% endfor %}{{ at.values }}
-};
-const u32 groups_of[][3] = {
-{% for kernel in workload.kernels %}
-    { {{- kernel.extents | join(", ") -}} },
-{% endfor %}
+/* Arguments by value: which they are, and their bits, or where the words of a structure are. */
+struct value {
+    u32 at;
+    bool wide;
+    u64 bits;
 };
 #define MOST_ARGUMENTS 128
-{% endif %}
-const u32 tensors[LAUNCHES][MAX_ARGS] = {
-{% for launch in workload.launches %}
-    { {%- for name in launch.args %}{{ place[name] }}{{ ", " if not loop.last }}{% endfor -%} },
-{% endfor %}
-};
 
 struct argument { /* becomes a pointer to whatever the kernel takes */
     u64 address;
     template <class T> operator T *() const { return reinterpret_cast<T *>(address); }
-{% if workload.is_own %}
+#if SIMGEN_OWN
     template <class T> operator T() const
     {
         return *reinterpret_cast<const T *>(sizeof(T) > 8 ? address : reinterpret_cast<u64>(&address));
     }
-{% endif %}
+#endif
 };
-#pragma clang attribute push(VECTORS, apply_to = function)
-{% for kernel in workload.kernels %}
-{% set variables = kernel.source.variables | length if kernel.source else 0 %}
-{% set held = held[kernel.name] | default([]) %}
-{% set parameters = arity[kernel.name] - variables - held | length %}
-static void run_{{ kernel.name }}(const u64 *arg)
+#include "calls.h"
+#if SIMGEN_OWN
+inline u64 bits_of(const value &of)
 {
-{% if kernel.source and "<" in kernel.source.entry %}
-    using namespace in_{{ kernel.name }}; /* of arguments of the template */
-{% endif %}
-{% for i in range(variables) %}
-    simgen_variables[{{ i }}] = reinterpret_cast<void *>(arg[{{ parameters + held | length + i }}]);
-{% endfor %}
-{% for at, word, _ in held %}
-    reinterpret_cast<u64 *>(arg[{{ at }}])[{{ word }}] = arg[{{ parameters + loop.index0 }}];
-{% endfor %}
-    while (start_item()) {
-        in_{{ kernel.name }}::{{ kernel.source.entry if kernel.source else kernel.name }}({{ ");" if not parameters }}
-{% for i in range(parameters) %}
-            argument{ arg[{{ i }}] }{{ ");" if loop.last else "," }}
-{% endfor %}
-        end_item();
-    }
+    return of.wide ? reinterpret_cast<u64>(structures + of.bits) : of.bits;
 }
-{% endfor %}
-#pragma clang attribute pop
-
-/* The linker defines these where a kernel has LDS. */
-{% for kernel in workload.kernels %}
-extern "C" __attribute__((weak)) char __start_lds_{{ kernel.name }}[];
-extern "C" __attribute__((weak)) char __stop_lds_{{ kernel.name }}[];
-{% endfor %}
-static const kernel kernels[] = {
-{% for kernel in workload.kernels %}
-    {
-        {{ kernel.name | c_string }},
-        {{ (kernel.name ~ ".hip") | c_string }},
-        run_{{ kernel.name }},
-        __start_lds_{{ kernel.name }},
-        __stop_lds_{{ kernel.name }},
-    },
-{% endfor %}
-};
-
+#endif
 #include "host_workers.h"
 
 /* AVX2 and FMA, and an operating system that saves their registers. */
@@ -289,31 +194,37 @@ static u32 number_of_processes(const char *text)
     return count;
 }
 
+#if SIMGEN_KEEPS
+#define STATE_WORD " [STATE]"
+#else
+#define STATE_WORD ""
+#endif
+
 /* `stack` is what the kernel leaves: argc, argv. */
 extern "C" [[noreturn]] __attribute__((used)) void launcher(const u64 *stack)
 {
     char *const *arg = reinterpret_cast<char *const *>(stack + 1);
     if (!has_vectors())
         stop(EXIT_NO_CPU, "CPU", "has no AVX2 and FMA; run another target");
-    if (stack[0] < 4 || stack[0] > {{ 6 if workload.left else 5 }})
+    if (stack[0] < 4 || stack[0] > 5 + SIMGEN_KEEPS)
         stop(EXIT_USAGE, "arguments",
-             "not as many as it takes; write DATA OUTPUTS LAUNCHES_CSV [PROCESSES{{ " [STATE]" if workload.left }}]");
+             "not as many as it takes; write DATA OUTPUTS LAUNCHES_CSV [PROCESSES" STATE_WORD "]");
     const u32 processes = number_of_processes(stack[0] > 4 ? arg[4] : "");
     make_arena();
     read_inputs(arg[1]);
-{% if workload.left %}
+#if SIMGEN_KEEPS
     if (stack[0] == 6 && open_state(arg[5]))
         load_state(arg[5], arena);
-{% endif %}
+#endif
     make_workplace();
-{% if sanitize and workload.left %}
+#if SIMGEN_SANITIZE && SIMGEN_KEEPS
     for (const step_tensor &each : step_tensors)
         if (state_head.mark[each.step] == FINISHED || state_head.mark[each.step] == GIVEN)
             written_before(each.offset, each.nbytes - GUARD_NBYTES);
-{% endif %}
+#endif
     static u64 nanoseconds[LAUNCHES];
     start_workers(processes);
-{% if workload.left %}
+#if SIMGEN_KEEPS
     u32 first = 0; /* launch of the step */
     for (u32 i = 0; i < LAUNCHES; i++) {
         if (i && launches[i].step != launches[i - 1].step)
@@ -329,13 +240,13 @@ extern "C" [[noreturn]] __attribute__((used)) void launcher(const u64 *stack)
     }
     dismiss_workers();
     write_file(arg[2], arena + OUTPUTS_OFFSET, ARENA_NBYTES - OUTPUTS_OFFSET);
-{% else %}
+#else
     for (u32 i = 0; i < LAUNCHES; i++)
         nanoseconds[i] = run_launch(i);
     dismiss_workers();
     write_file(arg[2], arena + OUTPUTS_OFFSET, ARENA_NBYTES - OUTPUTS_OFFSET);
     add_times(arg[3], 0, LAUNCHES, nanoseconds);
-{% endif %}
+#endif
     quit(EXIT_DONE);
 }
 
@@ -346,6 +257,4 @@ __asm__(".text\n"
         "and $-16, %rsp\n\t"
         "call launcher\n\t"
         "hlt");
-{% if sanitize %}
 #pragma clang attribute pop
-{% endif %}
