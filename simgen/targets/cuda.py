@@ -137,7 +137,7 @@ class CudaPackage(Package):
             **job.frame,
             target=Cuda.name,
             options=Cuda.variables_of_options(),
-            bypass=self.l1 == cache_policy.BYPASS,
+            more="--past-l1" if self.l1 == cache_policy.BYPASS else "",
         )
         return {
             "run.sh": File(run.encode(), executable=True),

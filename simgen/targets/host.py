@@ -162,8 +162,7 @@ class HostPackage(Package):
             "targets/host.run.sh.j2",
             **job.frame,
             target=Host.name,
-            resumable=bool(job.workload.left),
-            with_zeros=bool(others),
+            resumable="yes" if job.workload.left else "",
         )
         return {
             **others,

@@ -31,7 +31,7 @@ def row(kernel: Kernel, name: str, at: int = 0, lds_nbytes: int = 0) -> Row:
 def sources(
     job: Job,
     files: Iterable[str],
-    facts: Mapping[str, str | int],
+    facts: Mapping[str, object],
     kernels: Sequence[Row] = (),
     areas: Sequence[Area] = (),
     relocated: Sequence[int] = (),

@@ -25,6 +25,8 @@ FILLED = (
     "; %s",
     "head -n 1",  # of a file that says why and what to do
     "$ended",
+    "$deadlock",
+    "the bundle sets $2; $3",
 )
 CURE = re.compile(r"; \S|\(known:|known: |KNOWN|\{BLOCKING\}")
 
