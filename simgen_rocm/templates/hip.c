@@ -95,7 +95,8 @@ static void open_data(const char *path)
     const u64 least = sizeof(struct data_header) + (INPUTS + 1) * sizeof(struct data_entry);
     if (nbytes < before + least)
         stop(EXIT_DATA_SIZE, path, "is shorter than its header; build the bundle again");
-    const long at = sys(SYS_MMAP, 0, (long)nbytes, 1 /* PROT_READ */, 2 /* MAP_PRIVATE */, data_file, 0);
+    const long at =
+        sys(SYS_MMAP, 0, (long)nbytes, 1 /* PROT_READ */, 2 /* MAP_PRIVATE */, data_file, 0);
     if (at < 0)
         stop(EXIT_NO_DATA, path, "cannot be read; check the disk");
     data = (const u8 *)at + before;
@@ -137,7 +138,8 @@ static void open_output(struct output *output, const char *path)
     memcpy(output->part, path, length);
     memcpy(output->part + length, ".part", sizeof ".part");
     output->path = path;
-    output->file = sys(SYS_OPEN, (long)output->part, 01101 /* O_WRONLY O_CREAT O_TRUNC */, 0644, 0, 0, 0);
+    output->file =
+        sys(SYS_OPEN, (long)output->part, 01101 /* O_WRONLY O_CREAT O_TRUNC */, 0644, 0, 0, 0);
     if (output->file < 0)
         stop(EXIT_NO_OUTPUT, output->part, "cannot be made; check the folder and its permissions");
 }
@@ -196,10 +198,11 @@ static void open_gpu(void)
 }
 
 #if HOST_MEMORY
-/* ROCm 4.0, which gem5's image has, loads code objects of version 3 at most. They differ from those
- * of version 4 in the ELF header. There a bit says whether the code can have its page faults retried
- * (XNACK), and ROCm 4.0 takes only code of which the bit is what it holds the GPU to do: an APU yes,
- * others not (ROCr, GpuAgent's constructor). Code that leaves it open, as this here, can do both. */
+/* ROCm 4.0, which gem5's image has, loads code objects of version 3 at most. They differ from
+ * those of version 4 in the ELF header. There a bit says whether the code can have its page
+ * faults retried (XNACK), and ROCm 4.0 takes only code of which the bit is what it holds the GPU
+ * to do: an APU yes, others not (ROCr, GpuAgent's constructor). Code that leaves it open, as
+ * this here, can do both. */
 static void lower_version(void)
 {
     enum { ABI_VERSION = 8, E_FLAGS = 48, MACHINE = 0xff, XNACK_V3 = 0x100 };
@@ -230,8 +233,8 @@ static void load_kernels(void)
 }
 
 #if HOST_MEMORY
-/* The GPU of an APU has the memory of the CPU. Reading a file into it costs no simulated instruction;
- * a copy by hipMemcpy costs many, and does not work on every version of gem5. */
+/* The GPU of an APU has the memory of the CPU. Reading a file into it costs no simulated
+ * instruction; a copy by hipMemcpy costs many, and does not work on every version of gem5. */
 static void allocate(void)
 {
     check(hipHostMalloc((void **)&arena, ARENA_NBYTES, 0), EXIT_NO_MEMORY, "hipHostMalloc",
@@ -257,9 +260,9 @@ static void put(u8 *to, const char *path, u64 from, u64 nbytes)
 }
 #endif
 
-/* Inputs get their values. What no kernel writes must show, and what it writes past an end: outputs
- * have the canary at their end, and in the guard behind it. Where launches are TIMED, outputs are the
- * canary before, and so is all that surrounds them. */
+/* Inputs get their values. What no kernel writes must show, and what it writes past an end:
+ * outputs have the canary at their end, and in the guard behind it. Where launches are TIMED,
+ * outputs are the canary before, and so is all that surrounds them. */
 static void load(const char *path)
 {
     const struct data_entry *entry = ((const struct data_header *)data)->entry;
@@ -283,7 +286,8 @@ static void load(const char *path)
 
 /* Work-items of a work-group, and the bytes of LDS that the launch asks for. */
 #if SIMGEN_OWN
-#define GROUP areas[index].group[0], areas[index].group[1], areas[index].group[2], areas[index].lds_nbytes
+#define GROUP                                                                                      \
+    areas[index].group[0], areas[index].group[1], areas[index].group[2], areas[index].lds_nbytes
 #else
 #define GROUP launch->block, 1, 1, 0
 #endif
@@ -301,8 +305,8 @@ static void run_launch(u64 index)
     for (u32 i = 0; i < launch->args; i++)
         arguments[i] = (u64)(arena + launch->arg[i]);
 #endif
-    void *extra[] = { HIP_LAUNCH_PARAM_BUFFER_POINTER, arguments, HIP_LAUNCH_PARAM_BUFFER_SIZE, &nbytes,
-                      HIP_LAUNCH_PARAM_END };
+    void *extra[] = { HIP_LAUNCH_PARAM_BUFFER_POINTER, arguments, HIP_LAUNCH_PARAM_BUFFER_SIZE,
+        &nbytes, HIP_LAUNCH_PARAM_END };
     const char *name = kernels[launch->kernel].name;
     check(hipModuleLaunchKernel(functions[launch->kernel], launch->grid[0], launch->grid[1],
                                 launch->grid[2], GROUP, 0, 0, extra),
@@ -334,8 +338,8 @@ static void write_outputs(void)
 #include "hip_times.h"
 #else
 #if DUMPS
-/* m5_dump_reset_stats (0x42), now and once: this gem5's apu_se.py does not do it when a kernel ends.
- * Its result is written to RAX. An illegal instruction on hardware. */
+/* m5_dump_reset_stats (0x42), now and once: this gem5's apu_se.py does not do it when a kernel
+ * ends. Its result is written to RAX. An illegal instruction on hardware. */
 #define M5_DUMP_RESET_STATS() \
     __asm__ volatile(".byte 0x0f, 0x04, 0x42, 0x00" : : "D"(0ul), "S"(0ul) : "rax", "memory")
 

@@ -1,8 +1,8 @@
-/* What the HIP launcher calls, without ROCm's headers and without linking to its library, so that the
- * program is compiled on a machine without ROCm and runs with any version of it.
+/* What the HIP launcher calls, without ROCm's headers and without linking to its library, so
+ * that the program is compiled on a machine without ROCm and runs with any version of it.
  *
- * From hip/hip_runtime_api.h; the same in all versions from ROCm 4.0 on. Where __HIP_PLATFORM_AMD__
- * is defined (hipcc does), that header is used, and the library is linked. */
+ * From hip/hip_runtime_api.h; the same in all versions from ROCm 4.0 on. Where
+ * __HIP_PLATFORM_AMD__ is defined (hipcc does), that header is used, and the library is linked. */
 #ifndef SIMGEN_HIP_API_H
 #define SIMGEN_HIP_API_H
 #include "system.h"
@@ -31,26 +31,26 @@ typedef int hipDevice_t;
 #endif
 
 /* Result, name, parameters. */
-#define HIP_FUNCTIONS(DO)                                                                           \
-    DO(const char *, hipGetErrorName, (hipError_t error))                                           \
-    DO(const char *, hipGetErrorString, (hipError_t error))                                         \
-    DO(hipError_t, hipGetDeviceCount, (int *count))                                                 \
-    DO(hipError_t, hipDeviceGetName, (char *name, int nbytes, hipDevice_t device))                  \
-    DO(hipError_t, hipRuntimeGetVersion, (int *version))                                            \
-    DO(hipError_t, hipMalloc, (void **memory, size_t nbytes))                                       \
-    DO(hipError_t, hipHostMalloc, (void **memory, size_t nbytes, unsigned flags))                   \
-    DO(hipError_t, hipMemcpy, (void *to, const void *from, size_t nbytes, hipMemcpyKind kind))      \
-    DO(hipError_t, hipMemsetD32, (hipDeviceptr_t to, int value, size_t count))                      \
-    DO(hipError_t, hipModuleLoadData, (hipModule_t * module, const void *code_object))              \
-    DO(hipError_t, hipModuleGetFunction,                                                            \
-       (hipFunction_t * function, hipModule_t module, const char *name))                            \
-    DO(hipError_t, hipModuleLaunchKernel,                                                           \
-       (hipFunction_t function, unsigned groups_x, unsigned groups_y, unsigned groups_z,            \
-        unsigned items_x, unsigned items_y, unsigned items_z, unsigned lds_nbytes,                  \
-        hipStream_t stream, void **parameters, void **extra))                                       \
-    DO(hipError_t, hipDeviceSynchronize, (void))                                                    \
-    DO(hipError_t, hipEventCreate, (hipEvent_t * event))                                            \
-    DO(hipError_t, hipEventRecord, (hipEvent_t event, hipStream_t stream))                          \
+#define HIP_FUNCTIONS(DO)                                                                          \
+    DO(const char *, hipGetErrorName, (hipError_t error))                                          \
+    DO(const char *, hipGetErrorString, (hipError_t error))                                        \
+    DO(hipError_t, hipGetDeviceCount, (int *count))                                                \
+    DO(hipError_t, hipDeviceGetName, (char *name, int nbytes, hipDevice_t device))                 \
+    DO(hipError_t, hipRuntimeGetVersion, (int *version))                                           \
+    DO(hipError_t, hipMalloc, (void **memory, size_t nbytes))                                      \
+    DO(hipError_t, hipHostMalloc, (void **memory, size_t nbytes, unsigned flags))                  \
+    DO(hipError_t, hipMemcpy, (void *to, const void *from, size_t nbytes, hipMemcpyKind kind))     \
+    DO(hipError_t, hipMemsetD32, (hipDeviceptr_t to, int value, size_t count))                     \
+    DO(hipError_t, hipModuleLoadData, (hipModule_t * module, const void *code_object))             \
+    DO(hipError_t, hipModuleGetFunction,                                                           \
+        (hipFunction_t * function, hipModule_t module, const char *name))                          \
+    DO(hipError_t, hipModuleLaunchKernel,                                                          \
+        (hipFunction_t function, unsigned groups_x, unsigned groups_y, unsigned groups_z,          \
+            unsigned items_x, unsigned items_y, unsigned items_z, unsigned lds_nbytes,             \
+            hipStream_t stream, void **parameters, void **extra))                                  \
+    DO(hipError_t, hipDeviceSynchronize, (void))                                                   \
+    DO(hipError_t, hipEventCreate, (hipEvent_t * event))                                           \
+    DO(hipError_t, hipEventRecord, (hipEvent_t event, hipStream_t stream))                         \
     DO(hipError_t, hipEventElapsedTime, (float *milliseconds, hipEvent_t start, hipEvent_t stop))
 
 #ifdef __HIP_PLATFORM_AMD__
@@ -78,7 +78,8 @@ static inline void *hip_function(void *library, const char *name)
 {
     void *found = dlsym(library, name);
     if (!found)
-        stop(EXIT_NO_DRIVER, name, "is not in this machine's libamdhip64; install ROCm 4.0 or later");
+        stop(EXIT_NO_DRIVER, name,
+            "is not in this machine's libamdhip64; install ROCm 4.0 or later");
     return found;
 }
 

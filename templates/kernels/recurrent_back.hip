@@ -1,5 +1,6 @@
-/* A time step of a recurrent layer, backward: the gradient of h, which is dy and what the step behind passes on through the
- * recurrent weights, and what the cell makes of it. In the first one, what is behind is zero; in the start, what was before. */
+/* A time step of a recurrent layer, backward: the gradient of h, which is dy and what the step
+ * behind passes on through the recurrent weights, and what the cell makes of it. In the first
+ * one, what is behind is zero; in the start, what was before. */
 #include "prelude.h"
 #include "constants/recurrent_back.h"
 #include "activation.h"
@@ -68,7 +69,8 @@ extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
     };
 #if WITH_MATRIX
     using Product = StepProduct<1, WeightElement>;
-    constexpr unsigned KINDS = GATES + (CELL == Cell::GRU); /* of gradients: a GRU's third gate has two */
+    /* of gradients: a GRU's third gate has two */
+    constexpr unsigned KINDS = GATES + (CELL == Cell::GRU);
     constexpr unsigned KEPT = WITH_HELD ? Product::template KEPT<GATES * HIDDEN> : 0;
     STEP_LDS(kept, KEPT + Product::template PASSING<KINDS * SAMPLES * UNITS>);
     float* const held = kept + KEPT;
@@ -91,13 +93,15 @@ extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
     CHAIN_TURNS {
     float early[GATES + 4] = {};
     if constexpr (EARLY) {
-        const unsigned unit = first_unit + threadIdx.x % UNITS, sample = first_sample + threadIdx.x / UNITS;
+        const unsigned unit = first_unit + threadIdx.x % UNITS,
+                       sample = first_sample + threadIdx.x / UNITS;
         const unsigned at = sample * HIDDEN + unit;
         if (threadIdx.x < SAMPLES * UNITS && unit < HIDDEN && sample < BATCH) {
             early[0] = dy[at];
 #pragma unroll
             for (unsigned gate = 0; gate < GATES; gate++)
-                early[1 + gate] = WITH_GATES ? gates[(sample * GATES + gate) * HIDDEN + unit] : h[at];
+                early[1 + gate] =
+                    WITH_GATES ? gates[(sample * GATES + gate) * HIDDEN + unit] : h[at];
             if constexpr (WITH_CELL || WITH_CANDIDATE) {
                 early[GATES + 1] = WITH_CELL ? cell[at] : candidate[at];
                 early[GATES + 2] = START ? 0 : WITH_CELL ? cell_before[at] : h_before[at];
@@ -180,9 +184,11 @@ extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
     float made[GATES];
     if constexpr (CELL == Cell::LSTM) {
         const float input = KNOWN(gates, of_gates, 1), forget = KNOWN(gates, of_gates + HIDDEN, 2);
-        const float fresh = KNOWN(gates, of_gates + 2 * HIDDEN, 3), output = KNOWN(gates, of_gates + 3 * HIDDEN, GATES);
+        const float fresh = KNOWN(gates, of_gates + 2 * HIDDEN, 3),
+                    output = KNOWN(gates, of_gates + 3 * HIDDEN, GATES);
         const float squashed = activate<Activation::TANH>(KNOWN(cell, at, GATES + 1), 0, 0);
-        const float dc = fused(dh * output, of_tanh(squashed), FIRST && !WITH_FINAL ? 0 : KNOWN(carry_behind, at, GATES + 3));
+        const float dc = fused(dh * output, of_tanh(squashed),
+            FIRST && !WITH_FINAL ? 0 : KNOWN(carry_behind, at, GATES + 3));
         made[0] = dc * fresh * of_sigmoid(input);
         made[1] = dc * (START ? 0 : KNOWN(cell_before, at, GATES + 2)) * of_sigmoid(forget);
         made[2] = dc * input * of_tanh(fresh);
@@ -191,7 +197,8 @@ extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
     } else if constexpr (CELL == Cell::GRU) {
         if constexpr (!FIRST)
             dh += KNOWN(carry_behind, at, GATES + 3);
-        const float reset = KNOWN(gates, of_gates, 1), update = KNOWN(gates, of_gates + HIDDEN, 2), fresh = KNOWN(gates, of_gates + 2 * HIDDEN, 3);
+        const float reset = KNOWN(gates, of_gates, 1), update = KNOWN(gates, of_gates + HIDDEN, 2),
+                    fresh = KNOWN(gates, of_gates + 2 * HIDDEN, 3);
         made[1] = dh * ((START ? 0 : KNOWN(h_before, at, GATES + 2)) - fresh) * of_sigmoid(update);
         made[2] = dh * (1 - update) * of_tanh(fresh);
         made[0] = made[2] * KNOWN(candidate, at, GATES + 1) * of_sigmoid(reset);

@@ -1,5 +1,6 @@
-/* A time step of a recurrent layer, forward: the product of h of the step before with the recurrent weights, and what the cell
- * makes of it (simgen/layers/recurrent/recurrent.py has the equations). In the first step, what was before is zero. */
+/* A time step of a recurrent layer, forward: the product of h of the step before with the
+ * recurrent weights, and what the cell makes of it (simgen/layers/recurrent/recurrent.py has the
+ * equations). In the first step, what was before is zero. */
 #include "prelude.h"
 #include "constants/recurrent_step.h"
 #include "activation.h"
@@ -15,8 +16,14 @@ constexpr float* cell = nullptr;
 constexpr float* candidate = nullptr;
 constexpr float* gates = nullptr;
 
-static __device__ __forceinline__ float sigmoid(float x) { return activate<Activation::SIGMOID>(x, 0, 0); }
-static __device__ __forceinline__ float hyperbolic(float x) { return activate<Activation::TANH>(x, 0, 0); }
+static __device__ __forceinline__ float sigmoid(float x)
+{
+    return activate<Activation::SIGMOID>(x, 0, 0);
+}
+static __device__ __forceinline__ float hyperbolic(float x)
+{
+    return activate<Activation::TANH>(x, 0, 0);
+}
 
 extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
     const InputElement* ALONE x, const float* ALONE before, const WeightElement* __restrict__ r,
@@ -77,11 +84,13 @@ extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
     CHAIN_TURNS {
     float early[GATES + 1] = {};
     if constexpr (EARLY) {
-        const unsigned unit = first_unit + threadIdx.x % UNITS, sample = first_sample + threadIdx.x / UNITS;
+        const unsigned unit = first_unit + threadIdx.x % UNITS,
+                       sample = first_sample + threadIdx.x / UNITS;
         if (threadIdx.x < SAMPLES * UNITS && unit < HIDDEN && sample < BATCH) {
 #pragma unroll
             for (unsigned gate = 0; gate < GATES; gate++)
-                early[gate] = load(x, SKIPS ? sample * HIDDEN + unit : (sample * GATES + gate) * HIDDEN + unit);
+                early[gate] = load(
+                    x, SKIPS ? sample * HIDDEN + unit : (sample * GATES + gate) * HIDDEN + unit);
             if constexpr (CELL == Cell::LSTM)
                 early[GATES] = cell_before[sample * HIDDEN + unit];
             if constexpr (CELL == Cell::GRU)
@@ -156,7 +165,8 @@ extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
     float inside[GATES], sums[GATES];
 #pragma unroll
     for (unsigned gate = 0; gate < GATES; gate++) {
-        inside[gate] = KNOWN(x, (SKIPS ? sample * HIDDEN + unit : (sample * GATES + gate) * HIDDEN + unit), gate);
+        inside[gate] = KNOWN(
+            x, (SKIPS ? sample * HIDDEN + unit : (sample * GATES + gate) * HIDDEN + unit), gate);
         if constexpr (WITH_INPUT_BIAS)
             inside[gate] += load(bw, gate * HIDDEN + unit);
         sums[gate] = FIRST ? 0 : total<GATES>(held, gate, own_sample, own_unit);
@@ -170,7 +180,8 @@ extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
         const float forget = sigmoid(inside[1] + sums[1]);
         const float fresh = hyperbolic(inside[2] + sums[2]);
         const float output = sigmoid(inside[3] + sums[3]);
-        const float state = FIRST ? input * fresh : fused(forget, KNOWN(cell_before, at, GATES), input * fresh);
+        const float state =
+            FIRST ? input * fresh : fused(forget, KNOWN(cell_before, at, GATES), input * fresh);
         cell[at] = state;
         h[at] = output * hyperbolic(state);
         float* const own = gates + sample * GATES * HIDDEN + unit;
@@ -202,11 +213,12 @@ extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
 #endif
 #if WITH_MATRIX
     __syncthreads();
-    store_staged<SAMPLES>(held + Product::STAGED, y, first_unit, [=](unsigned row, unsigned& offset, unsigned& from) {
-        offset = (first_sample + row) * HIDDEN;
-        from = row;
-        return BATCH % SAMPLES == 0 || first_sample + row < BATCH;
-    });
+    store_staged<SAMPLES>(
+        held + Product::STAGED, y, first_unit, [=](unsigned row, unsigned& offset, unsigned& from) {
+            offset = (first_sample + row) * HIDDEN;
+            from = row;
+            return BATCH % SAMPLES == 0 || first_sample + row < BATCH;
+        });
 #endif
     CHAIN_NEXT(x, before, r
 #if WITH_MATRIX

@@ -1,17 +1,19 @@
-/* Runs a workload (plan.h) on the GPU model of gem5's syscall-emulation mode: no ROCm, no C library.
+/* Runs a workload (plan.h) on the GPU model of gem5's syscall-emulation mode: no ROCm, no C
+ * library.
  *
  *     binary DATA OUTPUTS [STATE]
  *
- * The program talks to gem5's emulated /dev/kfd itself. It reads the tensors of DATA into one arena,
- * makes QUEUES AQL queues, and for each launch writes a dispatch packet, rings the doorbell and sleeps
- * in the driver until the GPU is done. Then it writes the arena's outputs to OUTPUTS.
+ * The program talks to gem5's emulated /dev/kfd itself. It reads the tensors of DATA into one
+ * arena, makes QUEUES AQL queues, and for each launch writes a dispatch packet, rings the
+ * doorbell and sleeps in the driver until the GPU is done. Then it writes the arena's outputs to
+ * OUTPUTS.
  *
- * SIMGEN_KEEPS: what each step leaves goes to STATE at once; the steps that are marked there are not
- * run again. With several QUEUES, steps that do not depend on each other run at once, but not with a
- * STATE.
+ * SIMGEN_KEEPS: what each step leaves goes to STATE at once; the steps that are marked there are
+ * not run again. With several QUEUES, steps that do not depend on each other run at once, but
+ * not with a STATE.
  *
- * Nothing here costs simulated instructions per byte: a system call moves data in no simulated time,
- * and the code objects are embedded as memory images that need no loader. */
+ * Nothing here costs simulated instructions per byte: a system call moves data in no simulated
+ * time, and the code objects are embedded as memory images that need no loader. */
 #include "plan.h"
 #if SIMGEN_KEEPS
 #include "state.h"
@@ -126,10 +128,11 @@ _Static_assert(__builtin_offsetof(struct queue, read_index_offset) == 136, "as i
 #define PAGE_NBYTES 4096ul
 #define CODE_NBYTES ((sizeof code + PAGE_NBYTES - 1) / PAGE_NBYTES * PAGE_NBYTES)
 
-/* An hour of simulated time. When a kernel hangs and nothing else is left to simulate, gem5 skips to
- * this moment at once. */
+/* An hour of simulated time. When a kernel hangs and nothing else is left to simulate, gem5
+ * skips to this moment at once. */
 #define TIMEOUT_MS 3600000
-/* The event may come before the signal's value does, by the time of one DMA write: well below this. */
+/* The event may come before the signal's value does, by the time of one DMA write: well below
+ * this. */
 #define MAX_POLLS 100000
 
 /* A queue, and the signal of what runs in it. */
@@ -146,7 +149,9 @@ static struct line {
     },
 };
 static struct kfd_event_data event; /* of all signals */
-static struct kfd_wait_events wait = { .events = (u64)&event, .count = 1, .timeout_ms = TIMEOUT_MS };
+static struct kfd_wait_events wait = {
+    .events = (u64)&event, .count = 1, .timeout_ms = TIMEOUT_MS
+};
 
 static long data, output, kfd;
 static u8 *arena;
@@ -192,8 +197,8 @@ static void open_output(const char *path)
         stop(EXIT_USAGE, "OUTPUTS", "the path is too long; name a shorter one");
     memcpy(temporary, path, n);
     memcpy(temporary + n, ".part", sizeof ".part");
-    output = sys(SYS_OPEN, (long)temporary, 01 | 0100 | 01000 /* O_WRONLY O_CREAT O_TRUNC */, 0644, 0,
-                 0, 0);
+    output = sys(
+        SYS_OPEN, (long)temporary, 01 | 0100 | 01000 /* O_WRONLY O_CREAT O_TRUNC */, 0644, 0, 0, 0);
     if (output < 0)
         stop(EXIT_NO_OUTPUT, temporary, "cannot be made; check the folder and its permissions");
 }
@@ -224,7 +229,8 @@ static void load(const char *path)
     const u64 most = head.header.entry[INPUTS].nbytes - GUARD_NBYTES;
     for (u64 i = 0; i < INPUTS; i++) {
         if (head.header.entry[i].nbytes != inputs[i].nbytes)
-            stop(EXIT_DATA_SIZE, inputs[i].name, "has another size in the data file; build the bundle again");
+            stop(EXIT_DATA_SIZE, inputs[i].name,
+                "has another size in the data file; build the bundle again");
         read_entry(path, i, arena + inputs[i].offset, inputs[i].nbytes);
     }
     for (u64 i = 0; i < OUTPUTS; i++) {
@@ -248,7 +254,8 @@ static void open_driver(void)
 {
     kfd = sys(SYS_OPEN, (long)"/dev/kfd", 2 /* O_RDWR */, 0, 0, 0, 0);
     if (kfd < 0)
-        stop(EXIT_NO_DRIVER, "/dev/kfd", "there is none; this program runs on gem5, through run.sh");
+        stop(
+            EXIT_NO_DRIVER, "/dev/kfd", "there is none; this program runs on gem5, through run.sh");
 }
 
 #if DISCRETE
@@ -272,7 +279,9 @@ static void allocate(const char *program)
     kernel_code = arena + ARENA_NBYTES + PRIVATE_NBYTES;
     kernarg = arena + ARENA_NBYTES + PRIVATE_NBYTES + CODE_NBYTES;
     long file = sys(SYS_OPEN, (long)program, 0, 0, 0, 0, 0);
-    if (file < 0 || !read_all(file, arena + ARENA_NBYTES + PRIVATE_NBYTES, sizeof code, (u64)(code - __ehdr_start)))
+    if (file < 0
+        || !read_all(
+            file, arena + ARENA_NBYTES + PRIVATE_NBYTES, sizeof code, (u64)(code - __ehdr_start)))
         stop(EXIT_NO_DATA, program, "cannot be read by the program in it; check its permissions");
 }
 #else
@@ -320,7 +329,8 @@ static void make_queue(struct line *line)
  * for each ring of the bell, the one before the new write index. */
 static void submit(struct line *line, u16 *header, u16 type)
 {
-    /* The GPU reads objects that no C code reads: without this the stores to them may be dropped. */
+    /* The GPU reads objects that no C code reads: without this the stores to them may be
+     * dropped. */
     __asm__ volatile("" : : "r"(line), "r"(kernarg) : "memory");
     __atomic_store_n(header, type, __ATOMIC_RELEASE);
     line->packets++;
@@ -344,10 +354,10 @@ __attribute__((noreturn, cold)) static void time_out(u64 index)
     quit(EXIT_TIMEOUT);
 }
 
-/* Two packets. The dispatch has no completion signal, because gem5 takes a dispatch that has one for
- * a copy kernel of the ROCm runtime ("blit"), which its scripts neither count nor can skip. The
- * barrier behind it completes when the kernel has, and its signal raises the event that wakes this
- * CPU. */
+/* Two packets. The dispatch has no completion signal, because gem5 takes a dispatch that has one
+ * for a copy kernel of the ROCm runtime ("blit"), which its scripts neither count nor can skip.
+ * The barrier behind it completes when the kernel has, and its signal raises the event that
+ * wakes this CPU. */
 static void begin_launch(struct line *line, u64 index)
 {
     const struct launch *launch = &launches[index];
@@ -392,13 +402,16 @@ static void run_launch(u64 index)
 #if MARKS_STEPS
 /* gem5's m5_work_begin (0x5a) and m5_work_end (0x5b): apu_se.py dumps and resets the statistics at
  * both. Their result is written to RAX. An illegal instruction on hardware. */
-#define M5_WORK(function, item) \
-    __asm__ volatile(".byte 0x0f, 0x04, " #function ", 0x00" : : "D"((u64)(item)), "S"(0ul) : "rax", "memory")
+#define M5_WORK(function, item)                                                                    \
+    __asm__ volatile(".byte 0x0f, 0x04, " #function ", 0x00"                                       \
+        :                                                                                          \
+        : "D"((u64)(item)), "S"(0ul)                                                               \
+        : "rax", "memory")
 
 #endif
 #if DUMPS
-/* m5_dump_reset_stats (0x42), now and once: this gem5's apu_se.py does not do it when a kernel ends.
- * Its result is written to RAX. An illegal instruction on hardware. */
+/* m5_dump_reset_stats (0x42), now and once: this gem5's apu_se.py does not do it when a kernel
+ * ends. Its result is written to RAX. An illegal instruction on hardware. */
 #define M5_DUMP_RESET_STATS() \
     __asm__ volatile(".byte 0x0f, 0x04, 0x42, 0x00" : : "D"(0ul), "S"(0ul) : "rax", "memory")
 

@@ -2,21 +2,29 @@
  *
  *     program DATA RESULTS PTX
  *
- * It runs in a folder that has gpgpusim.config and PTX, and is linked to GPGPU-Sim's libcudart.so, in
- * which the simulator is. It has that read PTX, puts the tensors of DATA into one arena, starts the
- * kernels in order, and leaves the arena's outputs and a line for each launch in RESULTS.
- * SIMGEN_KEEPS: what each step leaves goes to RESULTS/state.bin at once; the steps that are marked
- * there are not run again.
+ * It runs in a folder that has gpgpusim.config and PTX, and is linked to GPGPU-Sim's
+ * libcudart.so, in which the simulator is. It has that read PTX, puts the tensors of DATA into
+ * one arena, starts the kernels in order, and leaves the arena's outputs and a line for each
+ * launch in RESULTS. SIMGEN_KEEPS: what each step leaves goes to RESULTS/state.bin at once; the
+ * steps that are marked there are not run again.
  *
- * GPGPU-Sim says what it has counted, and what is wrong, on stdout. That goes to RESULTS/printed.txt,
- * which is read after each launch, and emptied before the next: it is 150 KB for each launch. */
+ * GPGPU-Sim says what it has counted, and what is wrong, on stdout. That goes to
+ * RESULTS/printed.txt, which is read after each launch, and emptied before the next: it is 150
+ * KB for each launch. */
 #include "plan.h"
 #if SIMGEN_KEEPS
 #include "state.h"
 #endif
 
 enum { SYS_FTRUNCATE = 77, SYS_DUP2 = 33 };
-enum { EXIT_PTX = 40, EXIT_CONFIG = 30, COPY_TO_GPU = 1, COPY_FROM_GPU = 2, SIGNAL_ABORT = 6, SIGNAL_SEGMENT = 11 };
+enum {
+    EXIT_PTX = 40,
+    EXIT_CONFIG = 30,
+    COPY_TO_GPU = 1,
+    COPY_FROM_GPU = 2,
+    SIGNAL_ABORT = 6,
+    SIGNAL_SEGMENT = 11
+};
 
 /* Of the simulator. The driver's calls to load a module do nothing there; these do it (its
  * libcuda/cuda_runtime_api.cc). The last two are C++. */
@@ -24,8 +32,10 @@ int cudaMalloc(void **, u64);
 int cudaMemcpy(void *, const void *, u64, int);
 int cudaDeviceSynchronize(void);
 int cuLinkAddFile_v2(void *, int type, const char *path, u32 options, void *, void *);
-int cuLaunchKernel(const void *, u32, u32, u32, u32, u32, u32, u32 shared_nbytes, void *, void **, void **);
-void __cudaRegisterFunction(void **, const char *, char *, const char *, int, void *, void *, void *, void *, int *);
+int cuLaunchKernel(
+    const void *, u32, u32, u32, u32, u32, u32, u32 shared_nbytes, void *, void **, void **);
+void __cudaRegisterFunction(
+    void **, const char *, char *, const char *, int, void *, void *, void *, void *, int *);
 void *context(void) __asm__("_Z13GPGPU_Contextv");
 void load_resources(void *, const char *, u32)
     __asm__("_ZN13gpgpu_context33gpgpu_ptx_info_load_from_filenameEPKcj");
@@ -74,7 +84,8 @@ static struct path in_results(const char *name)
 static long create(const char *name, int flags)
 {
     const struct path path = in_results(name);
-    const long file = sys(SYS_OPEN, (long)path.text, 01102 | flags /* O_RDWR O_CREAT O_TRUNC */, 0644, 0, 0, 0);
+    const long file =
+        sys(SYS_OPEN, (long)path.text, 01102 | flags /* O_RDWR O_CREAT O_TRUNC */, 0644, 0, 0, 0);
     if (file < 0)
         stop(EXIT_NO_OUTPUT, path.text, "cannot be made; check the folder and its permissions");
     return file;
@@ -167,11 +178,18 @@ static const struct complaint {
 } complaints[] = {
     { " Syntax error:", "GPGPU-Sim does not read this PTX: ", 1, EXIT_PTX },
     { "Parse error", "GPGPU-Sim does not read this PTX: ", 1, EXIT_PTX },
-    { "deadlock detected", "the simulated GPU is in a deadlock: no instruction ends any more; a barrier that not all work-items reach does that: find out with simgen build --target host --sanitize", 0, EXIT_TIMEOUT },
-    { "instruction not implemented", "the kernel has an instruction that GPGPU-Sim lacks: ", 1, EXIT_PTX },
-    { "not (yet) implemented", "the kernel has an instruction that GPGPU-Sim lacks: ", 1, EXIT_PTX },
-    { "GPGPU-Sim ** ERROR: Cannot open config file", "GPGPU-Sim finds no gpgpusim.config; run it through run.sh", 0, EXIT_CONFIG },
-    { "Unknown Option", "gpgpusim.config has an option that this GPGPU-Sim does not know: ", 1, EXIT_CONFIG },
+    { "deadlock detected",
+        "the simulated GPU is in a deadlock: no instruction ends any more; a barrier that not all "
+        "work-items reach does that: find out with simgen build --target host --sanitize",
+        0, EXIT_TIMEOUT },
+    { "instruction not implemented", "the kernel has an instruction that GPGPU-Sim lacks: ", 1,
+        EXIT_PTX },
+    { "not (yet) implemented", "the kernel has an instruction that GPGPU-Sim lacks: ", 1,
+        EXIT_PTX },
+    { "GPGPU-Sim ** ERROR: Cannot open config file",
+        "GPGPU-Sim finds no gpgpusim.config; run it through run.sh", 0, EXIT_CONFIG },
+    { "Unknown Option", "gpgpusim.config has an option that this GPGPU-Sim does not know: ", 1,
+        EXIT_CONFIG },
     { "ERROR **", "", 1, EXIT_QUEUE },
 };
 
@@ -246,10 +264,18 @@ enum counter {
 };
 /* The first two begin anew with each launch, the others do not (print_stats of its gpu-sim.cc). */
 static const char *const counter_names[COUNTERS] = {
-    "\ngpu_sim_cycle = ", "\ngpu_sim_insn = ", "\ngpgpu_n_tot_w_icount = ", "\ngpu_tot_issued_cta = ",
-    "\tL1D_total_cache_accesses = ", "\tL1D_total_cache_misses = ", "\tL1D_total_cache_pending_hits = ",
-    "\nL2_total_cache_accesses = ", "\nL2_total_cache_misses = ", "\nL2_total_cache_pending_hits = ",
-    "\ntotal dram reads = ", "\ntotal dram writes = ",
+    "\ngpu_sim_cycle = ",
+    "\ngpu_sim_insn = ",
+    "\ngpgpu_n_tot_w_icount = ",
+    "\ngpu_tot_issued_cta = ",
+    "\tL1D_total_cache_accesses = ",
+    "\tL1D_total_cache_misses = ",
+    "\tL1D_total_cache_pending_hits = ",
+    "\nL2_total_cache_accesses = ",
+    "\nL2_total_cache_misses = ",
+    "\nL2_total_cache_pending_hits = ",
+    "\ntotal dram reads = ",
+    "\ntotal dram writes = ",
 };
 static u64 counts[COUNTERS], before[COUNTERS];
 static u64 clock_hz, atom_nbytes; /* of the GPU's clock; of what DRAM reads and writes at a time */
@@ -418,13 +444,15 @@ static void open_simulator(const char *ptx)
     __cxa_atexit(on_exit, 0, 0);
     putenv(place);
     doing = "gpgpusim";
-    check(cuLinkAddFile_v2(0, 1 /* CU_JIT_INPUT_PTX */, ptx, 0, 0, 0), EXIT_PTX, "the PTX was refused");
+    check(cuLinkAddFile_v2(0, 1 /* CU_JIT_INPUT_PTX */, ptx, 0, 0, 0), EXIT_PTX,
+        "the PTX was refused");
     complain(); /* after an error it goes on, and lacks kernels later */
     load_resources(context(), ptx, SM);
     complain();
     timed = !after("simulation mode 1 ");
     clock_hz = number_after("\nGPGPU-Sim uArch: clock freqs: ");
-    atom_nbytes = number_after("\n-gpgpu_dram_buswidth ") * number_after("\n-gpgpu_dram_burst_length ")
+    atom_nbytes = number_after("\n-gpgpu_dram_buswidth ")
+                  * number_after("\n-gpgpu_dram_burst_length ")
                   * number_after("\n-gpgpu_n_mem_per_ctrlr ");
     for (u32 i = 0; i < KERNELS; i++) {
         doing = kernels[i].name;
@@ -439,9 +467,9 @@ static void put(u64 offset, const void *from, u64 nbytes)
     check(cudaMemcpy(arena + offset, from, nbytes, COPY_TO_GPU), EXIT_QUEUE, "cudaMemcpy failed");
 }
 
-/* Inputs get their values. Of an output, the end and the guard behind it get the canary, so that an
- * output that no kernel wrote and a write past its end both show. No more is copied: what is, lies in
- * L2 when the first kernel starts (-gpgpu_perf_sim_memcpy). */
+/* Inputs get their values. Of an output, the end and the guard behind it get the canary, so that
+ * an output that no kernel wrote and a write past its end both show. No more is copied: what is,
+ * lies in L2 when the first kernel starts (-gpgpu_perf_sim_memcpy). */
 static void load(void)
 {
     const struct data_entry *entry = ((const struct data_header *)data)->entry;
@@ -496,7 +524,8 @@ static void begin_state(void)
 {
     doing = "tensors";
     state = in_results("state.bin");
-    const long at = sys(SYS_MMAP, 0, (long)ARENA_NBYTES, 3, 0x22 /* MAP_PRIVATE MAP_ANONYMOUS */, -1, 0);
+    const long at =
+        sys(SYS_MMAP, 0, (long)ARENA_NBYTES, 3, 0x22 /* MAP_PRIVATE MAP_ANONYMOUS */, -1, 0);
     if (at < 0)
         stop(EXIT_NO_MEMORY, doing, "no room for the tensors; choose a smaller batch");
     here = (u8 *)at;
@@ -518,8 +547,9 @@ static void keep(u32 step)
     for (u32 i = 0; i < STEP_TENSORS; i++) {
         const struct step_tensor *each = &step_tensors[i];
         if (each->step == step)
-            check(cudaMemcpy(here + each->offset, arena + each->offset, each->nbytes, COPY_FROM_GPU),
-                  EXIT_QUEUE, "cudaMemcpy failed");
+            check(
+                cudaMemcpy(here + each->offset, arena + each->offset, each->nbytes, COPY_FROM_GPU),
+                EXIT_QUEUE, "cudaMemcpy failed");
     }
     leave(state.text, here, step);
 }
@@ -547,7 +577,8 @@ static void write_outputs(void)
     const long at = sys(SYS_MMAP, 0, (long)nbytes, 3, 0x22 /* MAP_PRIVATE MAP_ANONYMOUS */, -1, 0);
     if (at < 0)
         stop(EXIT_NO_MEMORY, doing, "no room for the tensors; choose a smaller batch");
-    check(cudaMemcpy((void *)at, arena + OUTPUTS_OFFSET, nbytes, COPY_FROM_GPU), EXIT_QUEUE, "cudaMemcpy failed");
+    check(cudaMemcpy((void *)at, arena + OUTPUTS_OFFSET, nbytes, COPY_FROM_GPU), EXIT_QUEUE,
+        "cudaMemcpy failed");
     const long file = create("outputs.bin", 0);
     if (!write_all(file, (const void *)at, nbytes) || sys(SYS_CLOSE, file, 0, 0, 0, 0, 0) < 0)
         stop(EXIT_NO_OUTPUT, doing, "cannot be written; check the space on the disk");

@@ -2,15 +2,15 @@
  *
  *     program DATA OUTPUTS LAUNCHES_CSV [PROCESSES] [STATE]
  *
- * DATA is data.h5; OUTPUTS becomes the arena from OUTPUTS_OFFSET to its end; LAUNCHES_CSV the wall
- * time of each launch that ran. PROCESSES is how many run work-groups at the same time; without
- * it, or where it is empty, that is one for each CPU that this process may use.
- * SIMGEN_KEEPS: what each step leaves goes to STATE at once; the steps that are marked there are not
- * run again.
+ * DATA is data.h5; OUTPUTS becomes the arena from OUTPUTS_OFFSET to its end; LAUNCHES_CSV the
+ * wall time of each launch that ran. PROCESSES is how many run work-groups at the same time;
+ * without it, or where it is empty, that is one for each CPU that this process may use.
+ * SIMGEN_KEEPS: what each step leaves goes to STATE at once; the steps that are marked there are
+ * not run again.
  *
- * Launches are run by worker processes, which take work-groups from a shared counter.
- * Processes, not threads: LDS is static memory, private to each of them, and a worker that crashes
- * is seen by its parent. All of them share the arena. */
+ * Launches are run by worker processes, which take work-groups from a shared counter. Processes,
+ * not threads: LDS is static memory, private to each of them, and a worker that crashes is seen
+ * by its parent. All of them share the arena. */
 #define VECTORS __attribute__((target("avx2,fma,f16c")))
 #define UNCHECKED __attribute__((no_sanitize("kernel-address", "undefined")))
 #pragma clang attribute push(UNCHECKED, apply_to = function)
@@ -51,7 +51,8 @@ struct argument { /* becomes a pointer to whatever the kernel takes */
 #if SIMGEN_OWN
     template <class T> operator T() const
     {
-        return *reinterpret_cast<const T *>(sizeof(T) > 8 ? address : reinterpret_cast<u64>(&address));
+        return *reinterpret_cast<const T *>(
+            sizeof(T) > 8 ? address : reinterpret_cast<u64>(&address));
     }
 #endif
 };
@@ -72,7 +73,8 @@ static bool has_vectors()
     if (a < 7)
         return false;
     __asm__("cpuid" : "=a"(a), "=b"(b), "=c"(c), "=d"(d) : "a"(1), "c"(0));
-    const u32 wanted = 1u << 12 /* FMA */ | 1u << 27 /* OSXSAVE */ | 1u << 28 /* AVX */ | 1u << 29 /* F16C */;
+    const u32 wanted =
+        1u << 12 /* FMA */ | 1u << 27 /* OSXSAVE */ | 1u << 28 /* AVX */ | 1u << 29 /* F16C */;
     if ((c & wanted) != wanted)
         return false;
     __asm__("xgetbv" : "=a"(a), "=d"(d) : "c"(0));

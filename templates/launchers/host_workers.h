@@ -150,7 +150,8 @@ inline void set_launch(u32 index)
 #endif
     const u64 lds_nbytes = static_cast<u64>(now.what->lds_end - now.what->lds);
     if (lds_nbytes > LDS_NBYTES)
-        stop(EXIT_KERNEL, now.what->name, "needs more than 512 KiB of LDS, as no GPU has; make its work-groups smaller");
+        stop(EXIT_KERNEL, now.what->name,
+            "needs more than 512 KiB of LDS, as no GPU has; make its work-groups smaller");
     if (lds_nbytes)
         now.region[now.regions++] = { reinterpret_cast<u64>(now.what->lds),
                                       reinterpret_cast<u64>(now.what->lds_end), nullptr };
