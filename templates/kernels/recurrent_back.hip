@@ -7,6 +7,7 @@
 #include "chain.h"
 #include "recurrent.h"
 #include "recurrent_matrix.h"
+#include "when.h"
 
 /* These stand for parameters that the kernel may lack. */
 constexpr const float* carry_behind = nullptr;
@@ -25,41 +26,28 @@ constexpr const float* dhy = nullptr;
 static __device__ __forceinline__ float of_sigmoid(float y) { return y * (1 - y); }
 static __device__ __forceinline__ float of_tanh(float y) { return (1 - y) * (1 + y); }
 
-extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
-    const float* ALONE dy,
-#if WITH_FINAL
-    const float* __restrict__ dhy,
-#endif
 #if WITH_MATRIX /* r is turned: it lies along the gates */
-    const WeightElement* ALONE behind, const WeightElement* __restrict__ r,
+using BehindElement = WeightElement;
 #else
-    const float* ALONE behind, const WeightElement* __restrict__ r,
+using BehindElement = float;
 #endif
-#if WITH_GATES
-    const float* ALONE carry_behind, const float* ALONE gates,
-#else
-    const float* ALONE h,
-#endif
-#if WITH_CELL
-    const float* ALONE cell, const float* ALONE cell_before,
-#endif
-#if WITH_CANDIDATE
-    const float* ALONE candidate, const float* ALONE h_before, float* ALONE drec,
-#endif
-#if WITH_GATES
-    float* ALONE carry,
-#endif
-#if WITH_DX
-    float* ALONE dx,
-#endif
-    float* ALONE dgates
-#if WITH_ROUNDED_GATES
-    , WeightElement* ALONE rounded_gates
-#endif
-#if WITH_MATRIX
-    , WeightElement* ALONE rounded
-#endif
-    CHAIN_PARAMETERS)
+#define PARAMETERS(DO)                                                                             \
+    WHEN(WITH_FINAL, DO(const float* __restrict__, dhy))                                           \
+    DO(const BehindElement* ALONE, behind)                                                         \
+    DO(const WeightElement* __restrict__, r)                                                       \
+    WHEN(WITH_GATES, DO(const float* ALONE, carry_behind) DO(const float* ALONE, gates))           \
+    UNLESS(WITH_GATES, DO(const float* ALONE, h))                                                  \
+    WHEN(WITH_CELL, DO(const float* ALONE, cell) DO(const float* ALONE, cell_before))              \
+    WHEN(WITH_CANDIDATE, DO(const float* ALONE, candidate) DO(const float* ALONE, h_before))       \
+    WHEN(WITH_CANDIDATE, DO(float* ALONE, drec))                                                   \
+    WHEN(WITH_GATES, DO(float* ALONE, carry))                                                      \
+    WHEN(WITH_DX, DO(float* ALONE, dx))                                                            \
+    DO(float* ALONE, dgates)                                                                       \
+    WHEN(WITH_ROUNDED_GATES, DO(WeightElement* ALONE, rounded_gates))                              \
+    WHEN(WITH_MATRIX, DO(WeightElement* ALONE, rounded))
+
+extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
+    const float* ALONE dy PARAMETERS(AND_DECLARED) CHAIN_PARAMETERS)
 {
     const unsigned first_unit = blockIdx.x * UNITS;
     const unsigned first_sample = blockIdx.y * SAMPLES;
@@ -244,35 +232,6 @@ extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
     store_staged<GATES * SAMPLES>(staged, rounded_gates, first_unit, stored(2));
 #endif
 #endif
-    CHAIN_NEXT(dy
-#if WITH_FINAL
-        , dhy
-#endif
-        , behind, r
-#if WITH_GATES
-        , carry_behind, gates
-#else
-        , h
-#endif
-#if WITH_CELL
-        , cell, cell_before
-#endif
-#if WITH_CANDIDATE
-        , candidate, h_before, drec
-#endif
-#if WITH_GATES
-        , carry
-#endif
-#if WITH_DX
-        , dx
-#endif
-        , dgates
-#if WITH_ROUNDED_GATES
-        , rounded_gates
-#endif
-#if WITH_MATRIX
-        , rounded
-#endif
-    );
+    CHAIN_NEXT(dy PARAMETERS(AND_NAMED));
     }
 }

@@ -7,6 +7,7 @@
 #include "chain.h"
 #include "recurrent.h"
 #include "recurrent_matrix.h"
+#include "when.h"
 
 /* These stand for parameters that the kernel may lack. */
 constexpr const WeightElement* bw = nullptr;
@@ -25,34 +26,21 @@ static __device__ __forceinline__ float hyperbolic(float x)
     return activate<Activation::TANH>(x, 0, 0);
 }
 
+#define PARAMETERS(DO)                                                                             \
+    DO(const float* ALONE, before)                                                                 \
+    DO(const WeightElement* __restrict__, r)                                                       \
+    WHEN(WITH_MATRIX, DO(const WeightElement* ALONE, rounded))                                     \
+    WHEN(WITH_INPUT_BIAS, DO(const WeightElement* __restrict__, bw))                               \
+    WHEN(WITH_BIAS, DO(const WeightElement* __restrict__, br))                                     \
+    WHEN(WITH_CELL, DO(const float* ALONE, cell_before))                                           \
+    WHEN(WITH_GATES, DO(float* ALONE, gates))                                                      \
+    WHEN(WITH_CELL, DO(float* ALONE, cell))                                                        \
+    WHEN(WITH_CANDIDATE, DO(float* ALONE, candidate))                                              \
+    DO(float* ALONE, h)                                                                            \
+    WHEN(WITH_MATRIX, DO(WeightElement* ALONE, y))
+
 extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
-    const InputElement* ALONE x, const float* ALONE before, const WeightElement* __restrict__ r,
-#if WITH_MATRIX
-    const WeightElement* ALONE rounded,
-#endif
-#if WITH_INPUT_BIAS
-    const WeightElement* __restrict__ bw,
-#endif
-#if WITH_BIAS
-    const WeightElement* __restrict__ br,
-#endif
-#if WITH_CELL
-    const float* ALONE cell_before,
-#endif
-#if WITH_GATES
-    float* ALONE gates,
-#endif
-#if WITH_CELL
-    float* ALONE cell,
-#endif
-#if WITH_CANDIDATE
-    float* ALONE candidate,
-#endif
-    float* ALONE h
-#if WITH_MATRIX
-    , WeightElement* ALONE y
-#endif
-    CHAIN_PARAMETERS)
+    const InputElement* ALONE x PARAMETERS(AND_DECLARED) CHAIN_PARAMETERS)
 {
     const unsigned first_unit = blockIdx.x * UNITS;
     const unsigned first_sample = blockIdx.y * SAMPLES;
@@ -220,32 +208,6 @@ extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
             return BATCH % SAMPLES == 0 || first_sample + row < BATCH;
         });
 #endif
-    CHAIN_NEXT(x, before, r
-#if WITH_MATRIX
-        , rounded
-#endif
-#if WITH_INPUT_BIAS
-        , bw
-#endif
-#if WITH_BIAS
-        , br
-#endif
-#if WITH_CELL
-        , cell_before
-#endif
-#if WITH_GATES
-        , gates
-#endif
-#if WITH_CELL
-        , cell
-#endif
-#if WITH_CANDIDATE
-        , candidate
-#endif
-        , h
-#if WITH_MATRIX
-        , y
-#endif
-    );
+    CHAIN_NEXT(x PARAMETERS(AND_NAMED));
     }
 }
