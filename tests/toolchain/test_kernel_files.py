@@ -42,7 +42,9 @@ def test_samples_hold_no_more_than_is_included() -> None:
 def test_no_line_is_longer_than_100_columns() -> None:
     """`clang-format --lines=N:N` breaks one (templates/.clang-format)."""
     kinds = ("*.hip", "*.h", "*.c", "*.cpp")
-    files = [path for kind in kinds for path in TEMPLATES.rglob(kind) if path.parent.name != "sample"]
+    files = [
+        path for kind in kinds for path in TEMPLATES.rglob(kind) if path.parent.name != "sample"
+    ]
     long = [
         f"{path.relative_to(TEMPLATES)}:{number}"
         for path in files
