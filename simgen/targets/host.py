@@ -143,7 +143,7 @@ class HostPackage(Package):
         return (stages.SOURCE, stages.PROGRAM)
 
     def folder(self, job: Job, builder: Builder) -> dict[str, File]:
-        """`run.sh`, the program (called as the workload), and its main source to read."""
+        """`run.sh`, the program (called as the workload), and its main source and plan to read."""
         files = self.sources(job)
         flags = SANITIZER_FLAGS if self.sanitize else FLAGS
         others = {}
@@ -168,7 +168,7 @@ class HostPackage(Package):
             **others,
             "run.sh": File(script.encode(), executable=True),
             job.workload.name: File(program, executable=True),
-            MAIN: File(files[MAIN]),
+            **{name: File(files[name]) for name in (MAIN, plan.HEADER)},
         }
 
     def sources(self, job: Job) -> dict[str, bytes]:
