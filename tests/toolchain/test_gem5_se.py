@@ -531,7 +531,8 @@ class TestScript:
         gem5 = self.fake_gem5(bundle, "")
         path = f"{docker.parent}:{os.environ['PATH']}"
         code, _ = self.script(bundle / "gem5-se", GEM5=gem5, SIMGEN_DOCKER="1", PATH=path)
-        log = (bundle / "results/failed-gem5-se/log.txt").read_text().splitlines()[-1]
+        lines = (bundle / "results/failed-gem5-se/log.txt").read_text().splitlines()
+        (log,) = (each for each in lines if each.startswith("run|"))
         here = bundle.resolve()
         assert code == 5
         assert log.startswith(
