@@ -150,7 +150,7 @@ def did_you_mean(word: str, known: Iterable[str], listing: str = "") -> str:
 
     Where they are many, `listing` is the command that prints them.
     """
-    known = sorted({str(name) for name in known})
+    known = sorted({str(name) for name in known} - {""})
     folded = {name.lower(): name for name in known}
     meant = SYNONYMS.get(word.lower().lstrip("-").replace("-", "_"))
     for each in meant or ():

@@ -27,7 +27,8 @@ def rates(on: str, as_json: bool, quiet: bool, verbose: bool, **given: Any) -> N
     The results are printed next to configured values. Measured are latency and bandwidth of DRAM,
     both caches and LDS, the rate of multiply-adds, and the cost of a launch. Each follows from two
     launches that differ in a count. Run options of the target change the hardware. A note marks a
-    rate that cannot be measured, or that exceeds the rate of a nearer memory. -v keeps the bundle.
+    rate that cannot be measured, or that exceeds that of a nearer memory or the configured one. -v
+    keeps the bundle.
 
     \b
     simgen rates --on gem5-se
