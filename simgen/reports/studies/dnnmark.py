@@ -66,8 +66,8 @@ STUDY = Study(
         Figure(
             "limits", "Conclusions", "What limits each primitive",
             "the part of its time that operations take at the machine's peak, that bytes take at "
-            "its DRAM's rate, and that launches cost in any case; below a quarter each, the part of "
-            "slots for wavefronts that are taken, where that is below a quarter",
+            "its DRAM's rate, and that launches cost in any case; below a quarter each, the part "
+            "of slots for wavefronts that are taken, where that is below a quarter",
             Draws.LIMITS, ("occupancy",),
         ),
     ),
