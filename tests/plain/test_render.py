@@ -144,7 +144,7 @@ def test_rendering_is_pure():
 def test_shell_text_is_quoted_for_the_shell():
     name = "a'; rm -rf $HOME #"
     script = render.text(
-        "targets/cuda.run.sh.j2", name=name, target="cuda", digest="0" * 64, more=""
+        "targets/cuda.run.sh.j2", name=name, target="cuda", digest="0" * 64, more="", gpus=1
     )
     assert f"name={shlex.quote(name)}" in script
 
