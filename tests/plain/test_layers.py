@@ -1025,32 +1025,34 @@ def parameter_texts(layer: type[Layer], draw: random.Random) -> tuple[tuple[str,
 
 @each_kind
 def test_one_kernel_name_never_stands_for_two_kernels(kind: str) -> None:
-    """In 150 groups of up to eight layers, each of which differs from the one before in one or two
-    parameters, or in its input, which has the same extents in another order or others."""
+    """Each of 500 layers differs from one before in one or two parameters, or in its input, which
+    has the same extents in another order, or others."""
     draw = random.Random(kind)
-    for _ in range(150):
-        named: dict[str, Any] = {}
-        extents = [draw.choices([1, 2, 3, 4, 6, 12, 64], k=4) for _ in range(2)]
-        shape, texts = extents[0], parameter_texts(LAYERS[kind], draw)
-        for _ in range(draw.randint(2, 8)):
-            if draw.random() < 0.3 or not texts:
-                shape = draw.choice([draw.sample(extents[0], 4), *extents])
-            else:
-                moved = draw.choices(range(len(texts)), k=draw.randint(1, 2))
-                others = parameter_texts(LAYERS[kind], draw)
-                texts = tuple(others[at] if at in moved else each for at, each in enumerate(texts))
-            layer = LAYERS[kind].from_config(texts)
-            if not accepts(layer, tuple(shape)):
+    named: dict[str, Any] = {}
+    kept = None
+    for turn in range(500):
+        if turn % 20 == 0 or not kept:
+            extents = [draw.choices([1, 2, 3, 4, 6, 12, 64], k=4) for _ in range(2)]
+            shape, texts = extents[0], parameter_texts(LAYERS[kind], draw)
+        elif draw.random() < 0.3:
+            shape, texts = draw.choice([draw.sample(kept[0], 4), *extents]), kept[1]
+        else:
+            moved = draw.choices(range(len(kept[1]) or 1), k=draw.randint(1, 2))
+            others = enumerate(zip(kept[1], parameter_texts(LAYERS[kind], draw)))
+            shape, texts = kept[0], tuple(pair[at in moved] for at, pair in others)
+        layer = LAYERS[kind].from_config(texts)
+        if not accepts(layer, tuple(shape)):
+            continue
+        kept = shape, texts
+        for direction in layer.able:
+            try:
+                lowering = layer.lower(inputs_of(layer, tuple(shape)), direction)
+            except NoRoomError:  # kept weights of a layer of this size
                 continue
-            for direction in layer.able:
-                try:
-                    lowering = layer.lower(inputs_of(layer, tuple(shape)), direction)
-                except NoRoomError:  # kept weights of a layer of this size
-                    continue
-                for kernel in lowering.kernels:
-                    assert named.setdefault(kernel.name, kernel) == kernel
-                    # Or it could be another layer's.
-                    assert kernel.name.startswith(layer.contract.kernels or kind)
+            for kernel in lowering.kernels:
+                assert named.setdefault(kernel.name, kernel) == kernel
+                # Or it could be another layer's.
+                assert kernel.name.startswith(layer.contract.kernels or kind)
 
 
 @each_pass
