@@ -44,8 +44,7 @@ os._exit(code[0] if code else 70)
 @cache
 def program() -> Path:
     """Where the program is, alone in its folder, until this process ends."""
-    folder = Path(tempfile.mkdtemp(prefix="simgen-loaded-"))
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    folder = Path(tempfile.mkdtemp(prefix="loaded-"))
     path, made = folder / "socket", folder / "bin" / "simgen"
     made.parent.mkdir()
     made.write_text(CLIENT.format(python=sys.executable, path=str(path)))
@@ -75,6 +74,7 @@ def serve(path: str) -> None:
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     if not os.fork():
         os.read(0, 1)
+        shutil.rmtree(Path(path).parent, ignore_errors=True)
         os.killpg(0, signal.SIGTERM)
     listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     listening.bind(path)

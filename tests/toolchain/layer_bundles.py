@@ -177,7 +177,7 @@ def make(
         if not optimise:
             changed.enter_context(mock.patch.multiple(host, **flags))
             called = prelude.replace(COPIED, "#define __forceinline__ inline")
-            changed.enter_context(mock.patch.object(render, "prelude", lambda: called))
+            changed.enter_context(mock.patch.object(render, "prelude", return_value=called))
         folder = target.package.folder(job, builder)
     for name, file in folder.items():
         to = path / "host" / name
