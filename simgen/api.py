@@ -30,7 +30,7 @@ from simgen.bundle import finding, planning
 from simgen.bundle import writing as bundles
 from simgen.bundle.launches import MeasuredLaunch, MeasuredStep
 from simgen.bundle.results import Output, Result
-from simgen.errors import SimgenError, UsageError, one_line
+from simgen.errors import SimgenError, UsageError, did_you_mean, one_line
 from simgen.reports.pages import reporting
 from simgen.reports.pages.reporting import Report, Rows
 from simgen.reports.pages.row import Row
@@ -75,9 +75,16 @@ def asks(value: Callable[P, A]) -> Callable[[Callable[[S, A], R]], Callable[Conc
         @functools.wraps(function)
         def call(first: S, /, *args: P.args, **given: P.kwargs) -> R:
             with in_python():
+                for name in given.keys() - takes:
+                    cure = did_you_mean(name, takes)
+                    if "options" in takes:
+                        near = f" ({cure})" if cure.startswith("did you mean") else ""
+                        cure = f"an option of a target is options={{{name!r}: ...}}{near}"
+                    raise UsageError(f"{name}: {function.__name__} has no such argument; {cure}")
                 return function(first, value(*args, **given))
 
         assert isinstance(value, type)
+        takes = inspect.signature(value).parameters.keys()
         with in_python():
             lines = [f"    {each.name}: {each.help}" for each in choices(value)]
         call.__doc__ = inspect.cleandoc(function.__doc__ or "").replace(
