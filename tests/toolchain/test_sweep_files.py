@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import shutil
 import subprocess
+import sys
 
 import pytest
 from loaded import program
