@@ -286,9 +286,68 @@ def limited(x: Any, kind: str) -> Any:
     )
 
 
+EXACT: dict[str, Any] = {
+    "fadd": operator.add, "fsub": operator.sub, "fmul": operator.mul, "fdiv": operator.truediv,
+    "fmaf": lambda a, b, c: a * b + c, "frcp": lambda x: 1 / x,
+}  # fmt: skip
+SIZE = {"f": (24, -149, 128), "h": (11, -24, 16), "b": (8, -133, 128)}  # digits, last place, end
+
+
+def directed(kind: str, way: str, x: Fraction, zero: float = 0.0) -> float:
+    """A number of a type toward zero, up or down."""
+    if not x:
+        return zero
+    digits, last, end = SIZE[kind]
+    size, down = abs(x), (x < 0) == (way == "u") or way == "z"
+    power = size.numerator.bit_length() - size.denominator.bit_length()
+    step = Fraction(2) ** max(power - (size < Fraction(2) ** power) - digits + 1, last)
+    units = size // step if down else -(-size // step)
+    made = units * step
+    if made >= Fraction(2) ** end:
+        made = (2 - Fraction(2) ** (1 - digits)) * Fraction(2) ** (end - 1) if down else math.inf
+    return math.copysign(float(made), x)
+
+
+def toward(name: str, kind: str, args: list[Any]) -> Any:
+    """What is rounded toward zero, up or down; None for another function."""
+    takes, gives = kind.split(">")
+    found = re.fullmatch(rf"__(fadd|fsub|fmul|fdiv|fmaf|frcp|fsqrt|{NUMBER})(?:2\w+)?_r([zud])", name)
+    if not found or gives not in SIZE or set(takes) - set("fdiulmst"):
+        return None
+
+    def of(*x: Any) -> float:
+        whole_number = takes[0] in "iulmst"
+        floats = [float(v) for v in x]
+        if not whole_number and not all(map(math.isfinite, floats)) or found[1] == "fsqrt" and floats[0] < 0:
+            return float(ROOTED[found[1]](*map(np.float64, floats)) if found[1] in ROOTED else floats[0])
+        if found[1] in ("fdiv", "frcp") and floats[-1] == 0:
+            return float(ROOTED[found[1]](*map(np.float64, floats)))
+        given = [Fraction(v) for v in (x if whole_number else floats)]
+        zeros = np.float64(ROOTED[found[1]](*map(np.float64, floats)) if found[1] in ROOTED else floats[0])
+        if found[1] == "fsqrt":
+            low_one = math.isqrt(int(given[0] * 4**200))  # more digits than any type has
+            exact = Fraction(low_one * 2 + (low_one**2 != given[0] * 4**200), 2**201)
+        else:
+            exact = EXACT[found[1]](*given) if found[1] in EXACT else given[0]
+        signs = {math.copysign(1, v) for v in (floats[0] * floats[1], floats[2])} if found[1] == "fmaf" else (
+            {math.copysign(1, floats[0]), math.copysign(1, floats[1]) * (1 if found[1] == "fadd" else -1)})  if found[1] in ("fadd", "fsub") else {1.0}
+        zero = -0.0 if found[2] == "d" and -1.0 in signs else float(zeros)
+        return directed(gives, found[2], exact, zero)
+
+    return np.array([of(*each) for each in zip(*args, strict=True)])
+
+
+ROOTED: dict[str, Any] = {
+    "fadd": np.add, "fsub": np.subtract, "fmul": np.multiply, "fdiv": np.divide,
+    "fmaf": lambda a, b, c: a * b + c, "frcp": lambda x: 1 / x, "fsqrt": np.sqrt,
+}  # fmt: skip
+
+
 def truth(name: str, kind: str, args: list[Any]) -> tuple[Any, float]:
     """Values, and how many numbers a result may be off."""
     takes, gives = kind.split(">")
+    if (made := toward(name, kind, args)) is not None:
+        return made, 0
     if all(letter in "csintuklme" for letter in takes + gives):
         key = f"{name}_signed" if name.startswith("__dp") and takes[0] == "i" else name
         given = [
