@@ -32,7 +32,7 @@ _OF_OPENCL = re.compile(
 )
 _ABSENT = re.compile("^'[^']*' file not found")
 _OF_LIBRARY = re.compile(
-    r"no (?:template|type|member)(?: function)? named '(\w+)' in (?:namespace )?'(std|cooperative_groups)\b"
+    r"no (?:template|type|member) named '(\w+)' in (?:namespace )?'(std|cooperative_groups)\b"
 )
 # What a compiler says of other things than names, and what to do.
 _SAID = (

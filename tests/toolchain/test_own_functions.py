@@ -53,7 +53,9 @@ ELEMENT = {"H": "h", "B": "b", "F": "f"}
 # Of lanes and work-groups: test_own_kernel_numbers.py and tests/simulator. Rough by their documents.
 LANES = re.compile(r"__(all|any|ballot|activemask|lane_id|sync\w+|thread\w+|shfl\w*)")
 # What MGPUSim has not: float64's fused steps, and multiply-adds whose products are no numbers.
-REFUSED = re.compile(r"__dp4a uuu|(?!(floor|ceil|trunc|rint|nearbyint|f?max|f?min) d).* .*d|fmaf? fff|__fmaf_rn|__hfma\w* [bB]")
+REFUSED = re.compile(
+    r"__dp4a uuu|(?!(floor|ceil|trunc|rint|nearbyint|f?max|f?min) d).* .*d|fmaf? fff|__fmaf_rn|__hfma\w* [bB]"
+)
 # gem5's products take a subnormal factor for zero.
 SUBNORMAL = re.compile(r"__(hmul|fmul)")
 # CUDA documents them roughly, or not where others do.
@@ -238,7 +240,9 @@ INTEGERS: dict[str, Any] = {
     "__bitextract_u64": lambda x, at, n: x >> at % 64 & low(min(n, 64)),
     "__bitinsert_u32": lambda x, y, at, n: x & ~(low(min(n, 32)) << at % 32) | (y & low(min(n, 32))) << at % 32,
 }  # fmt: skip
-PARTS = re.compile(r"__v(abs|neg|add|sub|absdiff|max|min|avg|hadd|sad|(?:cmp|set)(..))(ss|us|s|u|)([24])")
+PARTS = re.compile(
+    r"__v(abs|neg|add|sub|absdiff|max|min|avg|hadd|sad|(?:cmp|set)(..))(ss|us|s|u|)([24])"
+)
 OF_PARTS: dict[str, Any] = {
     "abs": lambda a, _: abs(a), "neg": lambda a, _: -a, "add": operator.add, "sub": operator.sub,
     "absdiff": lambda a, b: abs(a - b), "sad": lambda a, b: abs(a - b), "max": max, "min": min,
@@ -311,26 +315,44 @@ def directed(kind: str, way: str, x: Fraction, zero: float = 0.0) -> float:
 def toward(name: str, kind: str, args: list[Any]) -> Any:
     """What is rounded toward zero, up or down; None for another function."""
     takes, gives = kind.split(">")
-    found = re.fullmatch(rf"__(fadd|fsub|fmul|fdiv|fmaf|frcp|fsqrt|{NUMBER})(?:2\w+)?_r([zud])", name)
+    found = re.fullmatch(
+        rf"__(fadd|fsub|fmul|fdiv|fmaf|frcp|fsqrt|{NUMBER})(?:2\w+)?_r([zud])", name
+    )
     if not found or gives not in SIZE or set(takes) - set("fdiulmst"):
         return None
 
     def of(*x: Any) -> float:
         whole_number = takes[0] in "iulmst"
         floats = [float(v) for v in x]
-        if not whole_number and not all(map(math.isfinite, floats)) or found[1] == "fsqrt" and floats[0] < 0:
-            return float(ROOTED[found[1]](*map(np.float64, floats)) if found[1] in ROOTED else floats[0])
+        if (not whole_number and not all(map(math.isfinite, floats))) or (
+            found[1] == "fsqrt" and floats[0] < 0
+        ):
+            return float(
+                ROOTED[found[1]](*map(np.float64, floats)) if found[1] in ROOTED else floats[0]
+            )
         if found[1] in ("fdiv", "frcp") and floats[-1] == 0:
             return float(ROOTED[found[1]](*map(np.float64, floats)))
         given = [Fraction(v) for v in (x if whole_number else floats)]
-        zeros = np.float64(ROOTED[found[1]](*map(np.float64, floats)) if found[1] in ROOTED else floats[0])
+        zeros = np.float64(
+            ROOTED[found[1]](*map(np.float64, floats)) if found[1] in ROOTED else floats[0]
+        )
         if found[1] == "fsqrt":
             low_one = math.isqrt(int(given[0] * 4**200))  # more digits than any type has
             exact = Fraction(low_one * 2 + (low_one**2 != given[0] * 4**200), 2**201)
         else:
             exact = EXACT[found[1]](*given) if found[1] in EXACT else given[0]
-        signs = {math.copysign(1, v) for v in (floats[0] * floats[1], floats[2])} if found[1] == "fmaf" else (
-            {math.copysign(1, floats[0]), math.copysign(1, floats[1]) * (1 if found[1] == "fadd" else -1)})  if found[1] in ("fadd", "fsub") else {1.0}
+        signs = (
+            {math.copysign(1, v) for v in (floats[0] * floats[1], floats[2])}
+            if found[1] == "fmaf"
+            else (
+                {
+                    math.copysign(1, floats[0]),
+                    math.copysign(1, floats[1]) * (1 if found[1] == "fadd" else -1),
+                }
+            )
+            if found[1] in ("fadd", "fsub")
+            else {1.0}
+        )
         zero = -0.0 if found[2] == "d" and -1.0 in signs else float(zeros)
         return directed(gives, found[2], exact, zero)
 

@@ -372,7 +372,7 @@ def expected(x):
     p["b"] += 77; p["c"] -= 5; p["d"] ^= 0x1234567; p["a"] += 1
     return {"y": np.frombuffer(p[::-1].tobytes(), np.uint8),
             "sums": (q["a"].astype(int) + q["b"].astype(int) * 3 - q["c"] + q["d"]).astype(np.int32)}
-"""
+"""  # noqa: E501
 
 
 @pytest.mark.parametrize("target", ["host", "mgpusim", MGPUSim(arch="gfx803")], ids=str)

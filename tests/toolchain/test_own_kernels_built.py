@@ -309,7 +309,11 @@ def test_pointers_to_lds_or_memory_are_refused_on_gfx803() -> None:
         ("cu", "cuda::std::array<int, 2> t;", "CUDA's library of cuda:: names is not here"),
         ("cu", "try { y[0] = 1; } catch (...) {}", "kernels have no exceptions"),
         ("hip", "y[0] = *new float(1);", "kernels get no memory while they run; pass a tensor"),
-        ("cu", "cooperative_groups::this_thread_block().barrier_wait();", "`barrier_wait` of cooperative groups is not here"),
+        (
+            "cu",
+            "cooperative_groups::this_thread_block().barrier_wait();",
+            "`barrier_wait` of cooperative groups is not here",
+        ),
         ("cl", "y[0] = rootn(x[0], 3);", "OpenCL's `rootn` is not here"),
         ("hip", 'asm("mad.lo.f32 %0, %0, %0;" : "+r"(y[0]));', "mad.lo.f32 in its assembly is PTX"),
         ("hip", "y[0] = nothing(x[0]);", "'nothing'; correct it"),
