@@ -149,12 +149,7 @@ class HostPackage(Package):
         flags = SANITIZER_FLAGS if self.sanitize else FLAGS
         others = {}
         if job.workload.is_own:
-            flags = (
-                *flags,
-                "-w",
-                *toolchain.ENCLOSED,
-                *toolchain.MEANING_FLAGS,
-            )  # sources of users
+            flags = (*flags, "-w", *toolchain.ENCLOSED, *toolchain.MEANING_FLAGS)
         try:
             program = builder.executable(files, "host.cpp", flags)
             if job.workload.is_own and self.sanitize:

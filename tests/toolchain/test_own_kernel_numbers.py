@@ -347,6 +347,29 @@ def test_groups_vote_and_part() -> None:
     _judged("l", GROUPS, toml, "mgpusim", OF_GROUPS)
 
 
+WAVES = "".join(
+    f"y[{64 * k} + i] = __builtin_amdgcn_update_dpp(-7, x[i], {control}, 15, 15, false);"
+    for k, control in enumerate((0x130, 0x134, 0x138, 0x13C, 0x153))
+)
+OF_WAVES = """
+import numpy as np
+def expected(x):
+    left, right = np.roll(x, -1), np.roll(x, 1)
+    lost = [np.where(np.arange(64) == end, -7, turned) for end, turned in ((63, left), (0, right))]
+    return np.concatenate([lost[0], left, lost[1], right, np.repeat(x[3::16], 16)]).astype(np.int32)
+"""
+
+
+def test_lanes_of_whole_wavefronts() -> None:
+    """Shifts and turns by one lane, and a lane of each row."""
+    text = f"__global__ void k(const int* x, int* y) {{ const int i = threadIdx.x; {WAVES} }}"
+    toml = (
+        'inputs = { x = "i32[64] uniform(0, 1000)" }\noutputs = { y = "i32[320]" }\n'
+        'args = ["x", "y"]\ngrid = 1\nblock = 64\ntolerance = 0\nreference = "w.py:expected"\n'
+    )
+    _judged("w", text, toml, MGPUSim(arch="gfx942"), OF_WAVES)
+
+
 PACKED = """
 struct __attribute__((packed)) P { unsigned char a; unsigned short b; short c; int d; };
 __global__ void k(const unsigned char* x, unsigned char* y, int* sums)

@@ -299,7 +299,7 @@ def store_narrow(site: Site) -> None:
             into_words(8)
             site.put("s_mov_b64", "exec", held)
             into_words(24)  # the lower byte; the upper one begins the next word
-            site.add_64(registers(pair), registers(pair), "4")
+            site.add_64(site.halves(pair), site.halves(pair), "4")
             site.put("v_mov_b32_e32", keep, "0xffffff00")
             site.put("v_lshrrev_b32_e32", new, "24" if half else "8", value)
             site.put("v_and_b32_e32", new, "0xff", new)
