@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     "--as",
     "form",
     metavar="F",
+    shell_complete=completing.forms,
     help="Print the layers that libraries support, as problem strings (string) or as command "
     "lines of MIOpenDriver (miopen), rocblas-bench (rocblas), hipblaslt-bench (hipblaslt), "
     "cutlass_profiler (cutlass), benchdnn, or DeepBench's own programs (deepbench).",
@@ -47,6 +48,7 @@ if TYPE_CHECKING:
 @click.option(
     "--budget",
     metavar="T",
+    shell_complete=completing.words("10m", "1h", "8h"),
     help="Also print how to stay within a time, such as 10m or 2h, and what that gives up.",
 )
 @json_option
@@ -202,14 +204,14 @@ def _show_json(plan: Plan, workload: Workload | None) -> dict[str, Any]:
 
 
 @click.command(name="list")
-@click.argument("what", required=False, default="workloads")
-@click.argument("part", required=False)
+@click.argument("what", required=False, default="workloads", shell_complete=completing.lists)
+@click.argument("part", required=False, shell_complete=completing.parts)
 @json_option
 def list_(what: str, part: str | None, as_json: bool) -> None:
     """List workloads, layers, targets, metrics and others.
 
     The lists are workloads (the default), networks, layers, targets, algorithms, machines, metrics,
-    exports and schemas (of JSON).
+    exports, schemas (of JSON) and variables (of the environment).
 
     `deepbench` lists DeepBench's problems. Add gemm, conv, rnn, sparse or allreduce to list one
     family. `atrex` lists operators of LLM serving; add a family, such as rms_norm.
@@ -233,6 +235,7 @@ def list_(what: str, part: str | None, as_json: bool) -> None:
         "metrics": _list_metrics,
         "exports": _list_exports,
         "schemas": _list_schemas,
+        "variables": _list_variables,
         "deepbench": lambda: _list_deepbench(part),
         "atrex": lambda: _list_atrex(part),
     }
@@ -267,8 +270,8 @@ def _for_people(row: Mapping[str, Any]) -> dict[str, str]:
             found[name] = "yes" if value else "no"
         elif isinstance(value, int | float):
             found[name] = f"{present.count(value)}{unit}" if unit else f"{value:.4g}"
-        elif isinstance(value, str):
-            found[name] = value
+        elif isinstance(value, str) or value is None:
+            found[name] = value or "-"
     return {name.replace("_", " "): text for name, text in found.items()}
 
 
@@ -341,10 +344,11 @@ def _list_atrex(family: str | None) -> list[dict[str, Any]]:
 
 
 def _list_targets() -> list[dict[str, Any]]:
-    from simgen.targets import TARGETS
+    from simgen.targets import TARGETS, usual_targets
 
     rows = []
-    for name, target in sorted(TARGETS.items(), key=lambda item: item[1].example):
+    for name in usual_targets():
+        target = TARGETS[name]
         made = target()
         lacks = made.needs.missing()
         rows.append(
@@ -415,6 +419,12 @@ def _list_schemas() -> list[dict[str, Any]]:
     ]
 
 
+def _list_variables() -> list[dict[str, Any]]:
+    from simgen.cli import variables
+
+    return variables.listed()
+
+
 def _list_algorithms() -> list[dict[str, str]]:
     from enum import Enum
 
@@ -457,6 +467,7 @@ def _list_algorithms() -> list[dict[str, str]]:
     help="With --like: number of images, lines or pairs.",
 )
 @number("--seed", kind=SEED, default=0, show_default=True, help="Seed of the values.")
+@json_option
 @verbosity
 def data(
     file: Path,
@@ -464,6 +475,7 @@ def data(
     like: str | None,
     samples: int,
     seed: int,
+    as_json: bool,
     quiet: bool,
     verbose: bool,
 ) -> None:
@@ -489,17 +501,21 @@ def data(
 
         if like == "mnist":
             outputs.new_file(labels_of(file), "")
-        for path in making.write(file, like, samples, seed):
-            if not quiet:
-                print(f"{path}: {samples} samples like {like}, seed {seed}")
+        paths = making.write(file, like, samples, seed)
+        if as_json:
+            answer("files", {"files": [str(path) for path in paths], "next": None})
+        for path in paths if not quiet and not as_json else ():
+            print(f"{path}: {samples} samples like {like}, seed {seed}")
         return
     from simgen.cli import present
     from simgen.tensors import data_file as datafile
 
     size = _parse_size(nbytes or "")
-    with present.progress(quiet) as progress:
+    with present.progress(quiet or as_json) as progress:
         datafile.write_raw(file, size, seed, progress=progress("data", present.size))
-    if not quiet:
+    if as_json:
+        answer("files", {"files": [str(file)], "next": None})
+    elif not quiet:
         print(f"{file}: {present.size(size)} of float32, seed {seed}")
 
 
@@ -685,7 +701,11 @@ def cache_clear(as_json: bool) -> None:
     help="Print how to get what this target needs, from nothing: commands, time and memory.",
 )
 @click.option(
-    "--gem5-version", "version", metavar="V", help="With --for gem5-se or gem5-fs: its version."
+    "--gem5-version",
+    "version",
+    metavar="V",
+    shell_complete=completing.gem5_versions,
+    help="With --for gem5-se or gem5-fs: its version.",
 )
 @json_option
 def doctor(target: str | None, version: str | None, as_json: bool) -> None:
@@ -725,10 +745,12 @@ def doctor(target: str | None, version: str | None, as_json: bool) -> None:
 def _show_steps(name: str, version: str | None, as_json: bool) -> None:
     from simgen.bundle.planning import chosen_targets
     from simgen.cli import present
-    from simgen.targets import TARGETS
+    from simgen.targets import TARGETS, usual_targets
 
     if name not in TARGETS:
-        raise UsageError(f"--for {printable(name)}: no such target; {did_you_mean(name, TARGETS)}")
+        raise UsageError(
+            f"--for {printable(name)}: no such target; {did_you_mean(name, usual_targets())}"
+        )
     (target,) = chosen_targets([name], {"gem5_version": version} if version else {})
     steps = target.needs.steps()
     if as_json:
