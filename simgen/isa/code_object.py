@@ -187,8 +187,8 @@ def relocated(elf: bytes) -> tuple[int, ...]:
         return tuple(_addresses(opened))
 
 
-def kernels(elf: bytes) -> dict[str, KernelInfo]:
-    """Resources of each kernel by name.
+def kernels(elf: bytes, *, any_rounding: bool = False) -> dict[str, KernelInfo]:
+    """Resources of each kernel by name; with `any_rounding`, also where it asks for another one.
 
     Raises:
         DamagedError: `elf` is not a linked code object of a known processor.
@@ -198,7 +198,7 @@ def kernels(elf: bytes) -> dict[str, KernelInfo]:
     with _opened(elf) as opened:
         processor, granule = _machine(opened)
         found = {
-            symbol.name.removesuffix(".kd"): _info(image, symbol, processor, granule)
+            symbol.name.removesuffix(".kd"): _info(image, symbol, processor, granule, any_rounding)
             for symbol in _symbols(opened)
             if symbol.name.endswith(".kd")
         }
@@ -306,14 +306,19 @@ def _addresses(elf: ELFFile) -> dict[int, int]:
     return found
 
 
-def _info(image: bytes, symbol: Any, processor: str, granule: int) -> KernelInfo:
+def _info(
+    image: bytes, symbol: Any, processor: str, granule: int, any_rounding: bool
+) -> KernelInfo:
     at = symbol["st_value"]
     if at % DESCRIPTOR_NBYTES or at + DESCRIPTOR_NBYTES > len(image):
         raise DamagedError(f"code object: {symbol.name} lies at {at:#x}; build it again")
     lds, scratch, kernarg, entry, _, rsrc1, *_ = found = DESCRIPTOR.unpack_from(image, at)
     if not 0 <= at + entry < len(image) - FETCH_AHEAD:
         raise DamagedError(f"code object: {symbol.name} starts outside its code; build it again")
-    if asked := demand(found):
+    judged = [*found]
+    if any_rounding:
+        judged[5] = rsrc1 & ~(15 << ROUND_MODES)
+    if asked := demand(tuple(judged)):
         raise SimgenError(f"code object: kernel {symbol.name[:-3]} {asked.fact}; {asked.cure}")
     encoded = rsrc1 >> 6 & 15
     sgprs = (encoded // 2 + 1) * 16 if processor.startswith("gfx9") else (encoded + 1) * 8

@@ -234,7 +234,7 @@ class Launcher(ABC):
 
 def kernel_info(elf: bytes, name: str, arch: str) -> code_object.KernelInfo:
     """Resources of kernel `name` of a code object that must be for `arch`."""
-    found = code_object.kernels(elf)
+    found = code_object.kernels(elf, any_rounding=True)  # conform asks for others
     if code_object.machine(elf) != arch or name not in found:
         raise SimgenError(
             f"gem5-se: the code object holds {', '.join(found)} for {code_object.machine(elf)}, "
