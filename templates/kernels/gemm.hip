@@ -15,21 +15,22 @@ constexpr const AddedElement* c = nullptr; /* these two stand for parameters tha
 constexpr const AddedElement* bias = nullptr;
 constexpr const ScaleElement* group_scales = nullptr; /* and this one for scales of groups of B */
 
-/* A matrix of Stored as an operand: EXTENT rows along k, or K rows along EXTENT; a tile has PART of it. Loads give Held: Total, or
- * Stored as it is. */
-template <class Stored, class Held, unsigned EXTENT, unsigned PART, Along LIES, unsigned ELEMENTS>
+/* A matrix of Stored as an operand: EXTENT rows along k, or K rows along EXTENT, PITCH elements from one to the next; a tile has PART
+ * of it. Loads give Held: Total, or Stored as it is. */
+template <class Stored, class Held, unsigned EXTENT, unsigned PART, Along LIES, unsigned ELEMENTS, unsigned PITCH>
 struct Matrix {
     using Element = Held;
     static constexpr unsigned WIDTH = ELEMENTS;
     static constexpr Along ALONG = LIES;
     static constexpr bool ALONG_K = ALONG == Along::K;
-    static constexpr bool REGULAR = EXTENT % PART == 0; /* all rows of all tiles are there */
+    static constexpr unsigned END = ALONG_K ? EXTENT : PITCH;
+    static constexpr bool REGULAR = END % PART == 0; /* all rows of all tiles are there */
     const Stored* __restrict__ matrix;
 
     /* Bytes between elements that are so far apart, along m or n and along k. */
     static constexpr __device__ __forceinline__ unsigned long long apart(unsigned at, unsigned k)
     {
-        return static_cast<unsigned long long>(sizeof(Stored)) * (ALONG_K ? at * K + k : k * EXTENT + at);
+        return static_cast<unsigned long long>(sizeof(Stored)) * (ALONG_K ? at * PITCH + k : k * PITCH + at);
     }
 
     struct Line {
@@ -39,7 +40,7 @@ struct Matrix {
 
         __device__ __forceinline__ Vector<Element, WIDTH> load(unsigned step) const
         {
-            const char* start = reinterpret_cast<const char*>(tile + (ALONG_K ? step : step * EXTENT));
+            const char* start = reinterpret_cast<const char*>(tile + (ALONG_K ? step : step * PITCH));
             if (depth.ends(step))
                 return {};
             if constexpr (sizeof(Stored) == 4) /* the same, but for how compilers order instructions */
@@ -50,17 +51,17 @@ struct Matrix {
         /* For products whose tiles wait in LDS (staged.h). */
         __device__ __forceinline__ const char* place(unsigned step) const
         {
-            return reinterpret_cast<const char*>(tile + (ALONG_K ? step : step * EXTENT)) + offset;
+            return reinterpret_cast<const char*>(tile + (ALONG_K ? step : step * PITCH)) + offset;
         }
         __device__ __forceinline__ bool ends(unsigned step) const { return depth.ends(step); }
     };
     __device__ __forceinline__ Line line(unsigned at, unsigned apart, unsigned k) const
     {
         /* Beyond the end it loads what lies at the end: those results are not stored. */
-        if (EXTENT % PART != 0 && at + apart >= EXTENT)
-            apart = EXTENT - (ALONG_K ? 1 : WIDTH) - at;
-        const unsigned offset = static_cast<unsigned>(sizeof(Stored)) * (ALONG_K ? apart * K + k : k * EXTENT + apart);
-        return Line{matrix + (ALONG_K ? at * K : at), offset, decltype(Line::depth)::at(k)};
+        if (END % PART != 0 && at + apart >= END)
+            apart = END - (ALONG_K ? 1 : WIDTH) - at;
+        const unsigned offset = static_cast<unsigned>(sizeof(Stored)) * (ALONG_K ? apart * PITCH + k : k * PITCH + apart);
+        return Line{matrix + (ALONG_K ? at * PITCH : at), offset, decltype(Line::depth)::at(k)};
     }
 };
 using Cut = Tile<TILE_M, TILE_N, TILE_K, ITEM_M, ITEM_N, AHEAD, Total>;
@@ -76,10 +77,13 @@ using Multiplied = StagedMma<Cut, LeftElement, !BY_RUNS>;
 constexpr bool BY_RUNS = false;
 using Multiplied = Fragment<Cut, LeftElement>; /* both factors are of one type, or held as Total */
 #endif
-using Left = Matrix<LeftElement, Multiplied::Held<LeftElement>, M, TILE_M, LEFT_ALONG, LEFT_WIDTH>;
+constexpr bool LEFT_ALONG_K = LEFT_ALONG == Along::K, RIGHT_ALONG_K = RIGHT_ALONG == Along::K;
+constexpr unsigned LEFT_ROW = LEFT_PITCH > 0 ? LEFT_PITCH : LEFT_ALONG_K ? K : M, LEFT_SIZE = (LEFT_ALONG_K ? M : K) * LEFT_ROW;
+constexpr unsigned RIGHT_ROW = RIGHT_PITCH > 0 ? RIGHT_PITCH : RIGHT_ALONG_K ? K : N, RIGHT_SIZE = (RIGHT_ALONG_K ? N : K) * RIGHT_ROW;
+using Left = Matrix<LeftElement, Multiplied::Held<LeftElement>, M, TILE_M, LEFT_ALONG, LEFT_WIDTH, LEFT_ROW>;
 using Right = Either<
     WITH_GROUPS, GroupedRows<Multiplied::Held<RightElement>, RightElement, ScaleElement, N, TILE_N, K, GROUP, K % TILE_K != 0>,
-    Matrix<RightElement, Multiplied::Held<RightElement>, N, TILE_N, RIGHT_ALONG, RIGHT_WIDTH>>;
+    Matrix<RightElement, Multiplied::Held<RightElement>, N, TILE_N, RIGHT_ALONG, RIGHT_WIDTH, RIGHT_ROW>>;
 #if TENSOR_MAPS && (defined(__CUDACC__) || defined(__CUDACC_RTC__))
 #define BY_WARPGROUPS 1
 using Tiled = WarpgroupProduct<Cut, Left, Right, STAGES, LAUNCH_GROUPS, MOVERS, !BY_RUNS, PAIRED>;
@@ -164,8 +168,8 @@ extern "C" __global__ IN_CLUSTERS __launch_bounds__(BLOCK + MOVERS, LAUNCH_GROUP
     const auto begin = [&](unsigned turn) {
         const unsigned tile = place + turn * sharing, item = tile / TILES, across = tile % ACROSS, down = tile / ACROSS % DOWN;
         const unsigned row = (banded<ACROSS, DOWN>(across, down, true) * PAIR + lower) * TILE_M;
-        const Tiled::A left(Left{a + item * (M * K)}, loaded(row));
-        const Tiled::B right(Right{b + item * (K * N)}, banded<ACROSS, DOWN>(across, down, false) * TILE_N);
+        const Tiled::A left(Left{a + item * LEFT_SIZE}, loaded(row));
+        const Tiled::B right(Right{b + item * RIGHT_SIZE}, banded<ACROSS, DOWN>(across, down, false) * TILE_N);
         Tiled::begin(left, right, 0, K, lds);
     };
     begin(0);
@@ -200,14 +204,14 @@ extern "C" __global__ IN_CLUSTERS __launch_bounds__(BLOCK + MOVERS, LAUNCH_GROUP
             return;
 #elif GROUPS
         Tiled::multiply_begun(
-            Tiled::A(Left{a + item * (M * K)}, loaded(row)), Tiled::B(Right{b + item * (K * N)}, column), first, last, lds, sum);
+            Tiled::A(Left{a + item * LEFT_SIZE}, loaded(row)), Tiled::B(Right{b + item * RIGHT_SIZE}, column), first, last, lds, sum);
         if (turn + 1 < count)
             begin(turn + 1);
 #elif STAGES
-        Tiled::multiply(Left{a + item * (M * K)}, Right{b + item * (K * N)}, loaded(row), column, first, last, lds, sum);
+        Tiled::multiply(Left{a + item * LEFT_SIZE}, Right{b + item * RIGHT_SIZE}, loaded(row), column, first, last, lds, sum);
 #else
         Tiled::multiply(
-            Left{a + item * (M * K)}, operand_of<Right, WITH_GROUPS, K * N, GROUP>(b, group_scales, item), row, column, first, last,
+            Left{a + item * LEFT_SIZE}, operand_of<Right, WITH_GROUPS, K * N, GROUP>(b, group_scales, item), row, column, first, last,
             a_tiles, b_tiles, sum);
 #endif
 
@@ -282,6 +286,10 @@ extern "C" __global__ IN_CLUSTERS __launch_bounds__(BLOCK + MOVERS, LAUNCH_GROUP
 #if STAGES
                     if constexpr (STORE_WIDTH == 4)
                         put_four(to + at, sum[i] + j);
+                    else if constexpr (sizeof(Element) == 2)
+#pragma unroll
+                        for (unsigned part = 0; part < STORE_WIDTH; part++)
+                            put(to + at + part, sum[i][j + part]);
                     else
 #endif
                         store_vector<STORE_WIDTH>(to + at, sum[i] + j);

@@ -20,6 +20,8 @@ using Total = float; /* what is multiplied and added up */
 #define TENSOR_MAPS 0 /* whether wgmma multiplies, and the launcher gives the kernel tensor maps of A and B (warpgroups.h) */
 #define GROUPS 0 /* work-groups, each of which computes every GROUPS-th tile; 0: as many as tiles */
 #define PAIRED 0 /* whether two work-groups, one tile below the other, bring B for each other (warpgroups.h) */
+constexpr unsigned LEFT_PITCH = 0; /* elements from a row of A to the next; 0: one lies behind the other */
+constexpr unsigned RIGHT_PITCH = 0;
 using ScaleElement = float; /* of the scales of B, where it has some */
 constexpr unsigned GROUP = 8; /* elements of B along k that share a scale, if so (grouped.h) */
 #define WITH_GROUPS 0
