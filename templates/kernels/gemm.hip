@@ -64,6 +64,7 @@ struct Matrix {
         return Line{matrix + (ALONG_K ? at * PITCH : at), offset, decltype(Line::depth)::at(k)};
     }
 };
+constexpr unsigned RESULT_ROW = RESULT_PITCH > 0 ? RESULT_PITCH : N; /* elements of y */
 using Cut = Tile<TILE_M, TILE_N, TILE_K, ITEM_M, ITEM_N, AHEAD, Total>;
 constexpr unsigned PAIR = PAIRED ? 2 : 1; /* tiles below each other that work-groups side by side compute */
 constexpr bool ROWS_FILL = M % (PAIR * TILE_M) == 0; /* no tile goes beyond M */
@@ -71,7 +72,7 @@ constexpr bool ROWS_FILL = M % (PAIR * TILE_M) == 0; /* no tile goes beyond M */
 static __device__ __forceinline__ unsigned loaded(unsigned row) { return PAIRED && row >= M ? 0 : row; }
 #if STAGES
 /* Whether lanes store 16 bytes of a row at once (Run). */
-constexpr bool BY_RUNS = !WITH_C && sizeof(Element) < 4 && N % (16 / sizeof(Element)) == 0 && ITEM_N % (16 / sizeof(Element)) == 0;
+constexpr bool BY_RUNS = !WITH_C && sizeof(Element) < 4 && RESULT_ROW % (16 / sizeof(Element)) == 0 && ITEM_N % (16 / sizeof(Element)) == 0;
 using Multiplied = StagedMma<Cut, LeftElement, !BY_RUNS>;
 #else
 constexpr bool BY_RUNS = false;
@@ -216,7 +217,7 @@ extern "C" __global__ IN_CLUSTERS __launch_bounds__(BLOCK + MOVERS, LAUNCH_GROUP
 #endif
 
         const AddedElement* added = c + item * (M * N);
-        Element* to = y + (SPLITS > 1 ? blockIdx.z : item) * (M * N);
+        Element* to = y + (SPLITS > 1 ? blockIdx.z : item) * (M * RESULT_ROW);
         const auto finish = [&](Total& value, unsigned m, unsigned n) {
             if constexpr (ALPHA != 1)
                 value *= ALPHA;
@@ -264,7 +265,7 @@ extern "C" __global__ IN_CLUSTERS __launch_bounds__(BLOCK + MOVERS, LAUNCH_GROUP
                     const unsigned n = origin + Run<Element>::column(j);
                     runs[i][j / RUN].share();
                     if ((ROWS_FILL || m < M) && (N % TILE_N == 0 || n < N))
-                        runs[i][j / RUN].store(to + (m * N + n));
+                        runs[i][j / RUN].store(to + (m * RESULT_ROW + n));
                 }
             }
         }
@@ -278,7 +279,7 @@ extern "C" __global__ IN_CLUSTERS __launch_bounds__(BLOCK + MOVERS, LAUNCH_GROUP
 #pragma unroll
             for (unsigned j = 0; j < ITEM_N; j += STORE_WIDTH) {
                 const unsigned n = column + Tiled::column(j);
-                const unsigned at = m * N + n;
+                const unsigned at = m * RESULT_ROW + n;
                 if (N % TILE_N == 0 || n < N) {
 #pragma unroll
                     for (unsigned part = 0; part < STORE_WIDTH; part++)

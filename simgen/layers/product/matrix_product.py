@@ -34,7 +34,7 @@ from simgen.layers.epilogue import NOTHING, Epilogue
 from simgen.layers.product import fragment, padding, tile
 from simgen.layers.product import written as written
 from simgen.layers.product.elements import Elements, constant, name_of
-from simgen.layers.product.padding import Padded
+from simgen.layers.product.padding import Rows
 
 if TYPE_CHECKING:
     from simgen.ground.ir import Constants
@@ -63,6 +63,7 @@ MOST_PRODUCTS = 0xFFFF // tile.SPLITS
 Call = tuple[tuple[Kernel, ...], tuple[Launch, ...]]
 Sides = tuple[bool, ...]  # of both factors
 NONE: Sides = (False, False)
+SIDES = ("left", "right")
 
 
 class _Costs(TypedDict):
@@ -174,7 +175,11 @@ class Product:
             sides = self.m, self.n, self.k, self.batch
             told = tile.explain_cut(*sides, **self._costs(self._sides))
             matrix = fragment.explain_matrix(self.machine, self._factors, self._cut.tile)
-            return (*matrix, *padding.explain(self.padded), *told)
+            result = {"y": self.copied} if self.copied else {}
+            factors = {
+                {"left": "a", "right": "b"}[side]: each for side, each in self.padded.items()
+            }
+            return (*matrix, *padding.explain({**factors, **result}), *told)
         side = "row" if self._few_rows else "column"
         kernel = Choice(
             "kernel", f"few {side}s", "reading the other matrix once is all of the work"
@@ -197,12 +202,16 @@ class Product:
 
     def workspaces(self, partial: str = "partial") -> dict[str, TensorSpec]:
         """Port -> its tensor: partial sums, (chunks, m, n) or (chunks, batch, m, n), where k is
-        cut, and padded factors."""
+        cut, and what has its rows copied."""
         _, splits = self.chunks
         batch = (self.batch,) if self.batch > 1 else ()
         shape = (splits, *batch, self.m, self.n)
         made = {partial: TensorSpec(shape, self.elements.total)} if self._sums_follow else {}
-        return made | {_padded(partial, side): each.spec for side, each in self.padded.items()}
+        made |= {_rows(partial, side): each.spec for side, each in self.padded.items()}
+        if self.copied:
+            whole = replace(self.copied, pitch=self.copied.extent)
+            made[_rows(partial, "result")] = whole.spec
+        return made
 
     def lower(
         self,
@@ -225,16 +234,22 @@ class Product:
         after = (*((added,) if added else ()), *self.epilogue.ports)
         extra = after if alone else ()
         kernel, grid = (self._short if self.short else self._tiled)(prefix)
-        ports = [a, b]
         kernels, launches = [kernel], []
+        factors = {"left": a, "right": b}
         if self.padded:
-            made = {side: _padded(partial, side) for side in self.padded}
-            reads = tuple(ports[side] for side in made)
-            copies, copy = padding.lower(prefix, (*self.padded.values(),), reads, (*made.values(),))
-            kernels.insert(0, copies)
+            made = {side: _rows(partial, side) for side in self.padded}
+            reads = tuple(factors[side] for side in made)
+            first, copy = padding.lower(prefix, (*self.padded.values(),), reads, (*made.values(),))
+            kernels.insert(0, first)
             launches.append(copy)
-            ports = [made.get(side, port) for side, port in enumerate(ports)]
-        launches.append(Launch(kernel.name, grid, (*ports, *scales, *extra, target)))
+            factors |= made
+        if self.copied:
+            last, copy = padding.lower(prefix, (self.copied,), (_rows(partial, "result"),), (y,))
+            target = _rows(partial, "result")
+            kernels.append(last)
+        launches.append(Launch(kernel.name, grid, (*factors.values(), *scales, *extra, target)))
+        if self.copied:
+            launches.append(copy)
         if alone:
             return tuple(kernels), tuple(launches)
         second, grid = sum_of(
@@ -426,19 +441,31 @@ class Product:
         return (padded[0], left[1]), (padded[1], right[1])
 
     @property
-    def _rows_of_factors(self) -> tuple[Padded, Padded]:
+    def _rows_of_factors(self) -> tuple[Rows, Rows]:
         (m, n, k), of = (self.m, self.n, self.k), self.elements
         left = (k, m) if self.a_transposed else (m, k)
         right = (n, k) if self.b_transposed else (k, n)
         return (
-            Padded(self.batch * left[0], left[1], of.left),
-            Padded(self.batch * right[0], right[1], of.right),
+            padding.padded(self.batch * left[0], left[1], of.left),
+            padding.padded(self.batch * right[0], right[1], of.right),
         )
 
     @property
-    def padded(self) -> dict[int, Padded]:
-        """Factors, 0 or 1, that are copied to rows which begin with lines."""
-        return {at: each for at, each in enumerate(self._rows_of_factors) if self._sides[at]}
+    def padded(self) -> dict[str, Rows]:
+        """Factors that are copied to rows which begin with lines."""
+        found = zip(SIDES, self._rows_of_factors, self._sides, strict=True)
+        return {name: rows for name, rows, side in found if side}
+
+    @property
+    def copied(self) -> Rows | None:
+        """Results that are copied from rows which begin at multiples of 16 bytes, if they are."""
+        if self.short or self.chunks[1] > 1 or self.elements.result.nbytes != 2:
+            return None
+        tiles = self._cut.tile
+        if not tiles.stages or tiles.item_columns % 8 or self.beta != 0:
+            return None
+        rows = padding.cut(self.batch * self.m, self.n, self.elements.result)
+        return rows if rows.extent != rows.pitch and padding.pays(rows, self.machine) else None
 
     @cached_property
     def _sides(self) -> Sides:
@@ -456,6 +483,8 @@ class Product:
             found = tile.best_cut(*extents, **costs)
             machine, nbytes, lines = costs["machine"], costs["nbytes"], costs["rows"]
             taken = tile.cycles(found, *extents, machine, nbytes, lines)
+            if not found.tile.stages:
+                return taken * padding.BY_WIDTH[min(self._widths)]
             return taken * (tile.CUT if chosen else 1) + padding.cycles(chosen, machine)
 
         return min(choices_of(*worth), key=time)
@@ -520,7 +549,9 @@ class Product:
         left_width, right_width = self._widths
         if found.tile.stages:
             left_width = right_width = fragment.RUN_NBYTES // found.tile.nbytes
-        pitches = {("left", "right")[side]: each.pitch for side, each in self.padded.items()}
+        pitches = {side: each.pitch for side, each in self.padded.items()}
+        if self.copied:
+            pitches["result"] = self.copied.extent
         constants: Constants = (
             ("m", self.m),
             ("n", self.n),
@@ -536,12 +567,13 @@ class Product:
             ("left_width", left_width),
             ("right_along", "k" if self.b_transposed else "n"),
             ("right_width", right_width),
-            ("store_width", tile.width(self.n)),
+            ("store_width", tile.width(pitches.get("result", self.n))),
             ("stages", found.tile.stages),
             ("tensor_maps", int(found.tile.by_warpgroups)),
             ("groups", self._groups),
             ("left_pitch", pitches.get("left", 0)),
             ("right_pitch", pitches.get("right", 0)),
+            ("result_pitch", pitches.get("result", 0)),
             ("paired", int(found.tile.paired)),
             *found.tile.constants,
             *(self.epilogue if alone else NOTHING).constants,
@@ -732,9 +764,9 @@ def sum_of(
     return kernel, (ceil(size / (width * BLOCK // slices)), 1, 1)
 
 
-def _padded(partial: str, side: int) -> str:
-    """Port of a padded factor beside that of partial sums."""
-    return f"{partial}_{('left', 'right')[side]}_rows"
+def _rows(partial: str, side: str) -> str:
+    """Port of rows of a factor or of results, beside that of partial sums."""
+    return f"{partial}_{side}_rows"
 
 
 def _scales(scales: tuple[float, float]) -> list[str]:

@@ -1,9 +1,10 @@
-"""Factors of a product whose rows do not begin with lines of memory: copied to rows that do.
+"""Factors of a product whose rows do not begin with lines of memory are copied to rows that do, and
+results from rows that begin at multiples of 16 bytes.
 
 NVIDIA's tensor memory accelerator takes rows that begin at multiples of 16 bytes, and takes longer
 from L2 for rows that begin between lines (tile.py). A copy reads and writes each factor once, and a
 product reads each many times: so it pays for all but the smallest. What is behind a row is zero,
-which adds nothing to any sum.
+which adds nothing to any sum. Results that lie by 16 bytes are stored so.
 """
 
 from __future__ import annotations
@@ -26,24 +27,24 @@ if TYPE_CHECKING:
 
 BLOCK = 256
 EACH = 8  # pieces of a work-item
+RUN_NBYTES = 16
+ALONE = 0.045  # times l2_rate: bytes of narrow results in a cycle, stored one by one
+# Times longer than estimated, with loads of so many elements through registers: measured on an H200.
+BY_WIDTH = {1: 6.5, 2: 1.7, 4: 1.3}
 
 
 @dataclass(frozen=True)
-class Padded:
-    """A factor: `rows` of `extent` elements, and the type of these."""
+class Rows:
+    """Rows of a matrix that are copied: `extent` elements apart, then `pitch`."""
 
     rows: int
     extent: int
+    pitch: int
     dtype: DType
 
     @property
-    def pitch(self) -> int:
-        """Elements from one row to the next."""
-        of_line = LINE // self.dtype.nbytes
-        return ceil(self.extent / of_line) * of_line
-
-    @property
     def spec(self) -> TensorSpec:
+        """Of the copy."""
         return TensorSpec((self.rows, self.pitch), self.dtype)
 
     @property
@@ -53,35 +54,58 @@ class Padded:
 
     @property
     def name(self) -> str:
-        return f"{self.rows}x{self.extent}_{8 * self.dtype.nbytes}"
+        return f"{self.rows}x{self.extent}to{self.pitch}_{8 * self.dtype.nbytes}"
 
     @property
     def piece(self) -> int:
         """Elements that are moved at once."""
-        return gcd(self.extent, 16 // self.dtype.nbytes)
+        return gcd(self.extent, self.pitch, RUN_NBYTES // self.dtype.nbytes)
+
+    @property
+    def groups(self) -> int:
+        """Work-groups of the copy."""
+        return ceil(self.rows * self.pitch // self.piece / (BLOCK * EACH))
 
 
-def cycles(factors: tuple[Padded, ...], machine: Machine) -> float:
-    """Estimate of the time that their copies take."""
+def padded(rows: int, extent: int, dtype: DType) -> Rows:
+    """A factor whose rows begin with lines afterwards."""
+    of_line = LINE // dtype.nbytes
+    return Rows(rows, extent, ceil(extent / of_line) * of_line, dtype)
+
+
+def cut(rows: int, extent: int, dtype: DType) -> Rows:
+    """A result whose rows begin at multiples of 16 bytes before."""
+    of_run = RUN_NBYTES // dtype.nbytes
+    return Rows(rows, ceil(extent / of_run) * of_run, extent, dtype)
+
+
+def cycles(copied: tuple[Rows, ...], machine: Machine) -> float:
+    """Estimate of the time that one launch takes for them."""
     launch, rate = STAGED_SUM
-    moved = sum(each.nbytes for each in factors) / (rate * machine.l2_rate)
-    return bool(factors) * launch * machine.launch_cycles + moved
+    moved = sum(each.nbytes for each in copied) / (rate * machine.l2_rate)
+    return bool(copied) * launch * machine.launch_cycles + moved
 
 
-def explain(factors: Mapping[int, Padded]) -> tuple[Choice, ...]:
-    """What is said of a plan."""
-    sides = " and ".join("ab"[side] for side in factors)
-    rows = ", ".join(f"{each.extent} to {each.pitch}" for each in factors.values())
+def pays(result: Rows, machine: Machine) -> bool:
+    """Whether a copy is faster than storing elements one by one."""
+    alone = result.rows * result.pitch * result.dtype.nbytes / (ALONE * machine.l2_rate)
+    return cycles((result,), machine) < alone
+
+
+def explain(copied: Mapping[str, Rows]) -> tuple[Choice, ...]:
+    """What is said of a plan: name of a matrix -> its rows."""
+    sides = " and ".join(copied)
+    rows = ", ".join(f"{each.extent} to {each.pitch}" for each in copied.values())
     why = "rows that begin between lines take longer than a copy"
-    return (Choice("rows", f"of {sides} padded, {rows}", why),) if factors else ()
+    return (Choice("rows", f"of {sides} copied, {rows}", why),) if copied else ()
 
 
 def lower(
-    prefix: str, factors: tuple[Padded, ...], reads: tuple[str, ...], written: tuple[str, ...]
+    prefix: str, copied: tuple[Rows, ...], reads: tuple[str, ...], written: tuple[str, ...]
 ) -> tuple[Kernel, Launch]:
-    """One launch that copies one or two factors."""
-    constants: list[tuple[str, int]] = [("both", len(factors) - 1), ("each", EACH)]
-    for side, each in zip(("first", "second"), (*factors, factors[0]), strict=False):
+    """One launch that copies the rows of one or two matrices."""
+    constants: list[tuple[str, int]] = [("both", len(copied) - 1), ("each", EACH)]
+    for side, each in zip(("first", "second"), (*copied, copied[0]), strict=False):
         constants += [
             (f"{side}_nbytes", each.piece * each.dtype.nbytes),
             (f"{side}_width", each.piece),
@@ -89,22 +113,19 @@ def lower(
             (f"{side}_extent", each.extent),
             (f"{side}_pitch", each.pitch),
         ]
-    name = "_".join((prefix, "rows", *(each.name for each in factors)))
-    kernel = Kernel(name, "padded_rows.hip", BLOCK, tuple(constants))
-    groups = sum(ceil(each.rows * each.pitch // each.piece / (BLOCK * EACH)) for each in factors)
+    name = "_".join((prefix, "rows", *(each.name for each in copied)))
+    kernel = Kernel(name, "copy_rows.hip", BLOCK, tuple(constants))
+    groups = sum(each.groups for each in copied)
     return kernel, Launch(name, (groups, 1, 1), (*reads, *written))
 
 
-@writes("padded_rows")
+@writes("copy_rows")
 def _written(c: Values, block: int) -> list[Writes]:
     made: list[Writes] = []
     sides = ("first", "second") if c["both"] else ("first",)
     for side in sides:
-        size, pieces = (
-            c[f"{side}_rows"] * c[f"{side}_pitch"],
-            block * c["each"] * c[f"{side}_width"],
-        )
+        size, items = c[f"{side}_rows"] * c[f"{side}_pitch"], block * c["each"]
+        groups = Places(size, 1, items * c[f"{side}_width"])
         first = made[0].grid[0] if made else 0
-        cut = cut_by(Places(size, 1, pieces))
-        made.append(Writes(len(made) - len(sides), cut, first=first))
+        made.append(Writes(len(made) - len(sides), cut_by(groups), first=first))
     return made

@@ -1,7 +1,7 @@
-/* Rows of one or two matrices, copied to rows that begin where lines of memory do: what is behind them is zero. Pieces are as many
- * neighbours as lie on an address of their size. */
+/* Rows of one or two matrices, FIRST_EXTENT elements apart, copied to rows that are FIRST_PITCH apart: what a longer row has more is zero.
+ * Pieces are as many neighbours as lie on an address of their size. */
 #include "prelude.h"
-#include "constants/padded_rows.h"
+#include "constants/copy_rows.h"
 
 /* What has so many bytes. */
 template <unsigned NBYTES>
@@ -53,17 +53,17 @@ extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
 #if BOTH
     const SecondPiece* __restrict__ b,
 #endif
-    FirstPiece* __restrict__ padded_a
+    FirstPiece* __restrict__ copied_a
 #if BOTH
-    , SecondPiece* __restrict__ padded_b
+    , SecondPiece* __restrict__ copied_b
 #endif
 )
 {
     if (!BOTH || blockIdx.x < FIRST_GROUPS)
-        copy_rows<FirstPiece, FIRST_ROWS, FIRST_EXTENT / FIRST_WIDTH, FIRST_PITCH / FIRST_WIDTH>(a, padded_a, blockIdx.x);
+        copy_rows<FirstPiece, FIRST_ROWS, FIRST_EXTENT / FIRST_WIDTH, FIRST_PITCH / FIRST_WIDTH>(a, copied_a, blockIdx.x);
 #if BOTH
     else
         copy_rows<SecondPiece, SECOND_ROWS, SECOND_EXTENT / SECOND_WIDTH, SECOND_PITCH / SECOND_WIDTH>(
-            b, padded_b, blockIdx.x - FIRST_GROUPS);
+            b, copied_b, blockIdx.x - FIRST_GROUPS);
 #endif
 }
