@@ -225,10 +225,20 @@ def networks() -> str:
     return table(("name", "network"), rows)
 
 
+# Where a target is described.
+PAGES = {
+    "gem5-se": "gem5.md#gem5-se",
+    "gem5-fs": "gem5.md#gem5-fs",
+    "mgpusim": "mgpusim.md",
+    "gpgpusim": "gpgpusim.md",
+    **{name: f"cpu-and-gpus.md#{name}" for name in ("host", "cuda", "hip")},
+}
+
+
 def targets() -> str:
     """All targets but examples, in Markdown."""
     rows = [
-        (f"[`{name}`]({name}.md)", cls.summary, _seen(cls.unseen()))
+        (f"[`{name}`]({PAGES[name]})", cls.summary, _seen(cls.unseen()))
         for name, cls in TARGETS.items()
         if not cls.example
     ]

@@ -102,6 +102,7 @@ def run(command: str, folder: Path, cache: Path | None = None) -> tuple[str, int
     environment = {
         **os.environ,
         "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+        "SIMGEN_CONFIG": ".defaults.toml",  # nobody's own
         **({"SIMGEN_CACHE_DIR": str(cache)} if cache else {}),
     }
     for name in ("GEM5", "COLUMNS"):

@@ -17,7 +17,7 @@ import contextlib
 import functools
 import inspect
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
@@ -30,7 +30,7 @@ from simgen.bundle import finding, planning
 from simgen.bundle import writing as bundles
 from simgen.bundle.launches import MeasuredLaunch, MeasuredStep
 from simgen.bundle.results import Output, Result
-from simgen.errors import UsageError, one_line
+from simgen.errors import SimgenError, UsageError, one_line
 from simgen.reports.pages import reporting
 from simgen.reports.pages.reporting import Report, Rows
 from simgen.reports.pages.row import Row
@@ -41,9 +41,6 @@ from simgen.verdict import judging
 from simgen.verdict.judging import Judgement
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from simgen.errors import SimgenError
     from simgen.ground.ir import Workload
     from simgen.targets.base import Progress as Reached
 

@@ -40,7 +40,7 @@ from simgen.targets.base import (
     setting,
 )
 from simgen.targets.gem5 import apu_se, stats
-from simgen.targets.gem5.needs import build_steps
+from simgen.targets.gem5.needs import build_steps, of_another
 from simgen.targets.gem5.watcher import explained
 from simgen_rocm.hip_program import HipPlace, Program
 
@@ -209,6 +209,8 @@ class Gem5WithDisk(Requirements):
         gem5 = Path(os.environ.get("GEM5_BINARY") or Path(root, GEM5_OPT))
         if not (gem5.is_file() and os.access(gem5, os.X_OK)):
             lacks.append(Lack(f"{gem5} is missing", BUILD_CURE))
+        else:
+            lacks += of_another(root, gem5, self.model.version)
         return lacks
 
 
@@ -237,6 +239,7 @@ class GuestPackage(Package):
             scripts=scripts(self.model),
             gem5_opt=GEM5_OPT,
             gem5_version=self.model.version,
+            known=apu_se.KNOWN,
             serial=SERIAL,
             build_cure=BUILD_CURE,
             image_cure=IMAGE_CURE,

@@ -4,6 +4,7 @@ nothing is compiled twice in a run."""
 from __future__ import annotations
 
 import fcntl
+import gc
 import hashlib
 import os
 import pickle
@@ -42,6 +43,10 @@ TESTS = Path(__file__).parent
 HOME = Path.home()
 os.environ.setdefault("GOCACHE", str(HOME / ".cache" / "go-build"))
 os.environ.setdefault("GOPATH", str(HOME / "go"))
+# No defaults of whoever tests; what sets some, such as a page's commands, sets them in its folder.
+os.environ["SIMGEN_CONFIG"] = ".defaults.toml"
+for _name in ("TARGET", "ARCH", "MODE", "EXECUTOR"):
+    os.environ.pop(f"SIMGEN_{_name}", None)
 os.environ.pop("COLUMNS", None)  # of pytest's processes; what simgen prints is as wide as it
 
 
@@ -60,6 +65,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         return next(at for at, start in enumerate(FIRST) if name.startswith(start))
 
     items.sort(key=lambda item: turn(item.path))
+
+
+def pytest_collection_finish() -> None:
+    """What lives as long as the process is not looked through at each collection of garbage."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(scope="session")

@@ -12,6 +12,9 @@ kernel that is rewritten on purpose changes its text and, as a rule, nothing of 
     python tests/golden.py accept texts         # look at git diff tests/data, then commit
     python tests/golden.py accept code
 
+What the help and a shell offer before targets and layers are imported (data/offered.json) is made
+from them: `python tests/golden.py accept offered`.
+
 Before and after a larger change, all kernels that tests know (some 6000), or those of some layers:
 
     python tests/golden.py write /tmp/before.txt --arch gfx902 --arch gfx942 conv fused_conv pool
@@ -25,13 +28,14 @@ from __future__ import annotations
 
 import argparse
 import hashlib
+import json
 import sys
 import tempfile
 import zlib
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if __name__ == "__main__":
     sys.path[:0] = [str(Path(__file__).parents[1])]
@@ -40,14 +44,19 @@ from covering import covering
 from layer_variants import accepts, inputs_of, lowered, shapes_of, variants
 
 import simgen
-from simgen.frontend import network, problem
+from simgen.cli import completing, offered
+from simgen.frontend import atrex, deepbench, network, problem
+from simgen.frontend.operation import FAMILIES
+from simgen.ground import plugins
 from simgen.ground.ir import DType
+from simgen.ground.machine import descriptions
 from simgen.isa import toolchain
 from simgen.isa.legalise import Model
 from simgen.kernels import render, stages
 from simgen.kernels.build import Builder
 from simgen.kernels.cache import Cache
-from simgen.layers import conversion
+from simgen.layers import LAYERS, conversion
+from simgen.reports.exports import EXPORTS
 from simgen.workload import lowering as workloads
 
 if TYPE_CHECKING:
@@ -86,7 +95,7 @@ def of_layer(kind: str) -> dict[str, Kernel]:
     found: dict[str, Kernel] = {}
     for variant in variants(kind):
         for shape in shapes_of(kind, SHAPES):
-            for direction in variant.layer.passes if accepts(variant.layer, shape) else ():
+            for direction in variant.layer.able if accepts(variant.layer, shape) else ():
                 for inputs in _of_types(variant.layer, inputs_of(variant.layer, shape)):
                     layer = variant.layer.reading(inputs)
                     for kernel in conversion.lower(layer, inputs, direction).kernels:
@@ -158,6 +167,34 @@ def code_of_tests(arch: str, builder: Builder) -> dict[str, str]:
     return code([found[name] for name in names if turn[name] == arch], arch, builder)
 
 
+def problems() -> list[str]:
+    """The problems of all lists."""
+    found = [each.name for family in FAMILIES for each in deepbench.problems(family)]
+    return found + [each.name for each in atrex.operators()]
+
+
+def offered_now() -> dict[str, Any]:
+    """What data/offered.json has to hold."""
+    posted: dict[str, list[list[int]]] = {}  # ranges of numbers, both ends included
+    for name in problems():
+        part, number = name.rpartition("/")[0], int(name.rpartition("/")[2])
+        ranges = posted.setdefault(part, [])
+        if ranges and ranges[-1][1] == number - 1:
+            ranges[-1][1] = number
+        else:
+            ranges.append([number, number])
+    return {
+        "targets": offered.asked(),
+        "brought": {name: each.value for name, each in plugins.named("simgen.targets").items()},
+        "workloads": list(problem.listed()),
+        "problems": posted,
+        "algorithms": list(completing.algorithms_of(LAYERS.values())),
+        "types": list(DType.table),
+        "machines": list(descriptions()),
+        "exports": [each for each in EXPORTS if each not in plugins.named("simgen.exports")],
+    }
+
+
 def digest(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()[:DIGITS]
 
@@ -183,6 +220,9 @@ def differences(before: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
 
 
 def _accept(what: str, builder: Builder) -> int:
+    if what == "offered":
+        offered.path().write_text(json.dumps(offered_now(), indent=1) + "\n")
+        return 0
     path, title = {
         "texts": (TEXTS, "texts of kernels; see tests/golden.py"),
         "code": (CODE, toolchain.identity()),
@@ -232,7 +272,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     commands = parser.add_subparsers(dest="command", required=True)
     accept = commands.add_parser("accept", help="write tests/data again")
-    accept.add_argument("what", choices=("texts", "code"))
+    accept.add_argument("what", choices=("texts", "code", "offered"))
     record = commands.add_parser("write", help="digests of code objects to a file")
     record.add_argument("path", type=Path)
     record.add_argument("--arch", action="append", choices=toolchain.AMD_ARCHS)

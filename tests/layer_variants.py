@@ -22,7 +22,7 @@ from covering import covering
 
 from simgen.ground.ir import Pass, TensorSpec
 from simgen.layers import LAYERS, Layer
-from simgen.layers.base import field_types
+from simgen.layers.base import Collective, field_types
 from simgen.layers.conv.algorithms import ForwardAlgo
 from simgen.tensors.random_values import generate
 
@@ -471,7 +471,7 @@ def _kernels(variant: Variant) -> Iterator[Kernel]:
     """In all passes, for shapes that are usual."""
     layer = variant.layer
     for shape in contract_shapes(layer):
-        for direction in layer.passes:
+        for direction in layer.able:
             yield from layer.lower(inputs_of(layer, shape), direction).kernels
 
 
@@ -480,7 +480,7 @@ def each_pass(test: Callable[[Variant, Pass], None]) -> Callable[..., None]:
 
     def whole(kind: str) -> None:
         own = covering_variants(kind)
-        check_all(test, ({"variant": v, "direction": d} for v in own for d in v.layer.passes))
+        check_all(test, ({"variant": v, "direction": d} for v in own for d in v.layer.able))
 
     return pytest.mark.parametrize("kind", lowered())(named(test, whole))
 
@@ -586,7 +586,12 @@ def small_problems() -> list[tuple[str, tuple[str, ...]]]:
 
 def problems_of_one_gpu() -> list[tuple[str, tuple[str, ...]]]:
     """Those of `small_problems` that a build for one GPU takes."""
-    several = {f"{kind}_{each}" for kind in lowered() if LAYERS[kind].needs_gpus for each in Pass}
+    several = {
+        f"{kind}_{each}"
+        for kind in lowered()
+        if issubclass(LAYERS[kind], Collective)
+        for each in Pass
+    }
     return [each for each in small_problems() if each[0] not in several]
 
 

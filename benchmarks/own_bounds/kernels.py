@@ -19,10 +19,12 @@ F = np.float32
 ORDERS = ("sequential", "backward", "strided", "warps", "pairwise")
 
 
-def total(terms, order, lane=None):
-    """Float32 sums along the last axis; `lane`: this lane's terms are forgotten."""
+def total(terms, order):
+    """Float32 sums along the last axis, in one of `ORDERS` or in "shuffled NUMBER"."""
     terms = np.asarray(terms, F)
     n = terms.shape[-1]
+    if order.startswith("shuffled"):
+        terms = terms[..., np.random.default_rng(int(order.split()[1])).permutation(n)]
     if order == "backward":
         terms = terms[..., ::-1]
     if order == "pairwise":

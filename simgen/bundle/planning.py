@@ -6,7 +6,7 @@ The commands and `simgen.api` hand over the same value, `simgen.ask.build.BuildC
 from __future__ import annotations
 
 import functools
-from dataclasses import asdict, fields, replace
+from dataclasses import Field, asdict, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,11 +19,11 @@ from simgen.bundle.recipe import AskedWord, Recipe
 from simgen.errors import UsageError, did_you_mean, one_line, printable
 from simgen.frontend import descent, losses, network, problem, scaling
 from simgen.frontend.decoder import Serving
-from simgen.ground.ir import Pass
+from simgen.ground.ir import Pass, Workload
 from simgen.kernels import cache
 from simgen.kernels.build import Builder
 from simgen.layers.base import Phase
-from simgen.targets import TARGETS
+from simgen.targets import TARGETS, Target
 from simgen.tensors import exact_values, own_values
 from simgen.tensors.samples import filling
 from simgen.workload import lowering as workload
@@ -31,15 +31,12 @@ from simgen.workload import queues, sharding
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
-    from dataclasses import Field
 
     from numpy.typing import NDArray
 
     from simgen.bundle.writing import Bundle, Cures
     from simgen.frontend.network import Network
     from simgen.frontend.own_kernel import KernelFile
-    from simgen.ground.ir import Workload
-    from simgen.targets import Target
 
     # Called with what is done (KERNELS, DATA, ...), how much of it, and all of it.
     Told = Callable[[str, int, int], None]

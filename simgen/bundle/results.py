@@ -47,12 +47,12 @@ from simgen.bundle import (
 from simgen.bundle.launches import MeasuredLaunch, MeasuredStep
 from simgen.errors import DamagedError, MissingError, RefusedError, UsageError
 from simgen.ground import metrics, tidy
-from simgen.ground.ir import GUARD, PAGE
+from simgen.ground.ir import GUARD, PAGE, Workload
 from simgen.ground.machine import ProductRounding
 from simgen.ground.storage import hdf5, locks, seal
 from simgen.ground.storage.files import NotRegularError, atomic_path, open_regular
 from simgen.ground.storage.schema import SchemaError, from_json, to_json
-from simgen.targets import machine_file, matrix
+from simgen.targets import Target, machine_file, matrix
 from simgen.tensors import element_types, pouring
 from simgen.workload.samples import Sample
 
@@ -65,8 +65,6 @@ if TYPE_CHECKING:
 
     from simgen.bundle.run_record import Run
     from simgen.bundle.writing import Bundle
-    from simgen.ground.ir import Workload
-    from simgen.targets import Target
 
 SCHEMA = saved_result.SCHEMA
 OUTPUTS = "outputs.bin"

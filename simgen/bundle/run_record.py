@@ -7,7 +7,7 @@ import json
 import os
 import platform
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -20,7 +20,6 @@ from simgen.workload.pieces import Piece  # noqa: TC001 - a schema's types are r
 from simgen.workload.samples import Sample  # noqa: TC001 - as above
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
     from pathlib import Path
 
     from simgen.ground.ir import Workload

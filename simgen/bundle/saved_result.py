@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from simgen.bundle import result_digest, run_record
 from simgen.errors import printable
-from simgen.ground.ir import Pass
+from simgen.ground.ir import Pass, Workload
 from simgen.ground.machine import ProductRounding  # noqa: TC001 - as above
 from simgen.ground.storage import hdf5, schema
 from simgen.ground.storage.hdf5 import FormatError
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     import h5py
     from numpy.typing import NDArray
 
-    from simgen.ground.ir import Workload
 
 SCHEMA = "simgen results 2"
 PROVENANCE = "provenance"

@@ -10,7 +10,7 @@ import contextlib
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +20,6 @@ from simgen.ground.storage.files import read_regular, write_atomic
 from simgen.ground.version import version
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
     from pathlib import Path
 
 FILE = seal.VERDICT

@@ -106,6 +106,9 @@ SHAPES: dict[str, tuple[str, Any]] = {
         "folder": str, "entries": int, "simulators": int, "notes": int,
     }),
     "cache_fetch": ("cache fetch", {"ready": [str], "missing": {str: str}}),
+    "config": ("config", {
+        "file": str, "settings": {str: {"value": str, "from": str}},
+    }),
     "miopen": ("cache miopen", {str: _ANY}),
     "lint": ("lint", {
         "simulator": str, "version": str, "source": str, "code_objects": [_ANY], "unread": [_ANY],

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
@@ -14,9 +15,6 @@ from simgen.cli import completing, streams
 from simgen.cli.answers import answer, json_option
 from simgen.cli.options import asked, asks, folder_of_page, verbosity
 from simgen.errors import UsageError, printable
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 FEW = 2  # results that are shown by tensors, or by layers
 MOST = 2  # results that are named

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from click.shell_completion import BashComplete, CompletionItem, add_completion_class
 
+from simgen.cli import offered
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
@@ -46,14 +48,7 @@ def _last(names: Callable[[click.Context], Iterable[str]]) -> Complete:
 
 def workload(ctx: click.Context, param: click.Parameter, text: str) -> list[CompletionItem]:
     """Built-in workloads, problems of lists, and files."""
-    from simgen.frontend import atrex, deepbench, problem
-    from simgen.frontend.operation import FAMILIES
-
-    names: list[str] = [*problem.listed()]
-    if text.startswith("deepbench/"):
-        names = [each.name for family in FAMILIES for each in deepbench.problems(family)]
-    if text.startswith("atrex/"):
-        names = [each.name for each in atrex.operators()]
+    names = offered.problems() if "/" in text else offered.words("workloads")
     found = [CompletionItem(name) for name in names if name.startswith(text)]
     return [*found, CompletionItem(text, type="file")]
 
@@ -64,10 +59,8 @@ def bundle(ctx: click.Context, param: click.Parameter, text: str) -> list[Comple
 
 
 def _targets(ctx: click.Context) -> Iterable[str]:
-    from simgen.targets import TARGETS
-
     if ctx.info_name != "run":
-        return TARGETS
+        return offered.targets()
     return _bundle(ctx).targets
 
 
@@ -76,18 +69,14 @@ def _results(ctx: click.Context) -> Iterable[str]:
 
 
 def _machines(ctx: click.Context) -> Iterable[str]:
-    from simgen.ground.machine import descriptions
-
-    return descriptions()
+    return offered.words("machines")
 
 
 def _algorithms(ctx: click.Context) -> Iterable[str]:
-    from simgen.layers import LAYERS
-
-    return _algorithms_of(LAYERS.values())
+    return offered.words("algorithms")
 
 
-def _algorithms_of(kinds: Iterable[type[Layer]]) -> Iterable[str]:
+def algorithms_of(kinds: Iterable[type[Layer]]) -> Iterable[str]:
     from simgen.layers.base import field_types
 
     found: dict[str, None] = {}
@@ -100,13 +89,7 @@ def _algorithms_of(kinds: Iterable[type[Layer]]) -> Iterable[str]:
 
 
 def _types(ctx: click.Context) -> Iterable[str]:
-    return _types_of()
-
-
-def _types_of() -> Iterable[str]:
-    from simgen.ground.ir import DType
-
-    return list(DType.table)
+    return offered.words("types")
 
 
 def _passes(ctx: click.Context) -> Iterable[str]:
@@ -186,7 +169,7 @@ def _values_of(setting: str, kinds: Mapping[str, type[Layer]]) -> Iterable[str]:
     from simgen.layers.base import field_types
 
     if setting in ("algo", "type"):
-        return _algorithms_of(kinds.values()) if setting == "algo" else _types_of()
+        return algorithms_of(kinds.values()) if setting == "algo" else offered.words("types")
     layer, _, key = setting.rpartition(".")
     found: dict[str, None] = {}
     for kind in [kinds[layer]] if layer else kinds.values():
@@ -205,7 +188,7 @@ def _words_of(kind: Any) -> Iterable[str]:
     if kind is bool:
         return ("true", "false")
     if kind is DType:
-        return _types_of()
+        return offered.words("types")
     return [str(each) for each in kind] if issubclass(kind, Enum) else ()
 
 
@@ -242,9 +225,9 @@ def _baselines(ctx: click.Context) -> Iterable[str]:
 
 
 def _exports(ctx: click.Context) -> Iterable[str]:
-    from simgen.reports.exports import EXPORTS
+    from simgen.ground import plugins
 
-    return EXPORTS
+    return [*offered.words("exports"), *plugins.named("simgen.exports")]
 
 
 targets = completer(_targets)

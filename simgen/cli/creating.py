@@ -53,7 +53,8 @@ def kernel(name: str) -> None:
 def layer(name: str) -> None:
     """Write a layer into a checkout of simgen: a kernel for each pass, its registration, its test.
 
-    It builds, runs and passes its tests: change it into what is yours (docs/adding-a-layer.md).
+    It builds, runs and passes its tests: change it into what is yours
+    (docs/contributing/adding-a-layer.md).
 
     \b
     simgen new layer square

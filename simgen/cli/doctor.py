@@ -63,7 +63,7 @@ def _distribution() -> Check:
 
 def _compiler() -> Check:
     try:
-        toolchain.zig()
+        toolchain.check()
         found = toolchain.identity()
     except MissingError as error:
         fact, _, cure = str(error).partition("; ")
@@ -71,7 +71,8 @@ def _compiler() -> Check:
     wanted = f"ziglang {toolchain.PINNED}"
     if found == wanted:
         return Check(COMPILER, True, found)
-    cure = f"{toolchain.CURE}; the precomputed kernels are for that version"
+    how = f"unset {toolchain.OTHER}" if toolchain.OTHER in os.environ else toolchain.CURE
+    cure = f"{how}; the precomputed kernels are for that version"
     return Check(COMPILER, True, f"{found}, not {wanted}", cure)
 
 

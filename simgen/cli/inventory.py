@@ -274,13 +274,14 @@ def _for_people(row: Mapping[str, Any]) -> dict[str, str]:
 
 def _list_layers() -> list[dict[str, str]]:
     from simgen.layers import LAYERS
+    from simgen.layers.base import Alias
 
     return [
         {
             "layer": kind,
             "section": layer.section,
             "passes": "nothing to run"
-            if layer.given or layer.is_view
+            if layer.given or issubclass(layer, Alias)
             else " ".join(layer.passes) or "not yet",
             "keys": " ".join(layer.config_keys()),
         }

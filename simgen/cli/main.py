@@ -14,17 +14,14 @@ import stat
 import sys
 import threading
 import traceback
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
 from simgen import errors
 from simgen.cli.options import Commands
 from simgen.errors import SYNONYMS, SimgenError, did_you_mean
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 INTERRUPTED = 130
 PACKAGE = Path(__file__).resolve().parents[1]
@@ -87,6 +84,7 @@ GROUPS: dict[str, dict[str, str | None]] = {
         "list": "inventory",
         "doctor": "inventory",
         "cache": "inventory",
+        "config": "configuring",
     },
 }
 cli.groups = {title: tuple(group) for title, group in GROUPS.items()}

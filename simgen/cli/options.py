@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import shlex
 import sys
-from dataclasses import Field, fields, replace
+from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -15,7 +15,7 @@ import click
 from simgen.ask.build import BuildChoices, Destination
 from simgen.ask.choice import Asked, ChoiceField, choices, option
 from simgen.ask.kinds import Flag, Word
-from simgen.cli import completing, streams
+from simgen.cli import completing, defaults, offered, streams
 from simgen.errors import MissingError, UsageError, did_you_mean
 
 if TYPE_CHECKING:
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from simgen.bundle.planning import Plan
     from simgen.bundle.writing import Bundle
     from simgen.targets import Target
-    from simgen.targets.base import RunOption
 
 T = TypeVar("T", bound="Asked")
 
@@ -245,11 +244,7 @@ class BuildCommand(TargetsCommand):
     names = "--target"
 
     def brought(self) -> list[click.Option]:
-        from simgen.bundle.planning import target_settings
-
-        return [
-            _of_setting(name, targets, each) for name, (targets, each) in target_settings().items()
-        ]
+        return [_of_setting(*each) for each in offered.settings().items()]
 
 
 def _of_target(
@@ -260,52 +255,41 @@ def _of_target(
     return made
 
 
-def _of_setting(name: str, targets: list[str], each: Field[Any]) -> click.Option:
-    text = f"{', '.join(targets)}: {each.metadata['help']}"
-    if isinstance(each.default, bool):
-        flag = option(name, not each.default)
-        more = {"is_flag": True, "flag_value": not each.default}
-        return _of_target(targets, [flag, name], text, **more)
-    values = _of_each(name, targets, lambda f: ", ".join(f.metadata["choices"]))
+def _of_setting(name: str, having: Mapping[str, offered.OfTarget]) -> click.Option:
+    first = next(iter(having.values()))
+    text, targets = f"{', '.join(having)}: {first.text}", list(having)
+    if first.flag is not None:
+        more = {"is_flag": True, "flag_value": first.flag}
+        return _of_target(targets, [option(name, first.flag), name], text, **more)
+    values = _of_each({target: ", ".join(each.words) for target, each in having.items()})
     text += f": {values}" if values else ""
-    text += f" [default: {_of_each(name, targets, lambda f: str(f.default))}]"
-    complete = completing.completer(functools.partial(_choices, name))
-    return _of_target(targets, [option(name), name], text, metavar="V", shell_complete=complete)
+    text += f" [default: {_of_each({t: each.default for t, each in having.items()})}]"
+    complete = completing.completer(functools.partial(_choices, having))
+    names = [option(name), name]
+    return _of_target(targets, names, text, metavar=first.metavar, shell_complete=complete)
 
 
 class OptionsCommand(TargetsCommand):
     """A command with the run options of all targets."""
 
     def brought(self) -> list[click.Option]:
-        from simgen.targets import TARGETS
-
-        found: dict[str, list[tuple[str, RunOption]]] = {}
-        for target in TARGETS.values():
-            for name, each in target.run_options.items():
-                found.setdefault(name, []).append((target.name, each))
-        return [_of_run(*each) for each in found.items()]
+        return [_of_run(*each) for each in offered.run_options().items()]
 
 
-def _of_run(name: str, having: list[tuple[str, RunOption]]) -> click.Option:
+def _of_run(name: str, having: Mapping[str, offered.OfTarget]) -> click.Option:
     """The option of these targets: what it does on each, and the values that it has on any."""
     texts: dict[str, list[str]] = {}
-    for target, each in having:
-        texts.setdefault(each.told, []).append(target)
+    for target, each in having.items():
+        texts.setdefault(each.text, []).append(target)
     text = "; ".join(f"{', '.join(where)}: {told}" for told, where in texts.items())
-    targets = [target for target, _ in having]
-    last = having[-1][1]
-    words = dict.fromkeys(word for _, each in having for word in each.choices)
+    last = [*having.values()][-1]
+    text += last.range
+    words = dict.fromkeys(word for each in having.values() for word in each.words)
+    more: dict[str, Any] = {"metavar": last.metavar, "multiple": last.several}
     if words:
         complete = completing.completer(lambda _: words)
-        metavar = f"[{'|'.join(words)}]"
-        return _of_target(
-            targets, [option(name), name], text, metavar=metavar, shell_complete=complete
-        )
-    if not last.pattern:
-        text += f" [{last.least} or more]"
-    metavar = "ARG" if last.several else "TEXT" if last.pattern else "N"
-    more = {"metavar": metavar, "multiple": last.several}
-    return _of_target(targets, [option(name), name], text, **more)
+        more = {"metavar": f"[{'|'.join(words)}]", "shell_complete": complete}
+    return _of_target([*having], [option(name), name], text, **more)
 
 
 def given_options(options: Mapping[str, Any]) -> dict[str, str]:
@@ -325,23 +309,17 @@ def given_options(options: Mapping[str, Any]) -> dict[str, str]:
     return given
 
 
-def _of_each(name: str, targets: list[str], what: Callable[[Field[Any]], str]) -> str:
+def _of_each(values: Mapping[str, str]) -> str:
     """What a setting has, or what it has in each target where they differ."""
-    from simgen.targets import TARGETS
-
-    values = {t: what(f) for t in targets for f in fields(TARGETS[t]) if f.name == name}
     if len(set(values.values())) == 1:
-        return values[targets[0]]
+        return next(iter(values.values()))
     return "; ".join(f"{value} for {target}" for target, value in values.items())
 
 
-def _choices(name: str, ctx: click.Context) -> list[str]:
+def _choices(having: Mapping[str, offered.OfTarget], ctx: click.Context) -> list[str]:
     """The values of a target's setting, of the targets that are written before or of all."""
-    from simgen.targets import TARGETS
-
-    wanted = ctx.params.get("targets") or TARGETS
-    found = [f for t in wanted if t in TARGETS for f in fields(TARGETS[t]) if f.name == name]
-    return list(dict.fromkeys(value for f in found for value in f.metadata.get("choices", ())))
+    wanted = ctx.params.get("targets") or having
+    return list(dict.fromkeys(word for t in wanted if t in having for word in having[t].words))
 
 
 def given_settings(given: dict[str, Any]) -> dict[str, Any]:
@@ -370,6 +348,7 @@ def planned(given: dict[str, Any]) -> tuple[Plan, Path, list[Target]]:
     """What the options of a build ask for: the plan, where it goes, its targets."""
     from simgen.bundle.planning import Plan, chosen_targets
 
+    defaults.of_build(given)
     where = asked(Destination, given)
     targets = chosen_targets(where.targets, given_settings(given))
     if where.output == streams.STREAM:

@@ -14,8 +14,8 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from simgen.bundle import result_names, verdict_file
-from simgen.ground.ir import DType, Role
-from simgen.ground.metrics import quantity
+from simgen.ground.ir import Buffer, DType, OpCount, Role, TensorSpec, Workload
+from simgen.ground.metrics import Metric, quantity
 from simgen.ground.metrics import seconds as seconds
 
 if TYPE_CHECKING:
@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from simgen.bundle.results import Result
     from simgen.frontend.inputs import Source
     from simgen.frontend.network import Network
-    from simgen.ground.ir import Buffer, OpCount, TensorSpec, Workload
-    from simgen.ground.metrics import Metric
     from simgen.reports.pages.correlation import Correlation
     from simgen.reports.pages.row import Row
     from simgen.verdict.losses import StepLoss

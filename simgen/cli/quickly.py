@@ -10,7 +10,7 @@ import click
 from simgen.ask.build import BuildChoices
 from simgen.ask.choice import choices
 from simgen.ask.run import RunChoices
-from simgen.cli import completing, options, streams
+from simgen.cli import completing, defaults, options, streams
 from simgen.cli.answers import json_option
 from simgen.cli.options import asked, asks, given_options, verbosity
 
@@ -20,11 +20,9 @@ from simgen.cli.options import asked, asks, given_options, verbosity
 @click.option(
     "--on",
     "target",
-    default="host",
-    show_default=True,
     metavar="T",
     shell_complete=completing.targets,
-    help="Target to run on.",
+    help="Target to run on. [default: host]",
 )
 @click.option(
     "-o", "--output", metavar="DIR", help="Bundle to make. [default: its workload's name]"
@@ -34,7 +32,7 @@ from simgen.cli.options import asked, asks, given_options, verbosity
 @verbosity
 def quick(
     workload: str,
-    target: str,
+    target: str | None,
     output: str | None,
     as_json: bool,
     quiet: bool,
@@ -54,6 +52,7 @@ def quick(
     from simgen.bundle.planning import Plan, chosen_targets
     from simgen.cli import comparing, pipeline, present
 
+    target = target or (defaults.value("target") or "host").split(",")[0].strip()
     known = {each.name for each in choices(BuildChoices)}
     quiet = quiet or as_json
     run = given_options({name: each for name, each in given.items() if name not in known})

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 from simgen.cli import present
 from simgen.cli.answers import answer
 from simgen.cli.following import Printing, say_ran
-from simgen.errors import one_line
+from simgen.errors import SimgenError, one_line
 from simgen.running import siblings
-from simgen.running.sweeps import SweepListener
+from simgen.running.sweeps import RanPoint, SweepListener, Swept
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -19,9 +19,7 @@ if TYPE_CHECKING:
 
     from simgen.bundle.planning import Told
     from simgen.bundle.writing import Bundle
-    from simgen.errors import SimgenError
     from simgen.running.runs import Ended
-    from simgen.running.sweeps import RanPoint, Swept
 
 
 class PrintingSweep(Printing, SweepListener):

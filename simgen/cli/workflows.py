@@ -30,11 +30,13 @@ def run_jobs(bundle: Bundle, asked: RunCommand, jobs: JobChoices, quiet: bool) -
 
 def start(folder: Path, made: Workflow, jobs: JobChoices, count: int, quiet: bool) -> None:
     """Write the workflow and, unless that was all, run it."""
-    from simgen.cli import present
+    from simgen.cli import defaults, present
     from simgen.running.workflow import engine, executors, writing
 
     chosen = executors.find(
-        jobs.executor or "local", jobs.profile or "", starts=not jobs.workflow_only
+        jobs.executor or defaults.value("executor") or "local",
+        jobs.profile or "",
+        starts=not jobs.workflow_only,
     )
     if chosen.name == executors.KUBERNETES:
         chosen, made = executors.in_pods(chosen, made)

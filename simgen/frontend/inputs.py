@@ -56,11 +56,12 @@ def layer_inputs(
                 f"layer {name!r} takes a tensor (N, C, H, W), but {before.layer!r} gives one of "
                 f"{_times(each.shape)}; take another previous_layer",
             )
+    # Inputs that it does not take have a type too: the layer refuses them.
     types = [
         _index_type(name, section, port, source, each)
         if port in layer.indices
         else _dtype(name, section, layer, each, usual)
-        for port, (source, each) in zip(layer.input_names, given)
+        for port, (source, each) in zip((*layer.takes, *layer.input_names), given)
     ]
     if given:
         checked = layer.takes_input
@@ -68,7 +69,7 @@ def layer_inputs(
             _input(name, section, each, dtype) if checked else each
             for (_, each), dtype in zip(given, types, strict=True)
         )
-    indices = any(port in layer.indices for port in layer.input_names[:1])
+    indices = any(port in layer.indices for port in layer.takes[:1])
     dtype = DType.I32 if indices else _dtype(name, section, layer, None, usual)
     return layer.workload_inputs(_input(name, section, None, dtype, layer.rank))
 

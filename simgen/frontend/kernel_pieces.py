@@ -11,12 +11,9 @@ They become types, and `simgen.kernels.own` makes their names stand for tensors.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Collection, Iterator
 
 from simgen.ground.ir import VARIABLE, VARIABLE_TYPE
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
 
 _QUALIFIERS = "__global__|__device__|__constant__|__shared__"
 _FOR_GPU = re.compile(rf"\b({_QUALIFIERS})\b")

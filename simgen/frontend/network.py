@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import heapq
 import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from graphlib import CycleError, TopologicalSorter
-from typing import TYPE_CHECKING
 
 from simgen.ask.build import BuildChoices
 from simgen.errors import ConfigError, UsageError, did_you_mean, printable
-from simgen.frontend.config import Entry, Place, Section
+from simgen.frontend.config import Config, Entry, Place, Section
 from simgen.frontend.inputs import Source, check_size, layer_inputs
 from simgen.frontend.settings import (
     GENERAL,
@@ -26,14 +26,8 @@ from simgen.frontend.settings import (
 )
 from simgen.ground.ir import Node, Pass, TensorSpec
 from simgen.ground.machine import Machine, fitted
-from simgen.layers import LAYERS
-from simgen.layers.base import EXTENTS, PLACE_KEYS, SHAPE, TYPE, Phase
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-
-    from simgen.frontend.config import Config
-    from simgen.layers import Layer
+from simgen.layers import LAYERS, Layer
+from simgen.layers.base import EXTENTS, PLACE_KEYS, SHAPE, TYPE, Alias, Phase
 
 OWN = "kernel"  # kind of the layer of a user's kernels
 STANDALONE = "standalone"
@@ -65,7 +59,7 @@ class Placed:
     @property
     def inputs(self) -> Iterator[tuple[str, Source]]:
         """(port, tensor that it reads there) of what does not come from the data file."""
-        return zip(self.layer.input_names, self.sources)
+        return zip(self.layer.takes, self.sources)
 
 
 @dataclass(frozen=True)
@@ -376,7 +370,7 @@ def _tensor(
     say which. Of a view, it is the tensor that is seen, with the shape in which it is."""
     outputs = dict(before.outputs)
     tensor = source.tensor or next(iter(outputs))
-    if tensor in outputs and before.layer.is_view and before.sources:
+    if tensor in outputs and isinstance(before.layer, Alias) and before.sources:
         return before.sources[0], outputs[tensor]
     if tensor in outputs:
         return Source(source.layer, tensor), outputs[tensor]

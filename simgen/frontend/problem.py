@@ -34,7 +34,7 @@ from simgen.frontend.network import sample_section
 from simgen.frontend.settings import GENERAL, kind_of
 from simgen.ground import resources
 from simgen.ground.ir import Pass
-from simgen.layers import KIND_OF, LAYERS
+from simgen.layers import KIND_OF, LAYERS, Layer
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -44,7 +44,6 @@ if TYPE_CHECKING:
     from simgen.frontend.importing.draft import ModelTensor
     from simgen.frontend.operation import LibraryOperation
     from simgen.frontend.own_kernel import KernelFile
-    from simgen.layers import Layer
 
 PASSES = BuildChoices.passes
 TYPE = BuildChoices.type

@@ -8,13 +8,11 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 from simgen.errors import MissingError
 from simgen.ground import metrics
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
 
 Value = str | int | float | bool
 SCALARS = (str, int, float, bool)

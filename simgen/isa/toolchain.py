@@ -2,6 +2,8 @@
 
 One wheel holds clang for AMD GPUs and x86-64 and the linker; no ROCm, no root. `zig clang` and
 `zig ld.lld` are those programs themselves, not Zig's wrapper `zig cc`, so no C library is built.
+
+`SIMGEN_CLANG` names another clang, with LLD beside it, for distributions that have their own.
 """
 
 from __future__ import annotations
@@ -11,6 +13,9 @@ import importlib.util
 import json
 import os
 import re
+import shutil
+import subprocess
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -21,10 +26,12 @@ from simgen.ground.storage.files import scratch_folder
 from simgen.isa import child, lacking
 
 if TYPE_CHECKING:
-    import subprocess
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 PINNED = "0.17.0"  # version of ziglang: clang 22.1.8. pyproject.toml pins the same
+OTHER = "SIMGEN_CLANG"
+OLDEST = 22  # the clang that ziglang has: older ones lack flags, and give other instructions
+NO_CONFIG = "--no-default-config"  # files of the distribution would change the output unseen
 CURE = f"install it: python -m pip install ziglang=={PINNED}"
 
 AMD_TARGET = "amdgcn-amd-amdhsa"
@@ -103,13 +110,22 @@ def zig() -> Path:
     return program
 
 
-@cache
 def identity() -> str:
     """What cache keys hold of the compiler; the pinned version where none is installed.
 
     The version of the wheel, not a digest of the program: programs for different machines give
     the same code, so that one set of precomputed kernels serves all of them.
+
+    Raises:
+        MissingError: `SIMGEN_CLANG` names none that will do.
     """
+    if other := os.environ.get(OTHER):
+        return _other(other).version
+    return _identity_of_zig()
+
+
+@cache
+def _identity_of_zig() -> str:
     try:
         package = zig().parent
     except MissingError:
@@ -118,6 +134,63 @@ def identity() -> str:
     if len(found) != 1:
         raise MissingError(f"compiler: cannot tell the version of {package}; {CURE}")
     return f"ziglang {found[0].name.removeprefix('ziglang-').removesuffix('.dist-info')}"
+
+
+def check() -> None:
+    """
+    Raises:
+        MissingError: there is no compiler, or `SIMGEN_CLANG` names none that will do.
+    """
+    _words("clang")
+
+
+@dataclass(frozen=True)
+class _Clang:
+    """A clang that a user names, and its linker."""
+
+    program: Path
+    linker: Path
+    version: str  # the line that it tells
+
+
+@cache
+def _other(name: str) -> _Clang:
+    place = f"{OTHER} {name}"
+    cure = f"name a clang of LLVM {OLDEST} or newer, or unset it to use the package ziglang"
+    program = shutil.which(name)
+    try:
+        told, targets = (_told(program or name, word) for word in ("--version", "-print-targets"))
+    except (OSError, subprocess.SubprocessError) as error:
+        raise MissingError(f"{place}: cannot be started ({one_line(str(error))}); {cure}") from None
+    line = told.split("\n", 1)[0].strip()
+    found = re.search(r"\bclang version (\d+)\.", line)
+    if found is None or program is None:
+        raise MissingError(f"{place}: does not say which clang it is; {cure}")
+    if int(found[1]) < OLDEST:
+        raise MissingError(f"{place}: is clang {found[1]}, and kernels need {OLDEST}; {cure}")
+    if not re.search(r"^\s*amdgcn\b", targets, re.MULTILINE):
+        raise MissingError(f"{place}: was built without AMD GPUs; {cure}")
+    folders = (Path(program).parent, Path(program).resolve().parent)
+    names = [folder / each for folder in folders for each in ("ld.lld", f"ld.lld-{found[1]}")]
+    linker = next((each for each in names if each.is_file()), None)
+    if linker is None:
+        raise MissingError(f"{place}: no ld.lld lies beside it; install LLD {found[1]} there")
+    return _Clang(Path(program), linker, line)
+
+
+def _told(program: str, word: str) -> str:
+    environment = {"PATH": os.defpath, "LC_ALL": "C"}
+    return subprocess.run(
+        [program, word], env=environment, capture_output=True, text=True, timeout=60, check=True
+    ).stdout
+
+
+def _words(program: str) -> list[str]:
+    """How `clang` or `ld.lld` is started."""
+    if not (name := os.environ.get(OTHER)):
+        return [str(zig()), program]
+    other = _other(name)
+    return [str(other.linker)] if program == "ld.lld" else [str(other.program), NO_CONFIG]
 
 
 def assembly(
@@ -490,7 +563,8 @@ def _started(
 ) -> subprocess.CompletedProcess[str]:
     # Nothing of the caller's environment: CPATH and the like would change the output unseen.
     environment = {"PATH": os.defpath, "LC_ALL": "C", "TMPDIR": str(folder)}
-    return child.run([str(zig()), *command], place, cwd=folder, env=environment)
+    words = [*_words(command[0]), *command[1:]]
+    return child.run(words, place, cwd=folder, env=environment)
 
 
 def _run(folder: Path, *command: str) -> str:
@@ -500,7 +574,7 @@ def _run(folder: Path, *command: str) -> str:
         raise RejectedError(
             done.stderr,
             f"{_first_mistake(folder, done.stderr)}\n"
-            f"zig {' '.join(command)}\n{done.stdout}{done.stderr}".rstrip(),
+            f"{' '.join(command)}\n{done.stdout}{done.stderr}".rstrip(),
         )
     return done.stderr
 
@@ -522,7 +596,8 @@ def _first_mistake(folder: Path, said: str) -> str:
     cure = "correct it"
     if unknown := re.search(r"undeclared identifier '(\w+)'", fact):
         functions = re.findall(r"__forceinline__ \w+ ([a-z]\w*)\(", _prelude())
-        cure = did_you_mean(unknown[1], functions) + "; docs/adding-a-layer.md lists more"
+        cure = did_you_mean(unknown[1], functions)
+        cure += "; docs/contributing/adding-a-layer.md lists more"
     return f"{place}: {fact}; {cure}"
 
 

@@ -21,17 +21,18 @@ from simgen.ground.ir import (
     NVIDIA_HIP_MACROS,
     VARIABLE,
     VARIABLE_TYPE,
+    Kernel,
     Language,
+    OwnSource,
 )
 from simgen.isa import toolchain
-from simgen.isa.legalise.assembly import CONTRACTED, DYNAMIC_LDS, readable
+from simgen.isa.legalise.assembly import CONTRACTED, DYNAMIC_LDS, GROUP, readable
 from simgen.isa.lint import naming
 from simgen.kernels import triton
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from simgen.ground.ir import Kernel, OwnSource
     from simgen.kernels.cache import Cache
 
 FOLDER = "own"
@@ -73,6 +74,8 @@ _C_LINKAGE = re.compile(r'extern\s+"C"\s*(\{?)')
 # On the first directive of a function, which says who sees it (`.protected`, `.hidden`, ...), or of
 # one that nobody else sees how it lies.
 _BEGIN = re.compile(r"^\t\.\w+\t\S+ +; -- Begin function (\S+)\n", re.M)
+# An instance of a template has a section of its own, which is named before the function.
+_SECTION = re.compile(r"^\t\.section\t\.text\.[^\n]*$", re.M)
 # What lanes of a warp leave each other without a barrier: LDS that is volatile, for the first warp.
 _OF_A_WARP = re.compile(r"<=?\s*(?:31|32|63|64|warpSize|WARP_?SIZE|warp_?size)\b")
 _OBJECT = re.compile(r"^([\w.$]+):\n(?:\t\.(?:quad|long|short|byte|zero)\t[^\n]*\n)+", re.M)
@@ -132,9 +135,12 @@ def assembly(
     made = renamed(text, own.entry, kernel.name)
     if rounded and fused:
         made += f"\t.set {kernel.name}.{CONTRACTED}, 1\n"
-    if kernel.lds_nbytes:
-        made += f"\t.set {kernel.name}.{DYNAMIC_LDS}, {kernel.lds_nbytes}\n"
-    return made
+    symbols = {DYNAMIC_LDS: kernel.lds_nbytes}
+    symbols |= dict(zip(GROUP, kernel.group)) if max(kernel.extents[1:]) > 1 else {}
+    told = "".join(
+        f"\t.set {kernel.name}.{of}, {value}\n" for of, value in symbols.items() if value
+    )
+    return made + told
 
 
 def _compiled(
@@ -192,7 +198,7 @@ def device_text(own: OwnSource, *, flat: bool = False, rounded: bool = False) ->
     return (
         f"#define SIMGEN_WARP {own.warp}\n#define SIMGEN_FLAT {int(flat)}\n{ahead}{header('hip.h')}"
         f"{_dialect(own)}{_variables(own)}{_contracting(own)}"
-        f'#line 1 "source.hip"\n{own.text}\n{_instance(own.entry)}'
+        f'#line 1 "source.hip"\n{own.text}\n{_instance(own)}'
     )
 
 
@@ -285,9 +291,17 @@ def _macros(given: Iterable[tuple[str, str]]) -> str:
     return "".join(f"#define {name} {value}\n" for name, value in given)
 
 
-def _instance(entry: str) -> str:
-    """What makes the compiler emit an instance of a template."""
-    return f"template __global__ decltype({entry}) {entry};\n" if "<" in entry else ""
+def _instance(own: OwnSource) -> str:
+    """What makes the compiler emit an instance of a template, if the source does not itself."""
+    name, _, arguments = own.entry.partition("<")
+    last = re.escape(name.split("::")[-1])
+    text = re.sub(r"//[^\n]*|/\*.*?\*/", " ", own.text, flags=re.S)
+    called = rf"\btemplate\s+(?!<)[^;{{}}]*?\b{last}\s*(<[^;{{}}()]*>)?\s*\("
+    found = re.findall(called, text)
+    written = {re.sub(r"\s", "", told) for told in found}
+    if not arguments or {"", re.sub(r"\s", "", f"<{arguments}")} & written:
+        return ""
+    return f"template __global__ decltype({own.entry}) {own.entry};\n"
 
 
 def renamed(text: str, entry: str, name: str) -> str:
@@ -322,6 +336,7 @@ def renamed(text: str, entry: str, name: str) -> str:
 def _alone(text: str, entry: str) -> str:
     """Clang's text without other kernels, and without functions that are inlined where they are
     used: what these ask of a machine is nothing that the kernel does."""
+    text = _SECTION.sub("\t.text", text)
     parts = _BEGIN.split(text)  # what is before, then name and text of each function
     if len(parts) == 1:
         return text

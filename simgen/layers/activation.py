@@ -36,7 +36,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, ClassVar
 
 from simgen.ground.arrays import np
-from simgen.ground.ir import Distribution, DType, Fill, Kernel, Launch, Pass, TensorSpec
+from simgen.ground.ir import Constants, Distribution, DType, Fill, Kernel, Launch, Pass, TensorSpec
 from simgen.ground.numerics import rounding
 from simgen.ground.numerics.rounding import RCP, SECOND_ORDER, TINY, U, float32, identifier
 from simgen.layers import elementwise, gelu
@@ -47,7 +47,6 @@ from simgen.layers.written import writes_all
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from simgen.ground.ir import Constants
     from simgen.ground.numerics.rounding import Array
     from simgen.layers.base import Tensors
 

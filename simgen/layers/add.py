@@ -30,7 +30,7 @@ from simgen.ground.numerics.rounding import U, float32
 from simgen.layers import elementwise
 from simgen.layers.contract import Contract
 from simgen.layers.multi_input import GRADIENTS, INPUTS, Several, reads_and_writes
-from simgen.layers.requantisation import chosen, requantised, scale_key, zero_key
+from simgen.layers.requantisation import ScaledTensors, requantised, scale_key, zero_key
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -40,11 +40,13 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Add(Several):
+class Add(Several, ScaledTensors):
     kind = "add"
     section = "Add"
     contract: ClassVar[Contract] = Contract(copies=(Pass.BACKWARD,))
     integers: ClassVar[tuple[DType, ...]] = (DType.I8,)
+    scaled = ("x0", "x1", "y")
+    scales_floats = False
     sample: ClassVar[Mapping[str, str]] = {"n": "100", "c": "256", "h": "56", "w": "56"}
 
     x0_scale: float = scale_key("x0")
@@ -57,7 +59,7 @@ class Add(Several):
     def output(self, inputs: tuple[TensorSpec, ...]) -> TensorSpec:
         self.check(inputs, range(len(inputs[0].shape)))
         dtype = inputs[0].dtype
-        chosen(dtype, self._scales, self._zeros)
+        self.requantisation(dtype)
         if not dtype.is_float and not self.y_scale:
             fact = f"x0 is {dtype}, and x0_scale, x1_scale and y_scale are missing"
             raise ValueError(f"{fact}; give them, such as y_scale=.05")
@@ -65,14 +67,6 @@ class Add(Several):
             fact = f"[{self.section}] of {dtype} has {len(inputs)} inputs"
             raise ValueError(f"{fact}; add them two by two")
         return inputs[0]
-
-    @property
-    def _scales(self) -> dict[str, float]:
-        return {"x0": self.x0_scale, "x1": self.x1_scale, "y": self.y_scale}
-
-    @property
-    def _zeros(self) -> dict[str, int]:
-        return {"x0": self.x0_zero_point, "x1": self.x1_zero_point, "y": self.y_zero_point}
 
     @property
     def _scaling(self) -> elementwise.Scaling:

@@ -23,7 +23,7 @@ from simgen.ground.arrays import np
 from simgen.ground.ir import Distribution, Fill, Kernel, Launch, Pass, TensorSpec
 from simgen.ground.numerics import exactness
 from simgen.ground.numerics.rounding import U
-from simgen.layers.base import Choice, Layer, Lowering, Port, Sums, key
+from simgen.layers.base import Choice, Collective, Lowering, Port, Sums, key
 from simgen.layers.elementwise import BLOCK, VECTOR
 from simgen.layers.written import Writes, dense, writes
 
@@ -42,13 +42,12 @@ class Route(StrEnum):
 
 
 @dataclass(frozen=True)
-class AllReduce(Layer):
+class AllReduce(Collective):
     kind = "all_reduce"
     section = "AllReduce"
     passes = (Pass.FORWARD,)
     data_parallel = True
     summed: ClassVar[tuple[str, ...]] = ("y",)
-    needs_gpus = True
     sample: ClassVar[Mapping[str, str]] = {"n": "4", "c": "100000"}
 
     route: Route = key("route", Route.RING, "route of the sums between GPUs", hint=True)

@@ -71,7 +71,6 @@ ROOM = 47 * 1024  # bytes of LDS: what every machine gives a work-group
 FULL = 4  # work-groups of a unit, so that some load while others compute
 FAR = 80.0  # an exponent of float32: what is off by more may be anything
 TANH = 2.0**-20  # relative error of what bends scores
-INPUTS = ("q", "k", "v", "mask", "lengths", "table")
 
 
 class MaskKind(StrEnum):
@@ -84,24 +83,6 @@ class AttentionAlgo(StrEnum):
     AUTO = "auto"
     FLASH = "flash"
     SPLIT = "split"  # keys in chunks, joined by a second launch
-
-
-class _Inputs:
-    """Names of the inputs: of a layer those that it has, of the class all."""
-
-    def __get__(self, layer: Attention | None, owner: type[Attention]) -> tuple[str, ...]:
-        if layer is None:
-            return INPUTS
-        has = {"mask": layer.mask is not MaskKind.NONE, "table": layer.page > 0}
-        has["lengths"] = layer.with_lengths
-        return tuple(name for name in INPUTS if has.get(name, True))
-
-
-class _Passes:
-    """The passes that a layer has; the class has all."""
-
-    def __get__(self, layer: Attention | None, owner: type[Attention]) -> tuple[Pass, ...]:
-        return (F, B) if layer is None or not layer.forward_only else (F,)
 
 
 @dataclass(frozen=True)
@@ -158,8 +139,8 @@ class Attention(Layer):
     kind = "attention"
     section = "Attention"
     contract: ClassVar[Contract] = Contract(rounds=True, cancels=True)
-    passes: ClassVar[tuple[Pass, ...]] = _Passes()  # type: ignore[assignment]
-    input_names: ClassVar[tuple[str, ...]] = _Inputs()  # type: ignore[assignment]
+    passes: ClassVar[tuple[Pass, ...]] = (F, B)
+    input_names: ClassVar[tuple[str, ...]] = ("q", "k", "v", "mask", "lengths", "table")
     indices: ClassVar[tuple[str, ...]] = ("lengths", "table")
     lengths: ClassVar[tuple[str, ...]] = ("lengths",)
     parameters: ClassVar[tuple[str, ...]] = ("sinks",)
@@ -191,6 +172,11 @@ class Attention(Layer):
 
     # ---- Shapes ----
 
+    @property
+    def takes(self) -> tuple[str, ...]:
+        has = {"mask": self._masks, "lengths": self.with_lengths, "table": self.page > 0}
+        return tuple(name for name in self.input_names if has.get(name, True))
+
     def workload_inputs(self, x: TensorSpec) -> tuple[TensorSpec, ...]:
         n, heads, queries, dim = x.shape
         groups, keys = self.kv_heads or heads, self.keys or queries
@@ -205,7 +191,7 @@ class Attention(Layer):
             "lengths": TensorSpec((n,), DType.I32),
             "table": TensorSpec((n, columns), DType.I32),
         }
-        return tuple(found[name] for name in self.input_names)
+        return tuple(found[name] for name in self.takes)
 
     def shape(self, inputs: tuple[TensorSpec, ...]) -> Extents:
         """Extents of all tensors.
@@ -213,11 +199,11 @@ class Attention(Layer):
         Raises:
             ValueError: they do not fit each other, or the keys of the config.
         """
-        if len(inputs) != len(self.input_names):
-            names = ", ".join(self.input_names)
+        if len(inputs) != len(self.takes):
+            names = ", ".join(self.takes)
             fact = f"it has {len(inputs)} inputs, and its keys want {names}"
             raise ValueError(f"{fact}; name as many in previous_layer")
-        given = dict(zip(self.input_names, inputs))
+        given = dict(zip(self.takes, inputs))
         q, k, v = (given[name] for name in "qkv")
         told = {name: " x ".join(map(str, spec.shape)) for name, spec in given.items()}
         for name, spec in (("q", q), ("k", k), ("v", v)):
@@ -355,7 +341,7 @@ class Attention(Layer):
         }
         if self.mask is MaskKind.KEEP:
             fills["mask"] = Fill(Distribution.NORMAL, 0.5, 1.0, low=0.0)
-        specs = dict(zip(self.input_names, inputs))
+        specs = dict(zip(self.takes, inputs))
         lse = TensorSpec(y.shape[:3])
         if direction is B:
             specs |= {"dy": y, "y": y, "lse": lse}
@@ -429,7 +415,7 @@ class Attention(Layer):
         s, moved = self.shape(inputs), self.moves(inputs, direction)
         of_q, of_k = (each.dtype if moved else DType.F32 for each in inputs[:2])
         t, chunks = self.tile(s, direction), self.chunks(s) if direction is F else 1
-        mask = dict(zip(self.input_names, inputs)).get("mask", TensorSpec((1, 1, 1, 1)))
+        mask = dict(zip(self.takes, inputs)).get("mask", TensorSpec((1, 1, 1, 1)))
         one, several = (mask.shape[at] == 1 for at in (0, 1))
         plane = mask.shape[2] * mask.shape[3]
         constants: Constants = (
@@ -468,7 +454,7 @@ class Attention(Layer):
         )
         sinks = ("sinks",) if self.sinks else ()
         order = ("q", "k", "v", "lengths", "table", "mask")
-        args = (*(name for name in order if name in self.input_names), *sinks)
+        args = (*(name for name in order if name in self.takes), *sinks)
         grid = (ceil(s.rows / t.rows), s.samples * s.groups, chunks)
         if chunks == 1:
             return Lowering((kernel,), (Launch(kernel.name, grid, (*args, "lse", "y")),))

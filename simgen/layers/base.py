@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 import sys
-from abc import ABC
-from dataclasses import dataclass, field, fields, replace
+from abc import ABC, abstractmethod
+from dataclasses import Field, dataclass, field, fields, replace
 from enum import StrEnum
 from functools import cache
 from types import SimpleNamespace
@@ -20,19 +20,16 @@ from simgen.errors import (
     whole_number,
 )
 from simgen.ground import dtypes
-from simgen.ground.ir import DType, OpCount, Pass
+from simgen.ground.ir import DType, Fill, Kernel, Launch, OpCount, Pass, TensorSpec
 from simgen.ground.machine import Machine, fitted
 from simgen.ground.numerics.spread import Spread
 from simgen.layers.contract import Contract
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
-    from dataclasses import Field
 
     import numpy as np
     from numpy.typing import NDArray
-
-    from simgen.ground.ir import Fill, Kernel, Launch, TensorSpec
 
     Tensors = Mapping[str, NDArray[np.float64]]  # by port
 
@@ -131,7 +128,7 @@ class Layer(ABC):
 
     A layer whose `passes` is empty has no kernels: nothing runs for it.
     `inputs` are the specs of the tensors that come from the previous layers, in the order of
-    `input_names`.
+    `takes`.
     """
 
     kind: ClassVar[str]  # in workload names: softmax in softmax_fwd
@@ -154,13 +151,11 @@ class Layer(ABC):
     summed: ClassVar[tuple[str, ...]] = ()
     # Ports that all of several GPUs compute from such sums, in `afterwards`.
     agreed: ClassVar[tuple[str, ...]] = ()
-    needs_gpus: ClassVar[bool] = False  # on one GPU there is nothing to do
     # Without a previous layer, its section says its input's extents; if not, n is a key as others.
     takes_input: ClassVar[bool] = True
     # keys of its own for its input's extents, without a previous layer
     input_keys: ClassVar[tuple[str, ...]] = ()
     given: ClassVar[bool] = False  # its outputs come from the data file: there is nothing to run
-    is_view: ClassVar[bool] = False  # its output is its input, which others see in another shape
     sample: ClassVar[Mapping[str, str]] = {}  # config of the built-in workloads of this layer
     # What the layer's section says in each phase, where it says something else than in the other.
     phases: ClassVar[Mapping[Phase, Mapping[str, str]]] = {}
@@ -268,6 +263,21 @@ class Layer(ABC):
         return PortRole.GRADIENT if port[:1] == "d" and port[1:] in known else PortRole.OTHER
 
     @property
+    def dtype(self) -> DType:
+        """Element type of its first input."""
+        return self.types[0] if self.types else DType.F32
+
+    @property
+    def takes(self) -> tuple[str, ...]:
+        """Ports of its inputs in order: `input_names`, where no key leaves some out."""
+        return self.input_names
+
+    @property
+    def able(self) -> tuple[Pass, ...]:
+        """Passes that it has: all of its kind, unless its keys leave the first alone."""
+        return self.passes[:1] if self.forward_only else self.passes
+
+    @property
     def gradients(self) -> tuple[str, ...]:
         """Ports of the gradients of the parameters."""
         return tuple(f"d{port}" for port in self.parameters)
@@ -278,19 +288,9 @@ class Layer(ABC):
         return (*self.gradients, *self.summed)
 
     @property
-    def way(self) -> str:
-        """How they do it: "ring" or "tree" (simgen/workload/sharding.py)."""
-        return "ring"
-
-    @property
     def formats(self) -> tuple[str, ...]:
         """Storage formats of inputs and outputs, where other layers have them otherwise."""
         return ()
-
-    @property
-    def spreads_errors(self) -> bool:
-        """Whether an error of one element is found in others, as behind transforms of tiles."""
-        return False
 
     @property
     def by_reference(self) -> bool:
@@ -444,6 +444,19 @@ class Layer(ABC):
         then there is nothing that it does not see.
         """
         return {port: Spread(bound) for port, bound in tolerance.items()}
+
+
+class Alias(Layer):
+    """Its output is its input, which others see in another shape; nothing runs."""
+
+
+class Collective(Layer):
+    """It is of several GPUs; on one there is nothing to do."""
+
+    @property
+    @abstractmethod
+    def way(self) -> str:
+        """How they add up: "ring" or "tree" (simgen/workload/sharding.py)."""
 
 
 PLACE_KEYS = ("name", "previous_layer", "weights")

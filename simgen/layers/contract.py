@@ -24,6 +24,7 @@ class Contract:
     prepares: some of the work is done once, for however many samples.
     rounds: what sums of whole numbers come to is rounded in any case.
     rounding_algorithms: of those of the layer, those of which `rounds` is true.
+    spreading_algorithms: those behind whose transforms an error of one element is found in others.
     exact_settings: with which sums of whole numbers stay exact, where defaults round.
     kernels: what the names of its kernels begin with, where that is not its kind.
     """
@@ -36,5 +37,6 @@ class Contract:
     prepares: bool = False
     rounds: bool = False
     rounding_algorithms: tuple[str, ...] = ()
+    spreading_algorithms: tuple[str, ...] = ()
     exact_settings: tuple[str, ...] = ()
     kernels: str = ""

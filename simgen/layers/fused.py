@@ -273,7 +273,7 @@ class FusedFullyConnected(Fused, FullyConnected):
 
     @property
     def epilogue(self) -> Epilogue:
-        return replace(super().epilogue, requantisation=self.requantisation(self._dtype))
+        return replace(super().epilogue, requantisation=self.requantisation(self.dtype))
 
     def output(self, inputs: tuple[TensorSpec, ...]) -> TensorSpec:
         y = super().output(inputs)

@@ -138,7 +138,7 @@ class Mask(Copy):
     def reference(self, tensors: Tensors, direction: Pass) -> Tensors:
         source, target = ends(direction)
         x = tensors[source]
-        hidden = self._hidden(self.types[0] if self.types else DType.F32, direction)
+        hidden = self._hidden(self.dtype, direction)
         return {target: np.where(self._seen(tensors, x.shape), x, hidden)}
 
     def sums(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> Sums | None:

@@ -14,7 +14,7 @@ from math import ceil
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from simgen.ground.arrays import np
-from simgen.ground.ir import Distribution, Fill, Kernel, Launch, Pass, TensorSpec
+from simgen.ground.ir import Constants, Distribution, Fill, Kernel, Launch, Pass, TensorSpec
 from simgen.ground.numerics import exactness, rounding
 from simgen.ground.numerics.rounding import RCP, SECOND_ORDER, TINY, U, float32, identifier
 from simgen.layers import elementwise
@@ -28,7 +28,6 @@ from simgen.layers.written import Places, Writes, cut_by, dense, writes, writes_
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from simgen.ground.ir import Constants
     from simgen.ground.numerics.rounding import Array
     from simgen.layers.base import Tensors
     from simgen.layers.written import Values

@@ -27,12 +27,12 @@ round all of these alike, so that results are known to the bit.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from simgen.ground.arrays import np
 from simgen.ground.ir import Constants, Distribution, DType, Fill, TensorSpec
 from simgen.ground.numerics.rounding import float32, identifier
-from simgen.layers.base import Port, key
+from simgen.layers.base import Layer, Port, key
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -126,6 +126,27 @@ def per_channel_key() -> Any:
     """The key that gives each output channel a scale of its own."""
     text = f"has each output channel a w_scale of its own, in {SCALES}?"
     return key("w_scale_per_channel", False, text, of_integers=True)
+
+
+class ScaledTensors(Layer):
+    """A layer that has keys for scales and zero points of two tensors and of its result."""
+
+    scaled: ClassVar[tuple[str, str, str]] = ("x", "w", "y")
+    scales_floats: ClassVar[bool] = True  # they are for floats of 8 bits too
+
+    @property
+    def scales(self) -> dict[str, float]:
+        return {name: getattr(self, f"{name}_scale") for name in self.scaled}
+
+    @property
+    def zero_points(self) -> dict[str, int]:
+        return {name: getattr(self, f"{name}_zero_point") for name in self.scaled}
+
+    def requantisation(self, dtype: DType) -> Requantisation:
+        """What is done to sums, where the first input has a type."""
+        per_channel = getattr(self, "w_scale_per_channel", False)
+        given = dtype, self.scales, self.zero_points
+        return chosen(*given, per_channel=per_channel, floats=self.scales_floats)
 
 
 def chosen(

@@ -17,15 +17,14 @@ from typing import ClassVar
 
 from simgen.ground.ir import DType, TensorSpec
 from simgen.layers.axes import extents
-from simgen.layers.base import Layer, key
+from simgen.layers.base import Alias, key
 
 
 @dataclass(frozen=True)
-class Reshape(Layer):
+class Reshape(Alias):
     kind = "reshape"
     section = "Reshape"
     passes = ()
-    is_view = True
     any_float = True
     integers: ClassVar[tuple[DType, ...]] = (DType.I8, DType.I32)
     sample: ClassVar[Mapping[str, str]] = {"n": "100", "c": "256", "h": "6", "w": "6", "to": "0x-1"}

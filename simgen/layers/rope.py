@@ -27,10 +27,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 from math import ceil, floor, log, pi
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from simgen.ground.arrays import np
-from simgen.ground.ir import Distribution, DType, Fill, Kernel, Launch, Pass, TensorSpec
+from simgen.ground.ir import Constants, Distribution, DType, Fill, Kernel, Launch, Pass, TensorSpec
 from simgen.ground.numerics.rounding import TINY, U, float32, identifier
 from simgen.layers import elementwise
 from simgen.layers.base import Layer, Lowering, Port, key
@@ -40,11 +40,9 @@ from simgen.layers.written import Places, Writes, cut_by, writes
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from typing import Any
 
     from numpy.typing import NDArray
 
-    from simgen.ground.ir import Constants
     from simgen.ground.numerics.rounding import Array
     from simgen.layers.base import Tensors
     from simgen.layers.written import Values

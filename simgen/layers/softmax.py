@@ -178,7 +178,7 @@ class Softmax(Layer):
     @property
     def _by_halves(self) -> bool:
         """Whether a GPU whose loads hide each other reads elements of 16 bits."""
-        narrow = bool(self.types) and self.types[0].nbytes == 2
+        narrow = self.dtype.nbytes == 2
         return narrow and self.machine.wavefront == WARP
 
     def _long(self, axis: int, vector: int, tensors: int) -> SoftmaxMapping:
@@ -286,7 +286,7 @@ class Softmax(Layer):
     def _height(self, x: Array) -> Array:
         """For each row: the distance of its maximum above what a hidden row's exponentials need."""
         height: Array = x.max(axis=1, keepdims=True)
-        return height - self._floor(self.types[0] if self.types else DType.F32) + FLUSHED
+        return height - self._floor(self.dtype) + FLUSHED
 
     def reference(self, tensors: Tensors, direction: Pass) -> Tensors:
         shape = next(iter(tensors.values())).shape

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from simgen.ask.choice import spelled
-from simgen.ask.run import RunChoices
+from simgen.ask.run import RunChoices, RunCommand
 from simgen.bundle import run_record
 from simgen.bundle import writing as bundles
 from simgen.bundle.run_record import Run
@@ -30,7 +30,6 @@ from simgen.tensors.state_file import Mark
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from simgen.ask.run import RunCommand
     from simgen.bundle.writing import Bundle
     from simgen.ground.ir import Workload
     from simgen.targets import Target

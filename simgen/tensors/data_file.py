@@ -25,7 +25,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from simgen.errors import DamagedError, SimgenError, UsageError
-from simgen.ground.ir import GUARD, PAGE, Distribution, DType, Fill, to_json
+from simgen.ground.ir import GUARD, PAGE, Buffer, Distribution, DType, Fill, Workload, to_json
 from simgen.ground.storage import hdf5
 from simgen.ground.storage.files import atomic_path
 from simgen.tensors import element_types
@@ -54,7 +54,6 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from simgen.ground.ir import Buffer, Workload
     from simgen.tensors.block_io import Progress
 
     Attribute = tuple[str, str | int | float]

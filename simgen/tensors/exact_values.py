@@ -32,13 +32,12 @@ from typing import TYPE_CHECKING
 from simgen.ask.build import BuildChoices
 from simgen.errors import UsageError
 from simgen.frontend.network import make_layer
-from simgen.ground.ir import Distribution, DType, Fill, Role
+from simgen.ground.ir import Buffer, Distribution, DType, Fill, Role, Workload
 from simgen.tensors import sparse_pattern
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from simgen.ground.ir import Buffer, Workload
     from simgen.layers.base import Sums
 
 WORD = "exact"  # in place of a file of --values

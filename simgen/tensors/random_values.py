@@ -19,14 +19,13 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from simgen.errors import UsageError, printable
-from simgen.ground.ir import Distribution, DType
+from simgen.ground.ir import Distribution, DType, Fill, TensorSpec
 from simgen.tensors import sparse_pattern, word_ids
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from simgen.ground.ir import Fill, TensorSpec
 
 GENERATOR = "philox-4x64-10/1"  # change it whenever the same seed and name give other values
 BLOCK = 2**18  # elements

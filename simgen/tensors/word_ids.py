@@ -14,13 +14,12 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from simgen.ground.ir import MOST_WORDS, STEEPEST, Distribution
+from simgen.ground.ir import MOST_WORDS, STEEPEST, Distribution, Fill
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from simgen.ground.ir import Fill
 
 TOKENS = 64  # their choices are drawn together
 

@@ -32,7 +32,7 @@ from simgen.bundle import sampled
 from simgen.errors import UsageError
 from simgen.frontend.network import make_layer
 from simgen.ground.dtypes import FLUSHED, DType
-from simgen.ground.ir import Pass
+from simgen.ground.ir import Pass, Step, TensorSpec, Workload
 from simgen.ground.numerics import ranged, storing
 from simgen.ground.numerics.spread import Spread, both
 from simgen.tensors import data_file
@@ -47,7 +47,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from simgen.bundle.results import Result
-    from simgen.ground.ir import Step, TensorSpec, Workload
     from simgen.layers import Layer
 
     Arrays = Mapping[str, NDArray[Any]]

@@ -12,17 +12,15 @@ something. So does all that was compared.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from simgen.verdict.compare import ULP_CLASSES, Comparison, proves_nothing, remarks
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
 
 REFERENCE = "reference"
 

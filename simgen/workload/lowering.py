@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
 
 from simgen.ask.build import BuildChoices
 from simgen.errors import ConfigError, SourceError, UnsupportedError, UsageError, did_you_mean
 from simgen.frontend.descent import Descent
 from simgen.frontend.inputs import Source
-from simgen.frontend.network import Placed
+from simgen.frontend.network import Network, Placed
 from simgen.ground.ir import (
     GUARD,
     PAGE,
@@ -27,17 +27,10 @@ from simgen.ground.ir import (
     TensorSpec,
     Workload,
 )
-from simgen.ground.machine import NoRoomError
+from simgen.ground.machine import Machine, NoRoomError
 from simgen.layers import LAYERS, conversion
-from simgen.layers.base import PortRole
+from simgen.layers.base import Alias, Layer, Lowering, Port, PortRole
 from simgen.layers.optimiser import Optimiser
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from simgen.frontend.network import Network
-    from simgen.ground.machine import Machine
-    from simgen.layers.base import Layer, Lowering, Port
 
 NEW = "new_"  # begins the names of ports that are written in the place of others
 PLAIN = Descent()
@@ -83,7 +76,7 @@ def lower(
     _check_shared(network, passes)
     nodes = {p.node.name: p.node for p in network.layers}
     draft = _Draft(nodes, network.machine, given=_given_fills(network), loss_scale=loss_scale)
-    views = [placed for placed in network.layers if placed.layer.is_view]
+    views = [placed for placed in network.layers if isinstance(placed.layer, Alias)]
     seen = {source for view in views for _, source in view.inputs}
     for placed in network.layers:
         for tensor, spec in placed.outputs:
@@ -114,7 +107,7 @@ def lower(
 def _one_step(draft: _Draft, network: Network, passes: Sequence[Pass], descent: Descent) -> None:
     if Pass.FORWARD in passes:
         for placed in network.layers:
-            if not (placed.layer.given or placed.layer.is_view):
+            if not (placed.layer.given or isinstance(placed.layer, Alias)):
                 draft.add(placed, (Pass.FORWARD,), dict(placed.bound))
     backward = [each for each in passes if each not in (Pass.FORWARD, Pass.UPDATE)]
     if backward:
@@ -131,7 +124,7 @@ class _Draft:
     given: dict[str, Fill]  # values of tensors that layers have from the data file, by buffer
     loss_scale: float
     # Shapes of tensors that views see and of their gradients, by buffer, as in the layer that makes
-    # each. Readers have other extents (Layer.is_view).
+    # each. Readers have other extents (layers.base.Alias).
     shapes: dict[str, tuple[int, ...]] = field(default_factory=dict)
     kernels: dict[str, Kernel] = field(default_factory=dict)
     steps: list[Step] = field(default_factory=list)
@@ -346,7 +339,7 @@ def _backward(draft: _Draft, network: Network, wanted: Sequence[Pass]) -> None:
             shared = fan_out[source] > 1
             bound[f"d{port}"] = f"{name}.d{port}" if shared else source.gradient
             readers.setdefault(source, []).append(bound[f"d{port}"])
-        if not (placed.layer.given or placed.layer.is_view):
+        if not (placed.layer.given or isinstance(placed.layer, Alias)):
             draft.add(placed, wanted, bound)
 
 

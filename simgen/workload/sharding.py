@@ -32,7 +32,7 @@ from simgen.errors import RefusedError, UsageError
 from simgen.frontend.network import make_layer
 from simgen.ground.ir import Buffer, DType, Kernel, Launch, Pass, Role, Step, TensorSpec, Workload
 from simgen.layers import LAYERS, conversion, elementwise
-from simgen.layers.base import Lowering
+from simgen.layers.base import Collective, Lowering
 from simgen.layers.elementwise import Operation
 from simgen.workload.lowering import arena
 
@@ -94,7 +94,7 @@ def check_enough(workload: Workload, gpus: int, option: str) -> None:
         raise UsageError(f"{option}: kernels of your own are not shared among GPUs; take one GPU")
     for node in workload.nodes if gpus == 1 and not workload.is_own else ():
         layer = LAYERS[node.kind]
-        if layer.needs_gpus:
+        if issubclass(layer, Collective):
             raise UsageError(
                 f"{option}: layer {node.name!r} ([{layer.section}]) is of several GPUs, and this "
                 f"is one; take {Destination.targets} mgpusim {spelled('gpus')} 2 "
@@ -189,6 +189,7 @@ class _DraftOfShare:
         bound = dict((*step.reads, *step.writes))
         results = dict(bound)  # what is added up is what others read
         reduced = []
+        way = layer.way if isinstance(layer, Collective) else RING
         for port in ports:
             name = bound.get(port.name, f"{node.name}.{port.name}_{step.direction}")
             bound[port.name] = results[port.name] = name
@@ -198,7 +199,7 @@ class _DraftOfShare:
             else:
                 self._enter(name, port, everywhere or same)
             if port.name in layer.reduced and port.fill is None:
-                reduced.append(self._reduction(name, port.spec, layer.way))
+                reduced.append(self._reduction(name, port.spec, way))
                 bound[port.name] = reduced[-1].part
         lowering = conversion.lower(layer, node.inputs, step.direction)
         launches = self._launches(lowering, bound)

@@ -77,6 +77,9 @@ inline struct {
     region region[MAX_ARGS + 1];
 } now; /* what this process is running */
 
+/* Reports and system calls gain nothing from an optimiser, which took longer for them than for a
+ * kernel. */
+#pragma clang optimize off
 struct report {
     u32 nbytes;
     char line[sizeof shared_state::line];
@@ -189,5 +192,6 @@ inline void place(report &line, u64 address)
         line << address - nearest->start << " bytes into ";
     line << (nearest->tensor ? "buffer " : "LDS") << (nearest->tensor ? nearest->tensor->name : "");
 }
+#pragma clang optimize on
 
 #endif

@@ -13,6 +13,7 @@ enum {
     SYS_SIGALTSTACK = 131, SYS_PRCTL = 157, SYS_SCHED_GETAFFINITY = 204,
 };
 
+#pragma clang optimize off /* host_report.h */
 inline u64 clock_nanoseconds()
 {
     u64 time[2];
@@ -171,6 +172,7 @@ inline struct {
     } *turns;
 } workers;
 
+#pragma clang optimize on
 /* Runs work-groups of the current launch until none is left. */
 inline void take_groups(u64 groups)
 {
@@ -191,6 +193,7 @@ inline void take_groups(u64 groups)
     }
 }
 
+#pragma clang optimize off
 /* The life of a worker. The parent ends it. */
 [[noreturn]] inline void work(u32 number, long parent)
 {
@@ -304,5 +307,6 @@ inline u64 run_launch(u32 index)
     wait_for_workers();
     return clock_nanoseconds() - start;
 }
+#pragma clang optimize on
 
 #endif

@@ -393,7 +393,14 @@ static inline __device__ double lgamma(double x)
     if (a < 0x1p-200)
         return -log(a);
     const simgen_gamma g = simgen_gamma_of(a);
-    const double more = log(g.by), y = g.log + (g.up ? -more : more);
+    const double more = log(g.by);
+    double y = g.log + (g.up ? -more : more);
+    if (a >= 1.2 && a < 1.6) { /* where terms cancel */
+        const double z = a - 2.0, p = simgen_log_gamma_series(z), u = p * z, s = u + 0x1.b0ee6072093cep-2;
+        const double rest = (0x1.b0ee6072093cep-2 - s + u) + (simgen_fma(p, z, -u) + 0x1.6cb90701fbfabp-58);
+        const double high = s * z;
+        y = high + (simgen_fma(s, z, -high) + rest * z);
+    }
     if (x > 0.0)
         return y;
     const double pi = 3.1415926535897931, s = __builtin_fabs(sinpi(x)), p = a * s, q = pi / p;

@@ -149,8 +149,8 @@ SIMGEN_NUMBER double simgen_erfc_of(double a, double square)
 {
     return a > 26.0 ? 0.0 : simgen_exp_of(-square) * simgen_erfcx_of(a);
 }
-/* ln Gamma(2 + z) from -0.8 to 1/2. */
-SIMGEN_NUMBER double simgen_log_gamma_beside_2(double z)
+/* (ln Gamma(2 + z) / z - (1 - Euler's constant)) / z, for z from -0.8 to 1/2. */
+SIMGEN_NUMBER double simgen_log_gamma_series(double z)
 {
     double p = -0x1.ec19cae92253bp-25;
     p = simgen_step(p, z, -0x1.512e306f652c2p-24);
@@ -173,9 +173,12 @@ SIMGEN_NUMBER double simgen_log_gamma_beside_2(double z)
     p = simgen_step(p, z, -0x1.e404fc2194ba4p-8);
     p = simgen_step(p, z, 0x1.51322ac7d82b9p-6);
     p = simgen_step(p, z, -0x1.13e001a5575fap-4);
-    p = simgen_step(p, z, 0x1.4a34cc4a60fa6p-2);
-    p = simgen_step(p, z, 0x1.b0ee6072093cep-2);
-    return p * z;
+    return simgen_step(p, z, 0x1.4a34cc4a60fa6p-2);
+}
+/* ln Gamma(2 + z), for the same z. */
+SIMGEN_NUMBER double simgen_log_gamma_beside_2(double z)
+{
+    return simgen_step(simgen_log_gamma_series(z), z, 0x1.b0ee6072093cep-2) * z;
 }
 /* ln Gamma(x) above 0: `by`, what it is to be multiplied (`up`: divided) by beside e to this power. */
 typedef struct {

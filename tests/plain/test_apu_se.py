@@ -209,7 +209,7 @@ def test_every_version_that_is_built_has_a_tag():
 
 
 def test_the_page_says_how_each_version_is_known():
-    page = Path(__file__).parents[2] / "docs/gem5-from-nothing.md"
+    page = Path(__file__).parents[2] / "docs/gem5.md"
     rows = [line.strip("| ").split(" | ") for line in page.read_text().splitlines()]
     told = {row[0]: (row[1], row[-1]) for row in rows if row[0] in TAGS}
     days = history.of_gem5().run

@@ -2,8 +2,16 @@
 
 from __future__ import annotations
 
+import json
+import os
+import subprocess
+import sys
+
+import golden
 import pytest
 from command_line import CUDA, ROOT
+
+from simgen.cli import offered
 
 TRANSPOSE = str(ROOT / "examples" / "kernels" / "transpose.toml")
 OFFERED = {
@@ -52,6 +60,55 @@ def test_names_are_completed(simgen, monkeypatch, line, tmp_path):
     assert OFFERED[line] <= _offered(simgen, monkeypatch, line)
 
 
+def test_what_is_offered_before_anything_is_imported_is_what_there_is():
+    now = json.loads(json.dumps(golden.offered_now()))
+    assert json.loads(offered.path().read_text()) == now, "python tests/golden.py accept offered"
+    assert offered.problems() == golden.problems()
+
+
+HEAVY = {"simgen.targets", "simgen.layers", "simgen.bundle", "numpy", "jinja2", "h5py"}
+# Imports are what costs: 0.1 s of CPU without them, and more than 0.35 s with them.
+WATCHED = f"""
+import sys
+from simgen.cli import main
+try:
+    main.main()
+finally:
+    print(sorted({HEAVY} & {{*sys.modules}}), file=sys.stderr)
+"""
+
+
+@pytest.mark.parametrize("line", ["build --help", "run --help-all", "show --help"])
+def test_help_imports_no_target_and_no_layer(line):
+    assert _imported(line.split(), {}) == "[]"
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["build softm", "build --ta", "run --o", "build -t ge", "build x --plan-for g", "export --as c",
+     "build x --algo d", "build x --type f", "build x --arch g", "build deepbench/g", "cache "],
+)  # fmt: skip
+def test_a_tab_imports_no_target_and_no_layer(line):
+    words = ["simgen", *line.split(" ")]
+    asked = {"COMP_WORDS": " ".join(words), "COMP_CWORD": str(len(words) - 1)}
+    assert _imported([], {**asked, "_SIMGEN_COMPLETE": "bash_complete"}) == "[]"
+
+
+def _imported(words, environment):
+    command = [sys.executable, "-c", WATCHED, *words]
+    done = subprocess.run(
+        command, env={**os.environ, **environment}, capture_output=True, text=True
+    )
+    assert done.stdout
+    return done.stderr.strip()
+
+
+def test_options_of_a_target_of_another_package_are_known(monkeypatch):
+    monkeypatch.setitem(offered._table(), "brought", {})  # as if the table did not know `hip`
+    monkeypatch.delitem(sys.modules, "simgen.targets", raising=False)
+    assert "hip" in offered.targets()
+
+
 def test_what_cannot_be_read_offers_nothing(simgen, monkeypatch):
     for line in ("build nothing --set ", "run nowhere --on ", "run nowhere --sweep n"):
         assert _offered(simgen, monkeypatch, line) == set()
@@ -65,3 +122,22 @@ def _offered(simgen, monkeypatch, line):
     found = [each.split(",", 1) for each in simgen("").out.split()]
     monkeypatch.delenv("_SIMGEN_COMPLETE")
     return {name for kind, name in found if kind == "plain"}
+
+
+THREADS = """
+import os, sys
+from simgen.cli import main
+try:
+    main.main()
+finally:
+    print(len(os.listdir("/proc/self/task")), "OPENBLAS_NUM_THREADS" in os.environ, file=sys.stderr)
+"""
+
+
+def test_a_build_starts_no_threads_of_a_blas(tmp_path):
+    """They wait busily: a fifth of the processor time of `build softmax_fwd`."""
+    words = ["build", "softmax_fwd", "-t", "cuda", "-q", "-o", str(tmp_path / "made")]
+    environment = {name: os.environ[name] for name in os.environ if "_NUM_THREADS" not in name}
+    command = [sys.executable, "-c", THREADS, *words]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "1 False\n")

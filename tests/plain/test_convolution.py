@@ -15,9 +15,10 @@ from simgen.frontend import config, network
 from simgen.ground.ir import DType, Pass, TensorSpec
 from simgen.ground.machine import named
 from simgen.layers.conv import algorithms, direct
-from simgen.layers.conv.algorithms import Algorithm, ConvAlgo, DataAlgo, Unknown
+from simgen.layers.conv.algorithms import ConvAlgo, DataAlgo
 from simgen.layers.conv.convolution import Convolution
 from simgen.layers.conv.geometry import Geometry, to_image, to_result
+from simgen.layers.conv.job import Algorithm, Unknown
 from simgen.workload import lowering
 
 if TYPE_CHECKING:

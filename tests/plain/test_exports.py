@@ -246,6 +246,13 @@ def test_a_topology_is_read_by_scale_sim(tmp_path):
     _, name = workload.steps[0].writes[0]
     assert tuple(first[1][:2]) == workload.buffer(name).spec.shape[2:]
     assert len(depthwise) == 6, "its reader makes one layer of each channel"
+    layouts = pytest.importorskip("scalesim.layout_utils").layouts
+    for topology in (gemm, conv):
+        layout = layouts()
+        name = topology.topo_file_name.replace(".csv", "-layout.csv")
+        layout.load_arrays(str(tmp_path / "out" / name))
+        assert [row[0] for row in layout.layout_arrays] == [row[0] for row in topology.topo_arrays]
+        assert {len(row) for row in layout.layout_arrays} == {21}
 
 
 def test_operators_have_times_and_shapes_and_tables_of_others_their_columns(tmp_path):
@@ -317,7 +324,7 @@ def test_a_table_of_products_is_read_by_aiconfigurator(tmp_path):
     workload = lowered_text("[FullyConnected]\nname=up\nn=8\nc=16\nnum_output=32\ntype=bf16\n")
     source = base.Exported("net", build(tmp_path / "net", workload), (result(workload),))
     EXPORTS["latency"].write([source], tmp_path / "out")
-    # A machine of its own, with its table where docs/exports.md says.
+    # A machine of its own, with its table where docs/files.md says.
     systems = Path(core.__file__).parent / "systems"
     spec = (systems / "h200_sxm.yaml").read_text().replace("data/h200_sxm", "data/simulated")
     folder = tmp_path / "systems/data/simulated/gemm/vllm/0.1"

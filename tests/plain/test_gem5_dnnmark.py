@@ -41,8 +41,8 @@ docker run --rm -v {bundle}:{bundle} -v {dnnmark}:{dnnmark}
 python3 {dnnmark}/generate_cachefiles.py kernels.csv --gfx-version=gfx902 --num-cus={units}
 """
 GEM5 = """#!/bin/sh
-[ "$1" != --help ] || exit 0
 echo "gem5 version 24.0.0.1"
+[ "$3" != which-version ] || exit 2
 i=0
 while [ "$i" -lt "${{KERNELS:-1}}" ]; do
     i=$((i + 1))

@@ -40,7 +40,7 @@ def chosen(kind: str, direction: Pass) -> list[tuple[Variant, tuple[int, ...], L
         (variant, shape): variant.layer.lower(inputs_of(variant.layer, shape), direction)
         for variant in variants(kind)
         for shape in shapes_of(kind, SHAPES)
-        if direction in variant.layer.passes and accepts(variant.layer, shape)
+        if direction in variant.layer.able and accepts(variant.layer, shape)
     }
     names = {str(key): key for key in found}
     kept = covering(

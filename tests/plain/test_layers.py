@@ -98,6 +98,11 @@ def the_spread_is_no_more_and_judges_all_that_has_a_tolerance(
         assert (sigma <= bound).all()
 
 
+def spreads_errors(layer: Layer) -> bool:
+    """Whether an error of one element is found in others."""
+    return str(getattr(layer, "algo", "")) in layer.contract.spreading_algorithms
+
+
 def tolerance_is_small_and_lets_float32_pass(
     layer: Layer,
     tensors: dict[str, Array],
@@ -112,7 +117,7 @@ def tolerance_is_small_and_lets_float32_pass(
         if reference.size >= 64 and reference.any():
             # A dot product may cancel: its bound goes with the sum of the absolute terms.
             most = 1e-3 if layer.parameters or not layer.takes_input else 1e-5
-            most *= (2 if layer.spreads_errors else 1) * layer.magnifies(tensors)
+            most *= (2 if spreads_errors(layer) else 1) * layer.magnifies(tensors)
             large = f"the bound is more than {most:g} of the largest result: add long sums in parts"
             assert bound.max() <= most * np.abs(reference).max(), large
         # The result that is nearest to the reference must be accepted.
@@ -126,7 +131,7 @@ def test_ports_have_their_usual_meaning(variant: Variant, direction: Pass) -> No
     for shape in contract_shapes(layer):
         read, written = ports_of(layer, shape, direction)
         inputs = inputs_of(layer, shape)
-        xs = dict(zip(layer.input_names, inputs))
+        xs = dict(zip(layer.takes, inputs))
         ys = layer.outputs(inputs)
         usual = {**xs, **ys}
         for name, spec in (read | written).items():
@@ -169,7 +174,7 @@ def test_backward_is_the_derivative_of_forward(variant: Variant) -> None:
         extents = {key: str(min(int(dict(variant.parameters)[key]), 9)) for key in "mnk"}
         variant = Variant("gemm", tuple((k, extents.get(k, v)) for k, v in variant.parameters))
     layer = variant.layer
-    backward = [direction for direction in layer.passes if direction is not F]
+    backward = [direction for direction in layer.able if direction is not F]
     if not backward:
         return
     shape = SMALLEST if accepts(layer, SMALLEST) else contract_shapes(layer)[0]
@@ -954,7 +959,7 @@ def test_tolerance_tells_a_wrong_element(variant: Variant, direction: Pass) -> N
     references = layer.reference(tensors, direction)
     for name, bound in layer.tolerance(tensors, direction).items():
         values = np.abs(references[name])
-        of_largest = layer.spreads_errors or values.size < 64
+        of_largest = spreads_errors(layer) or values.size < 64
         scale = np.full_like(values, values.max()) if of_largest else values
         told = bound[scale > 0] < 1e-3 * scale[scale > 0]
         assert told.sum() >= 0.75 * told.size, "bounds are large: choose inputs that cancel less"
@@ -1027,7 +1032,7 @@ def test_one_kernel_name_never_stands_for_two_kernels(kind: str, data: st.DataOb
         layer = LAYERS[kind].from_config([(k, v, "test") for k, v in parameters])
         if not accepts(layer, tuple(shape)):
             continue
-        for direction in layer.passes:
+        for direction in layer.able:
             try:
                 lowering = layer.lower(inputs_of(layer, tuple(shape)), direction)
             except NoRoomError:  # kept weights of a layer of this size

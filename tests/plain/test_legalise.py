@@ -509,7 +509,7 @@ def test_exchanges_get_a_word_of_lds_for_each_work_item(items, nbytes):
 
 def test_exchanges_are_refused_where_work_items_have_more_dimensions_or_lds_is_full():
     text = module("ds_bpermute_b32 v0, v1, v2")
-    with pytest.raises(NoRuleError, match="one-dimensional"):
+    with pytest.raises(NoRuleError, match="of one dimension"):
         rewrite(sized(text, dimensions=2), "gfx942")
     with pytest.raises(NoRuleError, match="more LDS than there is"):
         rewrite(sized(text).replace("fixed_size 1028", "fixed_size 65536"), "gfx942")

@@ -98,5 +98,5 @@ def test_the_guide_lists_every_function_of_the_prelude():
     text = "".join((ROOT / "templates" / "prelude" / name).read_text() for name in PRELUDE)
     functions = set(re.findall(r"^(?:static|extern) [^(\n]*?(\w+)\(", text, re.M)) - PARTS
     assert {"absolute", "fused", "fast_rcp", "load4", "together"} <= functions
-    guide = (ROOT / "docs" / "adding-a-layer.md").read_text()
+    guide = (ROOT / "docs" / "contributing" / "adding-a-layer.md").read_text()
     assert {name for name in functions if not re.search(rf"\b{name}\b", guide)} == set()

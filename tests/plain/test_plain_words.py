@@ -19,6 +19,7 @@ PAGES = [*(ROOT / name for name in NAMES), *sorted((ROOT / "docs").rglob("*.md")
 WORDS = 40  # of a sentence, a list after a colon included; STYLE: 25
 HELP_WORDS = 30
 ODD = r"(of|whether|what|where|as|that|which)\b"  # first words of texts without a subject
+KNOWN = {"AMD", "API", "CPU", "CSV", "CUDA", "GB", "GPU", "JSON", "MB", "NVIDIA", "README"}
 FOREIGN = r"\b(foret(ell|old)\w*|mend(s|ed|ing)?|nobody|anybody|somebody|unlike|thereby)\b"
 
 
@@ -89,6 +90,23 @@ def test_pages_have_the_fields_words() -> None:
         for match in re.finditer(FOREIGN, block, re.IGNORECASE)
     ]
     assert not found, "\n".join(found)
+
+
+def test_the_glossary_has_the_abbreviations_that_pages_share() -> None:
+    """Those of four pages or more, and every GPU that two name."""
+    pages = {page: page.read_text() for page in PAGES if "contributing" not in str(page)}
+    glossary = pages[ROOT / "docs/reference/index.md"].partition("```{glossary}")[2]
+    where: dict[str, set[Path]] = {}
+    for page, text in pages.items():
+        plain = re.sub(r"^```.*?^```$|`[^`]*`|\]\([^)]*\)", "", text, flags=re.M | re.S)
+        for word in re.findall(r"\b(?:[A-Z]{2,}|L[12]|gfx\w+)\b", plain):
+            where.setdefault(word, set()).add(page)
+    shared = {
+        word for word, found in where.items() if len(found) >= (2 if word[:3] == "gfx" else 4)
+    }
+    assert len(shared) > 15
+    lacking = {word for word in shared if not re.search(rf"\b{word}\b", glossary)}
+    assert lacking <= KNOWN, lacking - KNOWN
 
 
 def test_the_list_of_commands_has_their_whole_first_sentences() -> None:

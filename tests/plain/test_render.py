@@ -159,7 +159,7 @@ def test_every_kernel_template_is_used():
         for path in kernels.glob("*.h*")
         if not any(names(text, path.name) for by, text in texts.items() if by != path)
     ]
-    rule = "no layer names it as docs/adding-a-layer.md says under Rules for names"
+    rule = "no layer names it as docs/contributing/adding-a-layer.md says under Rules for names"
     assert unused == [], rule
 
 

@@ -1,5 +1,5 @@
-"""What docs/trust.md says: commands that read start no program and open no connection, and a run
-tells of a bundle that this machine did not build.
+"""What docs/reference/index.md says on trust: commands that read start no program and open no
+connection, and a run tells of a bundle that this machine did not build.
 
 The judges are Python's audit events and, where it is installed, strace.
 """
@@ -42,7 +42,7 @@ sys.addaudithook(told)
 from simgen.cli.main import main
 main()
 """
-# What only reads: docs/trust.md has the same list.
+# What only reads: docs/reference/index.md has the same list.
 READING = (
     "diff net", "diff net --json", "report net -o page", "show net", "status net",
     "export net --as csv -o all.csv", "export net --as chakra --result cuda -o traces",
@@ -101,8 +101,8 @@ def test_the_system_sees_no_more(elsewhere: Path, words: str) -> None:
 
 
 def test_the_page_names_what_was_tried() -> None:
-    page = (ROOT / "docs/trust.md").read_text()
-    section = page.partition("## What only reads")[2].partition("\n## ")[0]
+    page = (ROOT / "docs/reference/index.md").read_text()
+    section = page.partition("### What only reads")[2].partition("\n### ")[0]
     for name in {words.split()[0] for words in READING}:
         assert f"`{name}`" in section
 

@@ -6,6 +6,7 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import gem5_here  # noqa: F401 - targets of the tests are for it
 import pytest
 
 from simgen.targets.gem5.se import Gem5Se

@@ -1,7 +1,7 @@
 """Runs as pods of a real Kubernetes: what they leave; pods that wait, are deleted, are killed or
 cannot start.
 
-SIMGEN_TEST_KUBERNETES=IMAGE,CLAIM:PATH names what docs/clusters.md has one make: an image with
+SIMGEN_TEST_KUBERNETES=IMAGE,CLAIM:PATH names what docs/sweeps.md has one make: an image with
 simgen as it is here, and a claim of a volume that is mounted at PATH on this machine, too.
 """
 

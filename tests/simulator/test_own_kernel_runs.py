@@ -199,6 +199,51 @@ def test_exchanges_of_lanes_leave_lds_that_launches_ask_for(
     assert bundle.diff(strict=True)
 
 
+# Lanes are numbered with x as the fastest, whatever dimensions a work-group has.
+GROUPS = """
+__global__ void turned(const int* x, int* y, int* sums)
+{
+    const int t = threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z);
+    const int i = blockIdx.x * blockDim.x * blockDim.y * blockDim.z + t;
+    int s = x[i];
+    y[i] = __shfl(s, 63 - t % 64) + 1000 * (threadIdx.x + 100 * threadIdx.y + 10000 * threadIdx.z);
+    for (int by = 32; by; by /= 2)
+        s += __shfl_xor(s, by);
+    sums[i] = s;
+}
+"""
+GROUPS_TOML = """
+source = "turned.hip"
+parameters = {{ n = {n} }}
+inputs = {{ x = "i32[n] uniform(0, 1000)" }}
+outputs = {{ y = "i32[n]", sums = "i32[n]" }}
+args = ["x", "y", "sums"]
+grid = {grid}
+block = [{x}, {y}, {z}]
+[reference]
+i = "np.arange(n) % {items}"
+place = "i % {x} + 100 * (i // {x} % {y}) + 10000 * (i // ({x} * {y}))"
+y = "np.flip(x.reshape(n // 64, 64), 1).reshape(n) + 1000 * place"
+sums = "np.repeat(x.reshape(n // 64, 64).sum(1), 64)"
+"""
+
+
+@pytest.mark.skipif(bool(LACKS), reason="; ".join(map(str, LACKS)))
+@pytest.mark.parametrize("arch", ["gfx803", "gfx942"])
+@pytest.mark.parametrize("block", [(16, 8, 1), (4, 4, 8), (6, 8, 4)])
+def test_exchanges_of_lanes_where_work_groups_have_several_dimensions(
+    tmp_path: Path, arch: str, block: tuple[int, int, int]
+) -> None:
+    x, y, z = block
+    items = x * y * z
+    made = GROUPS_TOML.format(n=3 * items, grid=3, x=x, y=y, z=z, items=items)
+    (tmp_path / "turned.hip").write_text(GROUPS)
+    (tmp_path / "turned.toml").write_text(made)
+    bundle = simgen.plan(tmp_path / "turned.toml").build(tmp_path / "b", MGPUSim(arch=arch))
+    bundle.run(timeout=TIMEOUT)
+    assert bundle.diff(strict=True)
+
+
 @pytest.mark.skipif(not os.environ.get("GEM5"), reason="GEM5 is not set")
 @pytest.mark.parametrize("arch", ["gfx902", "gfx942"])
 @pytest.mark.parametrize("name", ["inline", "chosen", "recursion", "table"])

@@ -5,11 +5,13 @@ from __future__ import annotations
 from math import fsum
 from typing import TYPE_CHECKING
 
+import gem5_here
 import pytest
 
 import simgen
 from simgen.errors import RefusedError, UsageError
 from simgen.targets.base import TARGETS
+from simgen.targets.gem5 import apu_se
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -147,6 +149,8 @@ def test_gem5_runs_branches_at_once_where_kernels_keep_their_registers(
     for name, output in one.outputs.items():
         assert output.values.tobytes() == four.outputs[name].values.tobytes(), name
     assert made[4].diff()
+    if not apu_se.VERSIONS[gem5_here.VERSION].dumps:  # it does not tell when its GPU was active
+        return
     alone = fsum(launch["seconds"] for launch in one.launches)
     elapsed = fsum(launch["elapsed_seconds"] for launch in four.launches)
     longest = max(launch["seconds"] for launch in four.launches)

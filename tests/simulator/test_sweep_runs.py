@@ -11,6 +11,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+import gem5_here
 import pytest
 
 from simgen import api
@@ -38,6 +39,8 @@ def simgen(*words: str, cwd: Path) -> subprocess.CompletedProcess[str]:
 
 def build(place: Path, target: str, *settings: str) -> None:
     words = [word for each in settings for word in ("--set", each)]
+    if target == "gem5-se":
+        words += ["--gem5-version", gem5_here.VERSION, "--arch", gem5_here.ARCHS[0]]
     done = simgen("build", "activation_fwd", "-t", target, *words, "-o", "net", "-q", cwd=place)
     assert done.returncode == 0, done.stderr
 

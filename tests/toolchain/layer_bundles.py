@@ -46,7 +46,10 @@ if TYPE_CHECKING:
     from simgen.verdict.verdict import Diff, Verdict
 
 UNOPTIMISED = (*host.COMMON_FLAGS, "-O0")
-UNOPTIMISED_SANITIZER = tuple("-O0" if flag == "-O1" else flag for flag in host.SANITIZER_FLAGS)
+LINES = ("-gdwarf-4", "-gline-tables-only")  # a fifth of the time; messages tell no lines without
+UNOPTIMISED_SANITIZER = tuple(
+    "-O0" if flag == "-O1" else flag for flag in host.SANITIZER_FLAGS if flag not in LINES
+)
 # Functions without a body, which optimised code never calls (templates/kernels/elements.h).
 DECLARED = re.compile(r"^(__device__ void store\([^;{]*\));$", re.M)
 EXTENTS = ("n", "c", "h", "w")

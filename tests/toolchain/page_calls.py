@@ -117,7 +117,8 @@ def own_files(folder: Path) -> None:
     for name, source in FILES.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / source, folder / name)
-    shutil.copytree(ROOT / "data" / "rates", folder / "data" / "rates")
+    for name in ("data/rates", "examples/kernels"):
+        shutil.copytree(ROOT / name, folder / name)
     (folder / "inception.dnnmark").write_text(BRANCHES)
     (folder / "block.dnntemplate").write_text(
         BRANCHES.replace("=8\n", "=$N\n").replace("=6\n", "=$K\n")

@@ -102,7 +102,7 @@ def kernels(kind: str) -> dict[str, Kernel]:
             # room in AMD's registers, and code_object refuses them.
             layer = replace(layer, machine=find("mi300a", "test"))
         for shape in shapes_of(kind, SHAPES):
-            for direction in layer.passes if accepts(layer, shape) else ():
+            for direction in layer.able if accepts(layer, shape) else ():
                 lowering = layer.lower(inputs_of(layer, shape), direction)
                 for kernel in lowering.kernels:
                     found.setdefault(kernel.name, kernel)

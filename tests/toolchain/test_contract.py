@@ -79,7 +79,7 @@ def problems(kind: str, direction: Pass) -> dict[str, Problem]:
     def each() -> Iterator[tuple[str, Problem]]:
         for number, variant in enumerate(variants(kind)):
             for shape in shapes_of(kind, SHAPES):
-                if direction in variant.layer.passes and accepts(variant.layer, shape):
+                if direction in variant.layer.able and accepts(variant.layer, shape):
                     text = "x".join(map(str, shape))
                     name = f"v{number}_{text}"
                     yield name, Problem(variant, shape)

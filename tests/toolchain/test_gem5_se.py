@@ -108,6 +108,24 @@ class TestProgram:
         content = target.package.folder(job(workload()), builder)["binary"].content
         assert (M5_DUMP_RESET_STATS in content) is (version < "24")
 
+    @pytest.mark.parametrize(
+        ("version", "arch", "doubled"),
+        [
+            ("21.1", "gfx803", False),
+            ("21.2", "gfx801", True),
+            ("23.1", "gfx803", True),
+            ("22.1", "gfx902", False),
+        ],
+    )
+    def test_a_queue_of_gfx8_is_told_to_be_twice_as_long(
+        self, builder: Builder, version: str, arch: str, doubled: bool
+    ):
+        # HSAQueueDescriptor::ptr of gem5 at these tags: the index modulo half of the size.
+        target = Gem5Se(arch=arch, gem5_version=version)
+        files = target.package.folder(job(workload()), builder)
+        said = b".ring_nbytes = 2 * sizeof line->ring" in files["src/gem5_se.c"].content
+        assert said is doubled
+
     @pytest.mark.parametrize("arch", apu_se.GPUS)
     def test_register_counts_behind_a_descriptor_are_0(self, builder: Builder, arch: str):
         # gem5 before 23.1 reads 256 bytes, and takes counts that are 0 from the descriptor.
@@ -219,12 +237,13 @@ class TestScript:
                 pytest.skip("/var/tmp is a link to a place that gem5 redirects")
             yield Path(shutil.copytree(made.parent, Path(root, "a 'bundle'")))
 
-    def fake_gem5(self, bundle: Path, body: str) -> str:
-        """A checkout whose gem5 is a script that gets gem5's arguments."""
+    def fake_gem5(self, bundle: Path, body: str, said: str = "24.0.0.1") -> str:
+        """A checkout whose gem5 is a script that gets gem5's arguments; it says its version."""
         root = bundle / "gem5 checkout"
         program = root / "build/VEGA_X86/gem5.opt"
         program.parent.mkdir(parents=True)
-        head = '[ "$1" = --help ] && exit 0\nprintf "%s|" "$@"\necho'
+        told = f'echo "gem5 version {said}"; echo; exit 2'
+        head = f'[ "$3" != which-version ] || {{ {told}; }}\nprintf "%s|" "$@"\necho'
         program.write_text(f"#!/bin/sh\n{head}\n{body}\n")
         program.chmod(program.stat().st_mode | stat.S_IXUSR)
         script = root / "configs/example/apu_se.py"
@@ -254,8 +273,7 @@ class TestScript:
         assert self.script(bundle / "gem5-se") == (
             3,
             "simgen: error: gem5-se: GEM5 is not set; get gem5, run scons build/VEGA_X86/gem5.opt "
-            "in it and set GEM5 to its folder (simgen doctor --for gem5-se, page "
-            "gem5-from-nothing)\n",
+            "in it and set GEM5 to its folder (simgen doctor --for gem5-se, page gem5)\n",
         )
 
     def test_gem5_not_built(self, bundle: Path):
@@ -343,11 +361,75 @@ class TestScript:
             "give it that or more\n"
         )
 
-    def test_another_gem5_than_the_bundle_is_for_is_named(self, bundle: Path):
-        gem5 = self.fake_gem5(bundle, f"echo 'gem5 version 23.0.1.0'\n{self.outputs()}")
+    @pytest.mark.parametrize(
+        ("said", "lack"),
+        [
+            ("24.0.0.0", ""),
+            ("[DEVELOP-FOR-24.0]", ""),
+            ("my own", ""),
+            ("26.0.0.0", ""),  # later than all that are known
+            ("22.1.0.0", "22.1"),
+            ("25.1.0.1", "25.1"),
+            ("DEVELOP-FOR-V24.1", "24.1"),
+            ("19.0.0.0", "older"),
+        ],
+    )
+    def test_a_gem5_of_another_version_is_refused_before_the_run(
+        self, bundle: Path, said: str, lack: str, monkeypatch: pytest.MonkeyPatch
+    ):
+        gem5 = self.fake_gem5(bundle, f"{self.outputs()}\n{self.stats(2)}", said)
         code, stderr = self.script(bundle / "gem5-se", GEM5=gem5)
+        monkeypatch.setenv("GEM5", gem5)
+        monkeypatch.delenv("GEM5_BINARY", raising=False)
+        (found,) = [str(each) for each in Gem5Se().needs.missing()] or [""]
+        if not lack:
+            assert (code, stderr, found) == (0, "", "")
+            return
+        program, cure = f"{gem5}/build/VEGA_X86/gem5.opt", "set GEM5 to the folder of a gem5 24.0"
+        assert code == 3
+        if lack == "older":
+            assert (
+                f"is version {said}, which is older than any that simgen knows; {cure}\n" in stderr
+            )
+            assert found == f"{program} is version {said}, older than any that simgen knows; {cure}"
+            return
+        assert stderr == (
+            f"simgen: error: gem5-se: {program} is version {said}, and the bundle is for 24.0; "
+            f"{cure}, or build the bundle with --gem5-version {lack}\n"
+        )
+        assert found == (
+            f"{program} is version {said}, not 24.0; {cure}, or build with --gem5-version {lack}"
+        )
+        assert not (bundle / "results").exists()
+
+    def test_a_gem5_that_starts_in_its_image_alone_is_known_by_its_sources(
+        self, bundle: Path, monkeypatch: pytest.MonkeyPatch
+    ):
+        gem5 = Path(self.fake_gem5(bundle, "exit 127"))
+        program = gem5 / "build/VEGA_X86/gem5.opt"
+        program.write_text("#!/bin/sh\nexit 127\n")
+        sources = gem5 / "src/base/version.cc"
+        sources.parent.mkdir(parents=True)
+        sources.write_text('namespace gem5\n{\nconst char *gem5Version = "23.1.0.0";\n}\n')
+        code, stderr = self.script(bundle / "gem5-se", GEM5=str(gem5), SIMGEN_DOCKER="1")
+        assert code == 3
+        assert "is version 23.1.0.0, and the bundle is for 24.0; set GEM5 to the folder" in stderr
+        monkeypatch.setenv("GEM5", str(gem5))
+        monkeypatch.delenv("GEM5_BINARY", raising=False)
+        assert "is version 23.1.0.0, not 24.0" in str(Gem5Se().needs.missing()[0])
+
+    def test_a_gem5_that_tells_its_version_in_its_image_alone_leaves_no_result(self, bundle: Path):
+        docker = bundle / "bin/docker"
+        docker.parent.mkdir()
+        run = f"echo 'gem5 version 23.0.1.0'; {self.outputs()}; {self.stats(2)}"
+        docker.write_text(f"#!/bin/sh\ncase $1 in run) {run};; esac\n")
+        docker.chmod(0o755)
+        gem5 = self.fake_gem5(bundle, "", said="")
+        path = f"{docker.parent}:{os.environ['PATH']}"
+        code, stderr = self.script(bundle / "gem5-se", GEM5=gem5, SIMGEN_DOCKER="1", PATH=path)
         assert code == 5
-        assert "0 kernels ran, of 2, on gem5 23.0.1.0; the bundle is for 24.0; read" in stderr
+        assert "gem5 is version 23.0.1.0, and the bundle is for 24.0; set GEM5 to" in stderr
+        assert not (bundle / "results/gem5-se").exists()
 
     def test_more_options_of_apu_se(self, bundle: Path):
         gem5 = self.fake_gem5(bundle, f"{self.outputs()}\n{self.stats(2)}")
@@ -609,6 +691,11 @@ class TestStatistics:
             "does not implement the instruction v_foo_f16",
         ),
         ("tlb.cc:496: Assertion `new_entry' failed.\n", "address that is not mapped"),
+        (  # of gfx801 on 22.1
+            "gpu_dyn_inst.cc:775: fatal: flat access at addr 0x83fff7ffd000 has a memory "
+            "violation\n",
+            "address that is not mapped",
+        ),
         ("fatal: Out of memory, please increase size of physical memory.\n", "--mem-size"),
         ("fatal: kfd: bad ioctl 7\n", "gem5 21.0 or later"),
         (

@@ -62,7 +62,7 @@ def problems(direction: Pass) -> dict[str, Problem]:
         (f"v{at}_{'x'.join(map(str, shape))}", Problem(variant, shape))
         for at, variant in enumerate(VARIANTS)
         for shape in SHAPES
-        if direction in variant.layer.passes and accepts(variant.layer, shape)
+        if direction in variant.layer.able and accepts(variant.layer, shape)
     )
     return distinct_kernels(found, direction)
 

@@ -65,7 +65,7 @@ def problems(kind: str) -> dict[tuple[Pass, DType], dict[str, Problem]]:
             f"v{number}_{'x'.join(map(str, shape))}": Problem(variant, shape)
             for number, variant in enumerate(variants(kind))
             for shape in shapes_of(kind, SHAPES)
-            if direction in variant.layer.passes and accepts(variant.layer, shape)
+            if direction in variant.layer.able and accepts(variant.layer, shape)
         }
         for each, direction, dtype in CASES
         if each == kind

@@ -21,6 +21,7 @@ from simgen.errors import ConfigError
 from simgen.ground.dtypes import DType
 from simgen.ground.ir import Pass
 from simgen.layers import LAYERS
+from simgen.layers.base import Collective
 from simgen.targets.host import Host
 from simgen.tensors import data_file
 from simgen.verdict.diff import diff
@@ -88,7 +89,8 @@ def takes(problem: Problem, direction: Pass, dtype: DType) -> bool:
 def problems(direction: Pass) -> dict[str, Problem]:
     """The small problems of all layers that one GPU runs."""
     found = {}
-    kinds = [k for k in lowered() if direction in LAYERS[k].passes and not LAYERS[k].needs_gpus]
+    kinds = [k for k in lowered() if direction in LAYERS[k].passes
+             and not issubclass(LAYERS[k], Collective)]  # fmt: skip
     for name, settings in small_problems():
         kind = next((each for each in kinds if name == f"{each}_{direction}"), "")
         given = dict(each.split("=", 1) for each in settings)

@@ -468,6 +468,8 @@ def test_every_function_of_the_headers(
         with np.errstate(all="ignore"):
             right, _, most = wanted(name, kind, args)
             off = apart(row, right, gives)
+            if (target, name, kind) == ("cuda", "pow", "fi>f"):
+                most = 4  # of CUDA's powf
             if target == "cuda" and "2" in name and gives in "iulm":  # NaN as a whole number is any
                 off[[any(v != v for v in each) for each in zip(*map(decoded, args, takes))]] = 0
         if (off > most).any():

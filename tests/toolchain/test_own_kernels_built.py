@@ -103,6 +103,25 @@ def test_a_wrong_kernel_is_told() -> None:
     assert "count" in bundle.diff("host").failure
 
 
+@pytest.mark.parametrize(
+    "written",
+    [
+        "",
+        "template __global__ void k<float>(const float*, float*, int*, int, double);",
+        "template __global__ void k(const float*, float*, int*, int, double);",
+        "// template __global__ void k<float>(const float*, float*, int*, int, double);",
+        "/* template __global__ void k<float>(const float*, float*); */",
+    ],
+)
+def test_an_instance_of_a_template_that_the_source_makes_itself_or_not(written: str) -> None:
+    hip = HIP.replace("__global__ void k(const float* x, float* y",
+                      "template <class T> __global__ void k(const T* x, T* y")  # fmt: skip
+    described(TOML.replace('"k"', '"k<float>"', 1), f"{hip}{written}\n")
+    bundle = simgen.plan("k.toml").build("made", ["host", "gem5-se"])
+    bundle.run("host", timeout=TIMEOUT)
+    assert bundle.diff("host", strict=True)
+
+
 REFUSED = [
     ("x[i] * (float)half", "missing(x[i])", UsageError, "k.hip:9: use of undeclared"),
     ("void k(", "void other(", UsageError, "no such kernel"),

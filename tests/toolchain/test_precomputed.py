@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import shutil
@@ -109,6 +110,21 @@ def test_a_set_is_packed_again_and_one_that_lacks_an_entry_is_found_out(
     done = build_all(tmp_path / "another", packed, *FEW)
     assert done.returncode == 1
     assert done.stderr.startswith("missing: compiler: ")
+
+
+def test_what_inputs_have_in_common_is_there_once_and_the_whole_is_what_was_hashed() -> None:
+    root = cache.precomputed_root()
+    texts = {path.name: path.read_text() for path in (root / precompute.TEXTS).iterdir()}
+    used = [
+        name for path in root.glob("??/*/inputs.txt") for name in texts if name in path.read_text()
+    ]
+    assert {name for name in texts if used.count(name) > 1} == texts.keys()
+    for entry in cache.entries(root):
+        text = precompute.inputs(root, entry)
+        assert hashlib.sha256(text.encode()).hexdigest() == entry.digest
+        assert entry.label in text
+    paths = root.glob("??/*/inputs.txt")
+    assert not [path for path in paths if "SIMGEN_INDEX(" in path.read_text()]
 
 
 def test_cache_verify_finds_the_committed_set_good(tmp_path: Path) -> None:

@@ -70,7 +70,7 @@ def done(
     page: str, root: Path, place: Path, install: Callable[[Path, Path], None] | None = None
 ) -> tuple[list[str], list[str]]:
     """(the files that a recipe names, what its commands printed); an error where one fails."""
-    text = (ROOT / "docs" / page).read_text()
+    text = (ROOT / "docs" / "contributing" / page).read_text()
     files, printed = [], []
     for block in BLOCK.finditer(text):
         named = NAMED.search(text[: block.start()])

@@ -162,7 +162,7 @@ def tiled(wanted: Tile, monkeypatch: pytest.MonkeyPatch) -> list[Kernel]:
         kernel.name: kernel
         for name, problem in convolutions().items()
         if name in ("gemm", "winograd")
-        for direction in problem.variant.layer.passes
+        for direction in problem.variant.layer.able
         for kernel in problem.variant.layer.lower(
             inputs_of(problem.variant.layer, problem.shape), direction
         ).kernels

@@ -45,7 +45,7 @@ def chosen(direction: Pass) -> dict[str, tuple[Problem, int]]:
     for kind in lowered():
         for number, variant in enumerate(variants(kind)):
             for shape in shapes_of(kind, SHAPES):
-                if direction in variant.layer.passes and accepts(variant.layer, shape):
+                if direction in variant.layer.able and accepts(variant.layer, shape):
                     lowering = variant.layer.lower(inputs_of(variant.layer, shape), direction)
                     known = {kernel.name: kernel for kernel in lowering.kernels}
                     for turn, launch in enumerate(lowering.launches):

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from simgen.frontend.importing.names import unlike
 from simgen.frontend.importing.values import Operator, Refused, Value, Values
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
+Fact = TypeVar("Fact")
 LONGEST = 50  # characters of a name, so that there is room for a suffix
 FLOATS = {1: "f32", 10: "f16", 16: "bf16"}  # TensorProto.DataType -> element type of layers
 INTEGERS = {3: "i8", 6: "i32", 7: "i32"}  # quantised numbers, and indices
@@ -118,6 +119,13 @@ def _text(value: object) -> str:
     return repr(value) if isinstance(value, float) else str(value)
 
 
+@dataclass(frozen=True)
+class KeepsIntegers:
+    """A node of floats that is to compute with quantised numbers."""
+
+    zero_point: int
+
+
 @dataclass
 class NodeSite:
     """A node where it is translated."""
@@ -131,12 +139,22 @@ class NodeSite:
         """Whether there is an input `at`."""
         return bool(self.operator.input(at))
 
-    def value(self, at: int) -> Value:
-        if not self.has(at):
+    def name(self, at: int | str) -> str:
+        """The value that an input is, which may be given by its name."""
+        name = at if isinstance(at, str) else self.operator.input(at)
+        if not name:
             raise Refused(f"has no input {at}")
-        return self.draft.values.known[self.operator.input(at)]
+        return name
 
-    def shape(self, at: int = 0) -> tuple[int, ...]:
+    def value(self, at: int | str) -> Value:
+        return self.draft.values.known[self.name(at)]
+
+    def fact(self, kind: type[Fact]) -> Fact:
+        """What a rewriting has found."""
+        assert isinstance(self.operator.fact, kind)
+        return self.operator.fact
+
+    def shape(self, at: int | str = 0) -> tuple[int, ...]:
         return self.value(at).shape
 
     def result(self, at: int = 0) -> tuple[int, ...]:
@@ -159,7 +177,7 @@ class NodeSite:
             return [int(each) for each in self.attribute(attribute)]
         return self.numbers(at, attribute) if self.has(at) else None
 
-    def known(self, at: int, what: str) -> Value:
+    def known(self, at: int | str, what: str) -> Value:
         """An input that is a parameter of the layer."""
         value = self.value(at)
         if not value.is_known:
@@ -182,17 +200,17 @@ class NodeSite:
     @property
     def keeps_integers(self) -> bool:
         """Whether a layer of floats is to compute with quantised numbers (integers.py)."""
-        return "zero_point" in self.operator.attributes
+        return isinstance(self.operator.fact, KeepsIntegers)
 
     @property
     def zero_point(self) -> dict[str, int]:
         """The config's entry of a layer that keeps integers."""
-        zero = self.attribute("zero_point", 0)
+        zero = self.fact(KeepsIntegers).zero_point if self.keeps_integers else 0
         return {"zero_point": zero} if zero else {}
 
-    def integers(self, at: int) -> str:
+    def integers(self, at: int | str) -> str:
         """The tensor of a layer that a quantised input is."""
-        name, value = self.operator.input(at), self.value(at)
+        name, value = self.name(at), self.value(at)
         if value.element not in BYTES or value.is_known or name not in self.draft.tensors:
             called = f"reads {name!r} of {self._called(value)}"
             raise Refused(f"{called}; quantise what is computed, to int8 or uint8, by a node")

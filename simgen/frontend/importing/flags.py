@@ -23,6 +23,7 @@ from math import prod
 from typing import TYPE_CHECKING, Any
 
 from simgen.frontend.importing.draft import FLAGS, FLOATS, INTEGERS, NodeSite
+from simgen.frontend.importing.graph import Graph, Match, node, rewrite
 from simgen.frontend.importing.masks import LOW, LOWEST_FLOAT
 from simgen.frontend.importing.table import operator
 from simgen.frontend.importing.values import Operator, Value, Values
@@ -60,21 +61,29 @@ class _Flag:
         return all(each.size == 1 for each in self.either)
 
 
+@dataclass(frozen=True)
+class RowOf:
+    """What a table has where its input is 0, and where it is 1; the input's extents in it."""
+
+    table: tuple[float, ...]
+    extents: tuple[int, ...]
+
+
 def recognised(operators: Sequence[Operator], values: Values) -> list[Operator]:
     """The operators with what follows from flags as tables."""
-    return _Flags(operators, values).made()
+    return _Flags(Graph(operators, values)).made()
 
 
 @dataclass
 class _Flags:
-    operators: Sequence[Operator]
-    values: Values
+    graph: Graph
     found: dict[str, _Flag] = field(default_factory=dict)  # by tensor
     last: list[Operator] = field(default_factory=list)
     numbers: dict[tuple[str, tuple[int, ...]], str] = field(default_factory=dict)
     room: int = 2 * LARGEST  # for elements of all that is combined
 
     def __post_init__(self) -> None:
+        self.values = self.graph.values
         for each in self.values.model.graph.input:
             value = self.values.known.get(each.name)
             if value is not None and not value.is_known and value.element in (*INTEGERS, *FLAGS):
@@ -84,8 +93,8 @@ class _Flags:
 
     def made(self) -> list[Operator]:
         if not self.found:
-            return list(self.operators)
-        makers = [each for each in self.operators if self._follows(each)]
+            return list(self.graph.operators)
+        makers = [each for each in self.graph.operators if self._follows(each)]
         gone = {id(each) for each in makers}
         ends = self._ends(gone)
         hides, lost = set(), set()
@@ -94,14 +103,18 @@ class _Flags:
             hides |= {flag.source} if self._hides(name, readers) else set()
             lost |= set() if self._can(name, readers) else {flag.source}
         taken = (hides | self.bools) - lost
-        for each in self.operators:
+
+        def replaced(m: Match) -> list[Operator]:
+            each, self.last = m.node, []
             name = each.outputs[0]
             made = self.found[name] if id(each) in gone else None
             if made is None or made.source not in taken:
                 self._kept(each, taken)
             elif name in ends and self._as_floats(ends[name], each):
                 self._table(each, name, made.either, made)
-        return self.last
+            return self.last
+
+        return rewrite(self.graph, [(node(()), replaced)])
 
     @staticmethod
     def _dtype(element: int) -> Any:
@@ -180,7 +193,7 @@ class _Flags:
     def _ends(self, gone: Iterable[int]) -> dict[str, list[Operator | None]]:
         """Flags that others read, which are none; None: the model gives it."""
         found: defaultdict[str, list[Operator | None]] = defaultdict(list)
-        for each in self.operators:
+        for each in self.graph.operators:
             first = self.values.known.get(each.outputs[0])
             if id(each) in gone or (first is not None and first.is_known):
                 continue
@@ -299,9 +312,8 @@ class _Flags:
         shape: tuple[int, ...],
     ) -> None:  # fmt: skip
         self.values.known.setdefault(name, Value(shape, FLOAT))
-        given = {"table": table, "extents": flag.extents}
-        called = self._called(node, name)
-        self.last.append(Operator(called, TABLE, 0, (flag.source,), (name,), given))
+        called, fact = self._called(node, name), RowOf(table, flag.extents)
+        self.last.append(Operator(called, TABLE, 0, (flag.source,), (name,), {}, fact))
 
 
 def _fewest(array: NDArray[Any]) -> NDArray[Any]:
@@ -313,8 +325,8 @@ def _fewest(array: NDArray[Any]) -> NDArray[Any]:
 @operator(TABLE)
 def table(site: NodeSite) -> None:
     """The row of a table of two numbers for each flag."""
-    shape, extents, result = site.shape(), tuple(site.attribute("extents")), site.result()
-    values = np.array(site.attribute("table"), np.float32).reshape(2, 1)
+    fact, shape, result = site.fact(RowOf), site.shape(), site.result()
+    extents, values = fact.extents, np.array(fact.table, np.float32).reshape(2, 1)
     entries = {"vocabulary": 2, "features": 1, "zipf": 0.0}
     made = site.layer("Embedding", entries, [site.indices(0)])
     site.parameter(made, "w", (2, 1), lambda: values)

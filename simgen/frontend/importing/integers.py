@@ -19,10 +19,11 @@ from dataclasses import dataclass, replace
 from math import isclose
 from typing import TYPE_CHECKING, Any
 
-from simgen.frontend.importing.draft import BYTES, NodeSite
+from simgen.frontend.importing.draft import BYTES, KeepsIntegers, NodeSite
+from simgen.frontend.importing.graph import Graph, Match, Rule, node, rewrite
 from simgen.frontend.importing.images import give_image, image_of, windows_of
 from simgen.frontend.importing.table import OPERATORS, operator
-from simgen.frontend.importing.values import Operator, Refused, Value, Values, linked
+from simgen.frontend.importing.values import Operator, Refused, Value, Values
 from simgen.ground.arrays import np
 
 if TYPE_CHECKING:
@@ -91,127 +92,160 @@ def _zero(values: Values, name: str, element: int) -> int:
 # ---- Nodes between integers, as one ----
 
 
+@dataclass(frozen=True)
+class Quantised:
+    """What DequantizeLinear makes real, or QuantizeLinear whole: names of values."""
+
+    name: str
+    scale: str
+    zero: str  # "" where there is none
+
+    @classmethod
+    def read_by(cls, node: Operator) -> Quantised:
+        return cls(*(node.input(at) for at in range(3)))
+
+
+@dataclass(frozen=True)
+class SumOf:
+    """A sum of products of integers; what quantises it again, if anything does."""
+
+    x: Quantised
+    w: Quantised
+    to: Quantised | None
+    bias: str = ""
+    bias_scale: str = ""
+    rectified: bool = False
+    axis: int | None = None  # axis of the scales of w, where the model says it
+
+
+@dataclass(frozen=True)
+class JoinOf:
+    """What Add or Concat takes, and what it gives."""
+
+    sources: tuple[Quantised, ...]
+    to: Quantised
+    rectified: bool
+
+
+@dataclass(frozen=True)
+class Rescaled:
+    """What an operator reads, and what quantises its result."""
+
+    of: Quantised
+    to: Quantised
+
+
 def recognised(operators: Sequence[Operator], values: Values) -> list[Operator]:
     """The operators, with those between integers as one of integers."""
-    return _Fused(operators, values).made()
+    return rewrite(Graph(operators, values), RULES)
 
 
-@dataclass
-class _Fused:
-    operators: Sequence[Operator]
-    values: Values
-
-    def __post_init__(self) -> None:
-        self.makers, self.readers = linked(self.operators)
-
-    def made(self) -> list[Operator]:
-        found = []
-        for each in self.operators:
-            made = self._quantised(each) if each.kind == Q else None
-            if not made and each.kind in SUMS:
-                made = self._sum(each, None)
-            if not made and self._eight_bits(each) and each.kind in (*ORDERED, *VIEWS, "Concat"):
-                kind = CONCAT if each.kind == "Concat" else SAME + each.kind
-                made = replace(each, kind=kind)
-            found.append(made or each)
-        return found
-
-    def _eight_bits(self, node: Operator) -> bool:
-        first = self.values.known.get(node.input(0))
-        return first is not None and not first.is_known and first.element in BYTES
-
-    def _integers(self, name: str) -> Operator | None:
-        """What makes a value real of integers that are computed."""
-        maker = self.makers.get(name)
-        if maker is None or maker.kind != DQ:
-            return None
-        source = self.values.known[maker.inputs[0]]
-        scale = self.values.known[maker.inputs[1]]
-        plain = not source.is_known and source.element in BYTES and scale.size == 1
-        return maker if plain else None
-
-    def _weights(self, name: str) -> Operator | None:
-        """The same of integers that the model has."""
-        maker = self.makers.get(name)
-        if maker is None or maker.kind != DQ or not self.values.known[maker.inputs[0]].is_known:
-            return None
-        return maker
-
-    def _quantised(self, last: Operator) -> Operator | None:
-        """The node whose result this one quantises, with it."""
-        if not last.input(1) or self.values.known[last.outputs[0]].element not in BYTES:
-            return None
-        node, rectified = self.makers.get(last.inputs[0]), False
-        if node is None or self.values.known[last.inputs[0]].is_known:
-            return None
-        before = self.makers.get(node.input(0))
-        if node.kind == "Relu" and before is not None and before.kind in (*SUMS, "Add"):
-            node, rectified = before, True
-        if node.kind in SUMS:
-            return self._sum(node, last, rectified=rectified)
-        sources = [self._integers(name) for name in node.inputs if name]
-        if node.kind == "Add" and None not in sources:
-            shapes = {self.values.known[name].shape for name in (*node.inputs, *node.outputs)}
-            return self._joined(ADD, node, last, rectified) if len(shapes) == 1 else None
-        if node.kind == "Concat" and None not in sources:
-            return self._joined(CONCAT, node, last, False)
-        if not sources or sources[0] is None or node.kind not in (*ORDERED, *VIEWS, *MEANS):
-            return None
-        if node.kind in MEANS and self._of(sources[0], "input") != self._of(last, "output"):
-            return None  # rounded twice, it would be another
-        kept = (*sources[0].inputs[:1], *node.inputs[1:])
-        marks = {"of": _three(sources[0].inputs)[1:], "to": _three(last.inputs)[1:]}
-        return Operator(
-            node.node,
-            SAME + node.kind,
-            node.version,
-            kept,
-            last.outputs,
-            {**node.attributes, **marks},
-        )
-
-    def _of(self, node: Operator, end: str) -> Scale | None:
-        name = node.inputs[0] if end == "input" else node.outputs[0]
-        try:
-            return _scale(self.values, *_three(node.inputs)[1:], self.values.known[name].element)
-        except Refused:
-            return None
-
-    def _joined(self, kind: str, node: Operator, last: Operator, rectified: bool) -> Operator:
-        made = [self.makers[name] for name in node.inputs]
-        inputs = [name for each in made for name in _three(each.inputs)]
-        inputs += _three(last.inputs)[1:]
-        attributes = {**node.attributes, "rectified": rectified}
-        return Operator(node.node, kind, 0, tuple(inputs), last.outputs, attributes)
-
-    def _sum(
-        self, node: Operator, last: Operator | None, *, rectified: bool = False
-    ) -> Operator | None:
-        """A sum of products of integers; `last` quantises it, if anything does."""
-        left = self._integers(node.inputs[0])
-        right = self._weights(node.inputs[1]) or self._integers(node.inputs[1])
-        if not left or not right or self.values.known[right.inputs[0]].element not in BYTES:
-            return None
-        bias = ""
-        if node.input(2):
-            made = self._weights(node.inputs[2])
-            if made is None or self.values.known[made.inputs[0]].element != WORDS:
-                return None
-            bias = made.inputs[0]
-        inputs = (*_three(left.inputs), *_three(right.inputs), *("", ""), bias)
-        attributes: dict[str, Any] = {**node.attributes, "rectified": rectified, "quantised": False}
-        attributes |= {"weights_axis": right.attributes.get("axis", 1)}
-        attributes |= {"bias_scale": self.makers[node.inputs[2]].inputs[1]} if bias else {}
-        outputs = node.outputs
-        if last:
-            inputs = (*inputs[:6], *_three(last.inputs)[1:], bias)
-            outputs, attributes["quantised"] = last.outputs, True
-        return Operator(node.node, SUMS[node.kind], 0, inputs, outputs, attributes)
+def _stored(graph: Graph, node: Operator) -> bool:
+    """Whether it makes integers real that the model has."""
+    return graph.values.known[node.inputs[0]].is_known
 
 
-def _three(inputs: Sequence[str]) -> tuple[str, str, str]:
-    """What a node of DequantizeLinear or QuantizeLinear reads; "" where there is no zero point."""
-    return inputs[0], inputs[1], inputs[2] if len(inputs) > 2 else ""
+def _computed(graph: Graph, node: Operator) -> bool:
+    """Whether it makes 8-bit integers real that are computed, with one scale."""
+    known = graph.values.known
+    return _eight_bits(graph, node) and known[node.inputs[1]].size == 1
+
+
+def _factor(graph: Graph, node: Operator) -> bool:
+    element = graph.values.known[node.inputs[0]].element
+    return element in BYTES and (_stored(graph, node) or _computed(graph, node))
+
+
+def _words(graph: Graph, node: Operator) -> bool:
+    return _stored(graph, node) and graph.values.known[node.inputs[0]].element == WORDS
+
+
+def _eight_bits(graph: Graph, node: Operator) -> bool:
+    first = graph.values.known.get(node.input(0))
+    return first is not None and not first.is_known and first.element in BYTES
+
+
+def _to_eight_bits(graph: Graph, node: Operator) -> bool:
+    known = graph.values.known
+    first, made = known[node.inputs[0]], known[node.outputs[0]]
+    return bool(node.input(1)) and made.element in BYTES and not first.is_known
+
+
+def _sum(m: Match) -> Operator:
+    node, b = m.nodes["sum"], m.nodes.get("b")
+    to = Quantised.read_by(m.node) if m.node.kind == Q else None
+    x, w = (Quantised.read_by(m.nodes[name]) for name in "xw")
+    bias, scale = (b.inputs[0], b.inputs[1]) if b else ("", "")
+    axis = m.nodes["w"].attributes.get("axis", 1)
+    fact = SumOf(x, w, to, bias, scale, "Relu" in m.nodes, axis)
+    return _summed(node, SUMS[node.kind], fact, m.node)
+
+
+def _summed(node: Operator, kind: str, fact: SumOf, last: Operator) -> Operator:
+    inputs = (*_read(fact.x, fact.w), *(_read(fact.to)[1:] if fact.to else ()), fact.bias)
+    return Operator(node.node, kind, 0, inputs, last.outputs, node.attributes, fact)
+
+
+def _read(*given: Quantised) -> tuple[str, ...]:
+    return tuple(name for each in given for name in (each.name, each.scale, each.zero))
+
+
+def _native(m: Match) -> Operator:
+    """An operator of ONNX's own that is one already."""
+    names = [m.node.input(at) for at in range(9)]
+    x, w, to = Quantised(*names[:3]), Quantised(*names[3:6]), Quantised("", *names[6:8])
+    return _summed(m.node, m.node.kind, SumOf(x, w, to, names[8]), m.node)
+
+
+def _joined(m: Match) -> Operator | None:
+    node, known = m.nodes["node"], m.graph.values.known
+    made = [m.graph.makers.get(name) for name in node.inputs if name]
+    parts = [each for each in made if each and each.kind == DQ and _computed(m.graph, each)]
+    shapes = {known[name].shape for name in (*node.inputs, *node.outputs)}
+    if len(parts) < len(made) or (node.kind == "Add" and len(shapes) > 1):
+        return None
+    sources, to = tuple(map(Quantised.read_by, parts)), Quantised.read_by(m.node)
+    inputs, fact = (*_read(*sources), *_read(to)[1:]), JoinOf(sources, to, "Relu" in m.nodes)
+    kind = f"{SAME}{node.kind}"
+    return Operator(node.node, kind, 0, inputs, m.node.outputs, node.attributes, fact)
+
+
+def _rescaling(m: Match) -> Operator | None:
+    node, of, to = m.nodes["node"], m.nodes["x"], m.node
+    if node.kind in MEANS and _of(m.graph, of, of.inputs[0]) != _of(m.graph, to, to.outputs[0]):
+        return None  # rounded twice, it would be another
+    kept = (of.inputs[0], *node.inputs[1:])
+    fact = Rescaled(Quantised.read_by(of), Quantised.read_by(to))
+    return replace(node, kind=SAME + node.kind, inputs=kept, outputs=to.outputs, fact=fact)
+
+
+def _of(graph: Graph, node: Operator, name: str) -> Scale | None:
+    try:
+        read = Quantised.read_by(node)
+        return _scale(graph.values, read.scale, read.zero, graph.values.known[name].element)
+    except Refused:
+        return None
+
+
+def _kept(m: Match) -> Operator:
+    return replace(m.node, kind=SAME + m.node.kind)
+
+
+FACTORS = (
+    node(DQ, when=_computed, name="x"),
+    node(DQ, when=_factor, name="w"),
+    node(DQ, when=_words, name="b", optional=True),
+)
+RULES: tuple[Rule, ...] = (
+    (node(Q, node(tuple(SUMS), *FACTORS, name="sum", behind="Relu"), when=_to_eight_bits), _sum),
+    (node(Q, node("Add", name="node", behind="Relu"), when=_to_eight_bits), _joined),
+    (node(Q, node("Concat", name="node"), when=_to_eight_bits), _joined),
+    (node(Q, node((*ORDERED, *VIEWS, *MEANS), FACTORS[0], name="node"), when=_to_eight_bits),
+     _rescaling),
+    (node(tuple(SUMS), *FACTORS, name="sum"), _sum),
+    (node((*ORDERED, *VIEWS, "Concat"), when=_eight_bits), _kept),
+    (node(("QLinearConv", "QLinearMatMul")), _native),
+)  # fmt: skip
 
 
 # ---- One by one ----
@@ -219,8 +253,7 @@ def _three(inputs: Sequence[str]) -> tuple[str, str, str]:
 
 @operator(Q)
 def quantise(site: NodeSite) -> None:
-    element = site.draft.values.known[site.operator.outputs[0]].element
-    to = _scale_of(site, 1, 2, element)
+    to = _scale_given(site, Quantised.read_by(site.operator))
     entries = {"type": "i8", "y_scale": to.scale, "y_zero_point": to.zero}
     _check_output(site)
     site.give(site.layer("Cast", entries, [site.tensor()]))
@@ -228,14 +261,20 @@ def quantise(site: NodeSite) -> None:
 
 @operator(DQ)
 def dequantise(site: NodeSite) -> None:
-    of = _scale_of(site, 1, 2, site.value(0).element)
+    of = _scale_of(site, Quantised.read_by(site.operator))
     entries = {"type": "f32", "x_scale": of.scale, "x_zero_point": of.zero}
     site.give(site.layer("Cast", entries, [site.integers(0)]))
 
 
-def _scale_of(site: NodeSite, scale: int, zero: int, element: int) -> Scale:
-    inputs = site.operator
-    return _scale(site.draft.values, inputs.input(scale), inputs.input(zero), element)
+def _scale_of(site: NodeSite, read: Quantised) -> Scale:
+    """The scale of what a node reads."""
+    return _scale(site.draft.values, read.scale, read.zero, site.value(read.name).element)
+
+
+def _scale_given(site: NodeSite, to: Quantised) -> Scale:
+    """The scale of what it gives."""
+    element = site.draft.values.known[site.operator.outputs[0]].element
+    return _scale(site.draft.values, to.scale, to.zero, element)
 
 
 def _check_output(site: NodeSite) -> None:
@@ -278,37 +317,38 @@ class _Sum:
 
 
 def _sum_of(site: NodeSite, channels: int) -> _Sum:
-    values, inputs = site.draft.values, site.operator
-    x = _scale_of(site, 1, 2, site.value(0).element)
-    last = None
-    if inputs.input(6):
-        last = _scale_of(site, 6, 7, values.known[inputs.outputs[0]].element)
+    fact, last = site.fact(SumOf), None
+    x = _scale_of(site, fact.x)
+    if fact.to:
+        last = _scale_given(site, fact.to)
         _check_output(site)
-    w, scales = site.value(3), values.known[inputs.input(4)]
-    zero = _zero(values, inputs.input(5), w.element)
+    w, scales = site.value(fact.w.name), site.value(fact.w.scale)
+    zero = _zero(site.draft.values, fact.w.zero, w.element)
     if scales.size == 1:
-        return _Sum(x, _scale_of(site, 4, 5, w.element), last)
+        return _Sum(x, _scale_of(site, fact.w), last)
     if not (scales.is_known and scales.size == channels and w.is_known):
         raise Refused("has scales of its weights that are none of output channels; quantise it so")
     if last is None:
-        fact = "has scales of channels, and its sums stay real"
-        raise Refused(f"{fact}; quantise its result, or its weights with one scale")
+        fault = "has scales of channels, and its sums stay real"
+        raise Refused(f"{fault}; quantise its result, or its weights with one scale")
     usual = float(np.mean(scales.array().astype(np.float64)))
     return _Sum(x, Scale(usual, zero), last, scales)
 
 
 def _bias(site: NodeSite, found: _Sum, made: str, channels: int) -> None:
-    """The bias of a sum: integers with the scales of both factors."""
-    b = site.known(8, "bias")
+    """The bias of a sum, if it has one: integers with the scales of both factors."""
+    fact = site.fact(SumOf)
+    if not fact.bias:
+        return
+    b = site.known(fact.bias, "bias")
     if b.size != channels:
         raise Refused("has a bias that is none of output channels")
-    name = site.attribute("bias_scale", "")
-    if name:
-        given = site.draft.values.known[name].array().astype(np.float64).reshape(-1)
+    if fact.bias_scale:
+        given = site.value(fact.bias_scale).array().astype(np.float64).reshape(-1)
         factors = found.w_scales.array().reshape(-1) if found.w_scales else found.w.scale
         if not np.allclose(given, found.x.scale * np.asarray(factors, np.float64), CLOSE, 0):
-            fact = "has a bias with another scale than its factors'"
-            raise Refused(f"{fact}; quantise it with the product of theirs")
+            fault = "has a bias with another scale than its factors'"
+            raise Refused(f"{fault}; quantise it with the product of theirs")
     site.parameter(made, "b", (channels,), lambda: b.array().astype(np.int32).reshape(-1), b)
 
 
@@ -322,7 +362,7 @@ def _result(site: NodeSite, found: _Sum, made: str) -> str:
     if found.y is None:
         scale = {"type": "f32", "x_scale": found.x.scale * found.w.scale}
         made = site.layer("Cast", scale, [made], "real")
-    elif site.attribute("rectified") and found.y.zero > LOW:
+    elif site.fact(SumOf).rectified and found.y.zero > LOW:
         made = _rectified(site, made, found.y.zero)
     return made
 
@@ -336,25 +376,26 @@ def _rectified(site: NodeSite, tensor: str, zero: int) -> str:
 
 @operator("QLinearConv")
 def convolution(site: NodeSite) -> None:
-    image = image_of(site, site.integers(0))
-    filters, channels, *kernel = site.known(3, "filters").shape
+    fact = site.fact(SumOf)
+    image = image_of(site, site.integers(fact.x.name))
+    w = site.known(fact.w.name, "filters")
+    filters, channels, *kernel = w.shape
     found = _sum_of(site, filters)
     entries, padding = windows_of(site, image, kernel)
     if padding:
-        fact = "has padding that differs on two sides, which 8-bit integers have not"
-        raise Refused(f"{fact}; pad both sides alike, or in a node before")
+        fault = "has padding that differs on two sides, which 8-bit integers have not"
+        raise Refused(f"{fault}; pad both sides alike, or in a node before")
     group = int(site.attribute("group", 1))
     more: dict[str, object] = {"group": group} if group > 1 else {}
-    more |= {"bias": True} if site.has(8) else {}
+    more |= {"bias": True} if fact.bias else {}
     made = site.layer(
         "Convolution", {"num_output": filters, **entries, **more, **found.entries()}, [image.tensor]
     )
     shape = (filters, channels, *(1,) * (2 - image.axes), *kernel)
-    weights = _eight(site.value(3))
-    site.parameter(made, "w", shape, lambda: weights().reshape(shape), site.value(3))
+    weights = _eight(w)
+    site.parameter(made, "w", shape, lambda: weights().reshape(shape), w)
     found.give(site, made, shape)
-    if site.has(8):
-        _bias(site, found, made, filters)
+    _bias(site, found, made, filters)
     give_image(site, image, _result(site, found, made))
 
 
@@ -365,30 +406,29 @@ def product(site: NodeSite) -> None:
     plain = all(site.attribute(name, 1.0) == 1 for name in ("alpha", "beta"))
     if not plain or site.attribute("transA", 0):
         raise Refused("multiplies by alpha or beta, or turns its first factor; leave that out")
-    a, b = site.shape(0), site.shape(3)
+    fact = site.fact(SumOf)
+    a, b = site.shape(fact.x.name), site.shape(fact.w.name)
     if min(len(a), len(b)) < 2:
         raise Refused("multiplies by a vector; give it a matrix of one row or column")
     outputs = site.result()[-1]
-    found, w = _sum_of(site, outputs), site.value(3)
+    found, w = _sum_of(site, outputs), site.value(fact.w.name)
     if not (w.is_known and len(b) == 2):
         if found.w_scales or a[:-2] != b[:-2]:
             raise Refused("multiplies batches of other extents; expand them before")
-        sources = [site.integers(0), site.integers(3)]
+        sources = [site.integers(each.name) for each in (fact.x, fact.w)]
         entries = found.entries("a", "b") | ({"transb": True} if turned else {})
         site.give(_result(site, found, site.layer("Gemm", entries, sources)))
         return
-    if found.w_scales and int(site.attribute("weights_axis", 1 - turned)) % 2 != 1 - turned:
+    if found.w_scales and fact.axis is not None and fact.axis % 2 != 1 - turned:
         raise Refused("has scales of rows of its sums; quantise weights by output channel")
-    more: dict[str, object] = {"bias": True} if site.has(8) else {}
+    more: dict[str, object] = {"bias": True} if fact.bias else {}
     more |= {} if gemm and len(a) == 2 else {"axis": -1}
-    made = site.layer(
-        "FullyConnected", {"num_output": outputs, **more, **found.entries()}, [site.integers(0)]
-    )
+    entries = {"num_output": outputs, **more, **found.entries()}
+    made = site.layer("FullyConnected", entries, [site.integers(fact.x.name)])
     shape, weights = (outputs, a[-1]), _eight(w)
     site.parameter(made, "w", shape, lambda: weights() if turned else weights().T, w)
     found.give(site, made, shape)
-    if site.has(8):
-        _bias(site, found, made, outputs)
+    _bias(site, found, made, outputs)
     site.give(_result(site, found, made))
 
 
@@ -397,33 +437,28 @@ def product(site: NodeSite) -> None:
 
 @operator(ADD)
 def add(site: NodeSite) -> None:
-    one, other = (
-        _scale_of(site, 1, 2, site.value(0).element),
-        _scale_of(site, 4, 5, site.value(3).element),
-    )
-    y = _scale_of(site, 6, 7, site.draft.values.known[site.operator.outputs[0]].element)
+    fact = site.fact(JoinOf)
+    scales = [_scale_of(site, each) for each in fact.sources]
+    y = _scale_given(site, fact.to)
     entries: dict[str, object] = {}
-    for name, each in (("x0", one), ("x1", other), ("y", y)):
+    for name, each in zip(("x0", "x1", "y"), (*scales, y), strict=True):
         entries |= {f"{name}_scale": each.scale, f"{name}_zero_point": each.zero}
     _check_output(site)
-    made = site.layer("Add", entries, [site.integers(0), site.integers(3)])
-    rectify = site.attribute("rectified") and y.zero > LOW
+    made = site.layer("Add", entries, [site.integers(each.name) for each in fact.sources])
+    rectify = fact.rectified and y.zero > LOW
     site.give(_rectified(site, made, y.zero) if rectify else made)
 
 
 @operator(CONCAT)
 def concat(site: NodeSite) -> None:
-    inputs = site.operator.inputs
-    element = site.draft.values.known[site.operator.outputs[0]].element
-    if "rectified" in site.operator.attributes:
-        *parts, scale, zero = inputs
-        to = _scale(site.draft.values, scale, zero, element)
-        places = range(0, len(parts), 3)
-        of = [_scale_of(site, at + 1, at + 2, site.value(at).element) for at in places]
-        tensors = [_rescaled(site, site.integers(at), each, to, f"in{at // 3}")
-                   for at, each in zip(places, of, strict=True)]  # fmt: skip
+    fact = site.operator.fact
+    if isinstance(fact, JoinOf):
+        to = _scale_given(site, fact.to)
+        of = [_scale_of(site, each) for each in fact.sources]
+        tensors = [_rescaled(site, site.integers(read.name), each, to, f"in{at}")
+                   for at, (read, each) in enumerate(zip(fact.sources, of))]  # fmt: skip
     else:
-        tensors = [site.integers(at) for at in range(len(inputs))]
+        tensors = [site.integers(at) for at in range(len(site.operator.inputs))]
     rank, axis = len(site.result()), int(site.attribute("axis", 1))
     if axis % rank == 0 or not 2 <= len(tensors) <= 16:
         raise Refused("joins integers along the batch, or more than 16; join them as floats")
@@ -447,17 +482,12 @@ def _alike(one: Scale, other: Scale) -> bool:
 @operator(*(SAME + kind for kind in (*ORDERED, *VIEWS, *MEANS)))
 def same(site: NodeSite) -> None:
     """An operator that has its layer of floats, with integers."""
-    attributes = dict(site.operator.attributes)
-    of, to = attributes.pop("of", None), attributes.pop("to", None)
-    scales = None
-    if of and to:
-        ends = (site.operator.inputs[0], site.operator.outputs[0])
-        known = site.draft.values.known
-        before = _scale(site.draft.values, of[0], of[1], known[ends[0]].element)
-        scales = before, _scale(site.draft.values, to[0], to[1], known[ends[1]].element)
+    fact, scales = site.operator.fact, None
+    if isinstance(fact, Rescaled):
+        scales = _scale_of(site, fact.of), _scale_given(site, fact.to)
     kind = site.operator.kind.removeprefix(SAME)
-    zero = scales[0].zero if scales else 0
-    site.operator = replace(site.operator, kind=kind, attributes=attributes | {"zero_point": zero})
+    kept = KeepsIntegers(scales[0].zero if scales else 0)
+    site.operator = replace(site.operator, kind=kind, fact=kept)
     if kind == "Relu" and not scales:
         raise Refused("rectifies integers without a zero point; put it between real numbers")
     OPERATORS[kind](site)

@@ -18,17 +18,17 @@ PyTorch exports them.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from simgen.errors import ConfigError
 from simgen.frontend.importing.draft import INTEGERS, NodeSite
+from simgen.frontend.importing.graph import Graph, Match, Rule, node, rewrite
 from simgen.frontend.importing.table import OPERATORS, operator
-from simgen.frontend.importing.values import Operator, Refused, Value, Values, linked
+from simgen.frontend.importing.values import Operator, Refused, Value, Values
 from simgen.ground.arrays import np
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
@@ -37,9 +37,7 @@ MASK = "Mask"
 LOW = -1e4  # limit: with such a mask value or less, attention scores count as 0
 LOWEST_FLOAT = -3.4028234663852886e38  # lowest finite float32
 FLOAT = 1  # TensorProto.FLOAT
-LARGEST = 2**24  # elements of a condition that is looked at
 DEEPEST = 16  # nodes between a product and the mask of its scores
-REFUSED = "refused"  # the attribute of a node that says why
 NAN = (
     "is NaN where a mask leaves a row of nothing but -inf; mask with a finite number, or put 0 "
     "there by Where and IsNaN"
@@ -54,86 +52,69 @@ KEEPING = (
     "Transpose", "Expand", "Slice", "Split", "Concat",
 )  # fmt: skip
 VIEWS = ("Unsqueeze", "Reshape", "Cast", "Identity")
+SOFTMAXES = ("Softmax", "LogSoftmax", "SoftmaxCrossEntropyLoss")
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """Why a node cannot be imported."""
+
+    why: str
+
+
+@dataclass(frozen=True)
+class MaskedRows:
+    """Rows of nothing but hidden keys are 0."""
 
 
 def recognised(operators: Sequence[Operator], values: Values) -> list[Operator]:
     """The operators with masks of attention as one."""
-    makers, readers = linked(operators)
-    ends = {each.name for each in values.model.graph.output}
-    found = []
-    for each in operators:
-        made = _guarded(each, values, makers)
-        if "Softmax" in each.kind and _is_nan(each, values, makers, readers):
-            made = refused(each, NAN)
-        elif _is_infinite(each, values) and (
-            each.kind == "Mul" or not _vanishes(each, readers, ends)
-        ):
-            made = refused(each, INFINITE)
-        if each.kind in ("Where", "Add") and not ends.intersection(each.outputs):
-            shape = values.known[each.outputs[0]].shape
-            if all(_over_keys(reader, len(shape)) for reader in readers[each.outputs[0]]):
-                made = _causal(each, values, shape) or _lengths(each, values, makers, shape)
-                if made:
-                    plain = _is_plain(made.inputs[0], values, makers, lengths=len(made.inputs) > 1)
-                    made = made if plain else None
-        found.append(made or each)
-    return found
+    return rewrite(Graph(operators, values), RULES)
 
 
 def refused(node: Operator, why: str) -> Operator:
     """The node, which will be refused."""
-    return replace(node, attributes={**node.attributes, REFUSED: why})
+    return replace(node, fact=Refusal(why))
 
 
-def _is_infinite(node: Operator, values: Values) -> bool:
-    if node.kind not in INFINITIES:
-        return False
-    arrays = [_at_hand(values, name) for name in node.inputs]
-    return any(each is not None and np.isinf(each).any() for each in arrays)
+def _is_infinite(graph: Graph, node: Operator) -> bool:
+    """Whether it takes an infinity, and what reads it tells that from the largest number."""
+    arrays = [graph.at_hand(name) for name in node.inputs]
+    found = any(each is not None and np.isinf(each).any() for each in arrays)
+    return found and (node.kind == "Mul" or not _vanishes(graph, node))
 
 
-def _vanishes(
-    node: Operator, readers: Mapping[str, Sequence[Operator]], ends: set[str], depth: int = 0
-) -> bool:
+def _vanishes(graph: Graph, node: Operator, depth: int = 0) -> bool:
     """Whether all that reads the node makes the same of the largest finite number."""
-    if depth > DEEPEST or ends.intersection(node.outputs):
+    if depth > DEEPEST or graph.ends.intersection(node.outputs):
         return False
     return all(
-        each.kind in BOUNDED or (each.kind in KEEPING and _vanishes(each, readers, ends, depth + 1))
+        each.kind in BOUNDED or (each.kind in KEEPING and _vanishes(graph, each, depth + 1))
         for name in node.outputs
-        for each in readers[name]
+        for each in graph.readers[name]
     )
 
 
-def _guarded(node: Operator, values: Values, makers: Mapping[str, Operator]) -> Operator | None:
+def _guarded(m: Match) -> Operator | None:
     """Softmax whose rows of nothing but -inf are 0."""
-    test = makers.get(node.inputs[0]) if node.kind == "Where" else None
-    rows = makers.get(node.inputs[2]) if test is not None and test.kind == "IsNaN" else None
-    if test is None or rows is None or rows.kind != "Softmax" or test.inputs != node.inputs[2:]:
+    if m.array("zero").any():
         return None
-    zero = _known_array(values, node.inputs[1])
-    if zero is None or zero.any():
-        return None
-    attributes = {**rows.attributes, "masked": 1}
-    return replace(rows, node=rows.node, outputs=node.outputs, attributes=attributes)
+    rows = m.nodes["rows"]
+    return replace(rows, outputs=m.node.outputs, fact=MaskedRows())
 
 
-def _is_nan(
-    node: Operator,
-    values: Values,
-    makers: Mapping[str, Operator],
-    readers: Mapping[str, Sequence[Operator]],
-) -> bool:
+def _is_nan(graph: Graph, node: Operator) -> bool:
     """Whether known masks leave rows of nothing but -inf, which no choice makes 0."""
     axis = int(node.attributes.get("axis", -1 if node.version >= 13 else 1))
-    read = {each.kind for each in readers[node.outputs[0]]}
-    if (read and read <= GUARDS) or axis not in (-1, len(values.known[node.inputs[0]].shape) - 1):
+    read = {each.kind for each in graph.readers[node.outputs[0]]}
+    rank = len(graph.values.known[node.inputs[0]].shape)
+    if (read and read <= GUARDS) or axis not in (-1, rank - 1):
         return False
     hidden: Any = False
     x: str | None = node.inputs[0]
     for _ in range(DEEPEST):
-        maker = makers.get(x) if x else None
-        known = [_at_hand(values, name) for name in maker.inputs] if maker else []
+        maker = graph.makers.get(x) if x else None
+        known = [graph.at_hand(name) for name in maker.inputs] if maker else []
         x = None
         if maker and maker.kind == "Add":
             for at, mask in enumerate(known):
@@ -151,21 +132,21 @@ def _is_nan(
     return bool(np.asarray(hidden).all(axis=-1).any()) if np.ndim(hidden) else bool(hidden)
 
 
-def _is_plain(x: str, values: Values, makers: Mapping[str, Operator], *, lengths: bool) -> bool:
+def _is_plain(graph: Graph, x: str, *, lengths: bool) -> bool:
     """Whether no other mask hides elements: their numbers may be lower than those of [Mask].
 
     Where it has lengths, of 1 and more, others may hide all keys but the first.
     """
     keys = 1 if lengths else None
     for _ in range(DEEPEST):
-        maker = makers.get(x)
+        maker = graph.makers.get(x)
         if maker is None or maker.kind in ("MatMul", "Gemm"):
             return True
         if maker.kind == "Where":
             return False
-        computed = [name for name in maker.inputs if name and not values.known[name].is_known]
+        computed = [name for name in maker.inputs if name and not graph.values.known[name].is_known]
         if maker.kind == "Add":
-            known = [_known_array(values, name) for name in maker.inputs if name not in computed]
+            known = [graph.known(name) for name in maker.inputs if name not in computed]
             parts = [each if each is None else each[..., :keys] for each in known]
             if len(computed) > 1 or any(each is None or (each <= LOW).any() for each in parts):
                 return False
@@ -175,42 +156,15 @@ def _is_plain(x: str, values: Values, makers: Mapping[str, Operator], *, lengths
     return False
 
 
-def _over_keys(node: Operator, rank: int) -> bool:
-    axis = int(node.attributes.get("axis", -1))
-    return node.kind == "Softmax" and rank >= 3 and axis in (-1, rank - 1)
-
-
-def _known_array(values: Values, name: str) -> NDArray[Any] | None:
-    value = values.known.get(name)
-    known = value is not None and value.is_known and value.size <= LARGEST
-    return value.array() if value is not None and known else None
-
-
-def _at_hand(values: Values, name: str) -> NDArray[Any] | None:
-    """The same; None where it is in a file that is not there, so that values are drawn."""
-    try:
-        return _known_array(values, name)
-    except ConfigError:
-        return None
-
-
-def _causal(node: Operator, values: Values, shape: tuple[int, ...]) -> Operator | None:
-    """A mask whose place of hidden keys the model knows."""
-    if node.kind == "Add":
-        for x, other in (node.inputs, node.inputs[::-1]):
-            mask = _known_array(values, other)
-            if mask is not None and mask.dtype.kind == "f":
-                hides = mask <= LOW
-                plain = bool((hides | (mask == 0)).all())
-                return _mask(node, x, shape, values) if plain and _later(hides, shape) else None
-        return None
-    condition = _known_array(values, node.inputs[0])
-    for at in (1, 2):
-        low = _known_array(values, node.inputs[3 - at])
-        if condition is not None and low is not None and bool((low <= LOW).all()):
-            hides = condition.astype(bool) ^ (at == 1)
-            return _mask(node, node.inputs[at], shape, values) if _later(hides, shape) else None
-    return None
+def _for_softmax(graph: Graph, node: Operator) -> bool:
+    """Whether all that reads the node is Softmax over keys."""
+    rank = len(graph.values.known[node.outputs[0]].shape)
+    return not graph.ends.intersection(node.outputs) and all(
+        each.kind == "Softmax"
+        and rank >= 3
+        and int(each.attributes.get("axis", -1)) in (-1, rank - 1)
+        for each in graph.readers[node.outputs[0]]
+    )
 
 
 def _later(hides: NDArray[Any], shape: tuple[int, ...]) -> bool:
@@ -222,37 +176,66 @@ def _later(hides: NDArray[Any], shape: tuple[int, ...]) -> bool:
     return bool((hides == (np.arange(keys) > rows + keys - queries)).all())
 
 
-def _mask(
-    node: Operator, x: str, shape: tuple[int, ...], values: Values, *lengths: str
-) -> Operator | None:
-    if values.known[x].shape != shape or values.known[x].is_known:
+def _causal(m: Match, hides: NDArray[Any]) -> Operator | None:
+    """A mask whose place of hidden keys the model knows."""
+    return _mask(m) if _later(hides, m.graph.values.known[m.node.outputs[0]].shape) else None
+
+
+def _added(m: Match) -> Operator | None:
+    mask = m.array("mask")
+    if mask.dtype.kind != "f":
+        return m.node
+    hides = mask <= LOW
+    return (_causal(m, hides) if bool((hides | (mask == 0)).all()) else None) or m.node
+
+
+def _chosen(m: Match) -> Operator | None:
+    low, keeps = m.array("low"), m.array("keeps").astype(bool)
+    first = m.node.inputs[1] == m.values["x"]
+    return _causal(m, keeps ^ first) if bool((low <= LOW).all()) else None
+
+
+def _mask(m: Match, *lengths: str) -> Operator | None:
+    known, x = m.graph.values.known, m.values["x"]
+    fits = known[x].shape == known[m.node.outputs[0]].shape and not known[x].is_known
+    if not fits or not _is_plain(m.graph, x, lengths=bool(lengths)):
         return None
-    return Operator(node.node, MASK, 0, (x, *lengths), node.outputs, {})
+    return Operator(m.node.node, MASK, 0, (x, *lengths), m.node.outputs, {})
 
 
-def _lengths(
-    node: Operator, values: Values, makers: Mapping[str, Operator], shape: tuple[int, ...]
-) -> Operator | None:
+def _lengths(m: Match) -> Operator | None:
     """A mask of padding, of which an input of the model has the lengths."""
-    test = makers.get(node.inputs[0])
-    if node.kind != "Where" or test is None or test.kind not in ("Less", "Greater"):
-        return None
-    places, wanted = test.inputs if test.kind == "Less" else test.inputs[::-1]
-    each, low = _known_array(values, places), _known_array(values, node.inputs[2])
-    if each is None or low is None or not bool((low <= LOW).all()):
-        return None
+    known, makers, wanted = m.graph.values.known, m.graph.makers, m.values["lengths"]
+    each, shape = m.array("places"), known[m.node.outputs[0]].shape
     batch, keys = shape[0], shape[-1]
     counts = each.shape[-1:] == (keys,) and each.size == keys
     if not counts or not np.array_equal(each.reshape(-1), np.arange(keys)):
         return None
-    if values.known[wanted].shape != (batch, *(1,) * (len(shape) - 1)):
+    if (
+        known[wanted].shape != (batch, *(1,) * (len(shape) - 1))
+        or not (m.array("low") <= LOW).all()
+    ):
         return None
     while wanted in makers and makers[wanted].kind in VIEWS:
         wanted = makers[wanted].inputs[0]
-    source = values.known[wanted]
+    source = known[wanted]
     if wanted in makers or source.element not in INTEGERS or source.shape != (batch,):
         return None
-    return _mask(node, node.inputs[1], shape, values, wanted)
+    return _mask(m, wanted)
+
+
+RULES: tuple[Rule, ...] = (
+    (node("Add", "x", "!mask", swaps=True, when=_for_softmax), _added),
+    (node("Where", "!keeps", "x", "!low", when=_for_softmax), _chosen),
+    (node("Where", "!keeps", "!low", "x", when=_for_softmax), _chosen),
+    (node("Where", node("Less", "!places", "lengths"), "x", "!low", when=_for_softmax), _lengths),
+    (node("Where", node("Greater", "lengths", "!places"), "x", "!low", when=_for_softmax),
+     _lengths),
+    (node(("Add", "Where"), when=_for_softmax), lambda m: m.node),  # Softmax hides the rest
+    (node(INFINITIES, when=_is_infinite), lambda m: refused(m.node, INFINITE)),
+    (node("Where", node("IsNaN", "y"), "!zero", node("Softmax", gives="y", name="rows")), _guarded),
+    (node(SOFTMAXES, when=_is_nan), lambda m: refused(m.node, NAN)),
+)  # fmt: skip
 
 
 @operator(MASK)

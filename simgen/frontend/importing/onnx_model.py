@@ -256,12 +256,12 @@ class _Losses:
     @contextmanager
     def watched(self, operator: Operator) -> Iterator[bool]:
         """Whether the node's inputs are there; what is raised meanwhile refuses the node."""
-        why = operator.attributes.get(masks.REFUSED)
+        why = operator.fact.why if isinstance(operator.fact, masks.Refusal) else ""
         goes_on = not why and not self.values.intersection(operator.inputs)
         try:
             yield goes_on
             if why:
-                raise Refused(str(why))
+                raise Refused(why)
             if not goes_on and not self._would_be(operator):
                 raise Refused("no layer computes it")
         except Refused as reason:

@@ -9,6 +9,7 @@
 
 In whatever order the factors stand, and with roots, reciprocals and powers as they come: what is
 compared is the algebra (simgen/frontend/importing/algebra.py), with numbers as float32 rounds them.
+Patterns of nodes (graph.py) would need one for each order.
 
 Source: gelu, layer_norm, hardswish and silu in symbolic_opset9.py of PyTorch; activations.py of
 Transformers (NewGELUActivation, FastGELUActivation); fusion_gelu.py, fusion_fastgelu.py and
@@ -32,7 +33,8 @@ from simgen.frontend.importing.algebra import (
     product,
     times,
 )
-from simgen.frontend.importing.values import Operator, Value, Values, linked
+from simgen.frontend.importing.graph import Graph
+from simgen.frontend.importing.values import Operator, Value, Values
 from simgen.ground.arrays import np
 
 if TYPE_CHECKING:
@@ -57,14 +59,14 @@ def recognised(
     operators: Sequence[Operator], values: Values, outputs: Iterable[str]
 ) -> list[Operator]:
     """The operators with patterns as one; those that only patterns needed are gone."""
-    makers, readers = linked(operators)
+    graph = Graph(operators, values)
     replaced: dict[str, Operator] = {}
     for anchor in operators:
         made_of = [name for name in (*anchor.inputs[:1], *anchor.outputs[:1]) if name]
         if anchor.kind not in ANCHORS or len(made_of) < 2 or values.known[made_of[1]].is_known:
             continue
-        for made in _around(anchor, values, makers, readers):
-            replaced[made.outputs[0]] = makers[made.outputs[0]] = made
+        for made in _around(anchor, graph):
+            replaced[made.outputs[0]] = graph.makers[made.outputs[0]] = made
     return _needed([replaced.get(each.outputs[0], each) for each in operators], outputs)
 
 
@@ -77,19 +79,14 @@ def _needed(operators: Sequence[Operator], outputs: Iterable[str]) -> list[Opera
     return found[::-1]
 
 
-def _around(
-    anchor: Operator,
-    values: Values,
-    makers: dict[str, Operator],
-    readers: dict[str, list[Operator]],
-) -> Iterator[Operator]:
+def _around(anchor: Operator, graph: Graph) -> Iterator[Operator]:
     """The patterns that have the anchor, the longest one first."""
-    known = values.known
+    values, makers, known = graph.values, graph.makers, graph.values.known
     behind = _reached(
         anchor.outputs[0],
         lambda name: [
             each.outputs[0]
-            for each in readers[name]
+            for each in graph.readers[name]
             if each.kind in algebra.KINDS and each.outputs[0] in known
         ],
     )

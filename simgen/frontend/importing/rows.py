@@ -5,6 +5,7 @@ from __future__ import annotations
 from math import prod
 from typing import TYPE_CHECKING
 
+from simgen.frontend.importing.masks import MaskedRows
 from simgen.frontend.importing.table import operator
 from simgen.frontend.importing.values import Operator, Refused, Values
 from simgen.ground.arrays import np
@@ -29,7 +30,7 @@ def softmax(site: NodeSite) -> None:
     entries: dict[str, object] = {
         "softmax_algo": "log" if site.operator.kind == "LogSoftmax" else "accurate"
     }
-    if site.attribute("masked"):
+    if isinstance(site.operator.fact, MaskedRows):
         entries["softmax_algo"] = "masked"
     whole, at = shape, axis
     if joined and (axis == 0 or axis < len(shape) - 1):

@@ -7,7 +7,6 @@ a layer; it is, when its values are wanted, because shapes follow from them or f
 from __future__ import annotations
 
 import contextlib
-from collections import defaultdict
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property, partial
 from math import prod
@@ -86,6 +85,7 @@ class Operator:
     inputs: tuple[str, ...]  # names of values; "" where one is left out
     outputs: tuple[str, ...]
     attributes: Mapping[str, Any]
+    fact: object = None  # what a rewriting has found, as a value of its own type
 
     def input(self, at: int) -> str:
         """The name of an input, "" where there is none."""
@@ -324,15 +324,3 @@ def _nbytes(value: Value) -> int:
 
 def _part(computed: Callable[[], list[NDArray[Any]]], at: int) -> NDArray[Any]:
     return computed()[at]
-
-
-def linked(
-    operators: Sequence[Operator],
-) -> tuple[dict[str, Operator], dict[str, list[Operator]]]:
-    """What makes each value, and what reads it."""
-    makers = {name: each for each in operators for name in each.outputs if name}
-    readers: defaultdict[str, list[Operator]] = defaultdict(list)
-    for each in operators:
-        for name in each.inputs:
-            readers[name].append(each)
-    return makers, readers

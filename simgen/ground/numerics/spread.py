@@ -52,6 +52,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import log, pi, sin, sqrt
+from statistics import NormalDist
 from typing import TYPE_CHECKING, Any
 
 from simgen.ground.arrays import np
@@ -67,6 +68,8 @@ RISK = 1e-9  # probability that a tensor of a correct result is judged wrong
 DENSITY = 4.0  # factor for the density of terms at zero, relative to what their moments say
 SAMPLE = 2**20  # elements that equal ones are counted among
 BLOCKS = 8  # parts of a sum whose terms may meet partial sums of other sizes
+UNEVEN = 1.25  # times the mean that a block's terms may be and yet be any terms
+FARTHEST = 3.0  # what a Brownian bridge exceeds once in 30 million times
 GRIDS = 8  # sizes of partial sums, in powers of 2; smaller ones lose less than sigma allows
 
 
@@ -99,6 +102,11 @@ def both(a: Spread, b: Spread) -> Spread:
 def peak_limit(elements: int) -> float:
     """What the largest |z| of so many does not exceed."""
     return sqrt(2 * log(4 * max(elements, 1) / RISK))
+
+
+def sum_limit(sums: int) -> float:
+    """The same of sums of very many roundings, which are normal numbers."""
+    return -NormalDist().inv_cdf(RISK / (4 * max(sums, 1)))
 
 
 def statistic_limit(elements: Array | int, shared: int, parts: int = 1) -> Any:
@@ -176,14 +184,18 @@ def correlated(
     return made
 
 
-def any_order(rows: Array) -> tuple[Array, Array]:
-    """What float32 sums of rows of many terms are off: a bound on its mean over orders, and sigma.
+def any_order(rows: Array, far: float) -> tuple[Array, Array]:
+    """What float32 sums of rows of many terms are off: a bound on its mean over orders, and sigma,
+    the worst of those together where `far` deviations count.
 
     A partial sum is a multiple of g, the distance of float32 numbers of its size. So adding a term
-    is off by what rounding the term to g loses, whatever the partial sum is; but for ties, which go
-    both ways. Where terms meet partial sums of each size at random, the mean is between the losses
-    of all terms at one g, and sigma is no more than at the largest. Blocks of terms may meet
-    partial sums of other sizes (several work-items, sorted terms): their losses do not cancel.
+    is off by what rounding the term to g loses, whatever the partial sum is; but for ties, whose
+    way is that of the partial sum's last bit (`_ties`). Sums of one sign grow evenly: a half of
+    the terms meets sums of the last whole binade, a quarter those of the one before it. Which terms
+    these are is chance, and so is the rest of the deviation. Sums of several work-items meet
+    smaller grids. Where their sizes follow their places, all of them may meet any one grid, as
+    terms of two signs may (but see `_wandering`). Blocks of terms whose losses differ by more than
+    chance do not cancel; where sizes follow places, no blocks do.
     """
     terms = rows.astype(np.float32).astype(np.float64)
     squares, total = np.square(terms).sum(axis=-1), np.abs(terms.sum(axis=-1))
@@ -191,22 +203,71 @@ def any_order(rows: Array) -> tuple[Array, Array]:
     sums = np.abs(np.cumsum(terms, axis=-1)).max(axis=-1)  # backward: no more than total + sums
     largest = np.minimum(total + np.maximum(2 * np.sqrt(squares), sums), magnitude)
     significand, exponents = np.frexp(largest)
-    # Sums of one sign grow evenly: the last binade has this share of the partial sums.
-    share = np.where(total < magnitude, 1.0, 1 - 0.5 / significand)
     blocks = np.arange(BLOCKS) * terms.shape[-1] // BLOCKS
-    found = []
-    for below in range(GRIDS):
-        grid = np.ldexp(1.0, exponents - DType.F32.mantissa - 1 - below)
-        parts = terms / grid[..., None]
-        lost = np.rint(parts) - parts
-        tie = np.abs(lost) == 0.5
-        mean = np.abs(np.add.reduceat(np.where(tie, 0.0, lost), blocks, axis=-1)).sum(axis=-1)
-        mean += np.abs(np.where(tie, lost, 0.0).sum(axis=-1))
-        found.append((grid * mean, np.square(grid) * np.square(lost).sum(axis=-1)))
-    (mean, variance), *rest = found
-    below = np.max([each for each, _ in rest], axis=0)
-    mean = np.maximum(below, share * mean + (1 - share) * below)
-    return mean, np.sqrt(share * variance + (1 - share) * rest[0][1])
+    size = np.add.reduceat(np.abs(terms), blocks, axis=-1).max(axis=-1) * BLOCKS
+    even = (total == magnitude) & (size <= UNEVEN * magnitude)
+    share = np.where(even, 1 - 0.5 / significand, 1.0)
+    first, second = np.zeros(terms.shape), np.zeros(terms.shape)  # moments of what a term loses
+    mean, more, variance = (np.zeros(total.shape) for _ in range(3))
+    worst, largest_mean, in_place = (mean, variance), mean, mean
+    for below in reversed(range(GRIDS)):
+        grid = np.ldexp(1.0, exponents - DType.F32.mantissa - 1 - below)[..., None]
+        parts = terms / grid
+        lost = grid * (np.rint(parts) - parts)
+        tie = np.abs(lost) == grid / 2
+        sure = np.where(tie, 0.0, lost)
+        of_blocks = np.add.reduceat(sure, blocks, axis=-1)
+        here = of_blocks.sum(axis=-1)
+        apart = np.square(of_blocks - here[..., None] / BLOCKS).sum(axis=-1)
+        variance = np.square(lost).sum(axis=-1)  # 7 / 16 of twice this is chance, on average
+        uneven = np.sqrt(BLOCKS * np.maximum(apart - 2 * variance, 0.0)) + _ties(parts, lost, tie)
+        largest_mean = np.maximum(largest_mean, np.abs(here) + uneven)
+        of_ties = np.add.reduceat(lost - sure, blocks, axis=-1)
+        in_place = np.maximum(in_place, (np.abs(of_blocks) + np.abs(of_ties)).sum(axis=-1))
+        part = share if below == 0 else 0.5 if below < GRIDS - 1 else 1.0
+        mean, more = part * here + (1 - part) * mean, part * uneven + (1 - part) * more
+        weight = np.asarray(part)[..., None]
+        first, second = (
+            weight * now + (1 - weight) * before
+            for now, before in ((sure, first), (np.square(lost), second))
+        )
+        made = np.abs(mean) + more, np.sqrt((second - np.square(first)).sum(axis=-1))
+        is_worse = made[0] + far * made[1] > worst[0] + far * worst[1]
+        worst = np.where(is_worse, made[0], worst[0]), np.where(is_worse, made[1], worst[1])
+    apart = _wandering(terms.shape[-1] * squares, total / np.sqrt(squares), far)
+    wanders = sums <= total + FARTHEST * np.sqrt(squares)
+    rest = np.where(wanders, np.fmin(apart, np.sqrt(variance)), np.sqrt(variance))
+    largest_mean = np.where(wanders & (total < magnitude), largest_mean, in_place)
+    return np.where(even, worst[0], largest_mean), np.where(even, worst[1], rest)
+
+
+def _wandering(size: Array, drift: Array, far: float) -> Array:
+    """Sigma of a sum of terms of two signs in a random order: `far` of it are as much as a right
+    sum is off with the risk of so many.
+
+    Partial sums are a Brownian bridge B from 0 to `drift`, times the root of the terms' squares.
+    Adding to s loses up to u s, with a variance of u^2 s^2 / 6 on average and of no more than
+    u^2 s^2 / 4 on a way that is large for long, which has the shape of a sine. So by Markov, with
+    E exp(a^2 / 2 int B^2) = sqrt(a / sin a) exp(drift^2 / 2 (1 - a cot a)) (Cameron and Martin,
+    1944) for every a < pi.
+    """
+    a = np.linspace(0.05, 3.1, 62)
+    lead = -log(NormalDist().cdf(-far)) + np.log(a / np.sin(a)) / 2
+    most = (lead + np.square(drift)[..., None] / 2 * (1 - a / np.tan(a))) / a
+    made: Array = U / 2 * np.sqrt(size) * most.min(axis=-1) / far
+    return made
+
+
+def _ties(parts: Array, lost: Array, tie: NDArray[np.bool_]) -> Array:
+    """What ties lose together: `lost` each where the last bit of the partial sum is 0, and the
+    opposite where it is 1. It is 0 after a tie; any other term changes it as its own last bit
+    does, so that it is 0 more often by `q / (1 - (1 - q) c)`, for a share q of ties."""
+    share = tie.mean(axis=-1)
+    bits = np.where(tie, 0.0, 1 - 2 * (np.rint(parts) % 2)).sum(axis=-1)
+    left = tie.shape[-1] - np.abs(bits)  # n (1 - (1 - q) |c|)
+    more = np.divide(share * tie.shape[-1], left, out=np.ones_like(share), where=left > 0)
+    made: Array = more * np.abs(np.where(tie, lost, 0.0).sum(axis=-1))
+    return made
 
 
 def sum_spread(rows: Array, inside: float, hard: Array) -> Array:

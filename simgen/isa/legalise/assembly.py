@@ -33,6 +33,7 @@ _MAXIMUM = re.compile(r"\s*\.set ([\w.$]+)\.(\w+), max\(([\w.$, ]+)\)$")
 _SYMBOL = re.compile(r"\s*\.set ([\w.$]+)\.(\w+), (\d+)$")  # symbol of a kernel, such as num_vgpr
 CONTRACTED = "contracted"  # such a symbol of ours: the source's multiply-adds may be fused
 DYNAMIC_LDS = "dynamic_lds"  # such a symbol of ours: bytes that each launch of the kernel asks for
+GROUP = ("group_x", "group_y", "group_z")  # such symbols of ours: extents of its work-groups
 _METADATA = (".vgpr_count", ".sgpr_count")
 _SIZES = (
     ".group_segment_fixed_size",
@@ -319,6 +320,11 @@ def _raise(lines: list[str], at: int, value: int) -> None:
     """Let a line end with a number that is at least this one, or the most of it and others."""
     found = re.sub(r"(\d+)(\s*)$", lambda m: f"{max(int(m[1]), value)}{m[2]}", lines[at])
     lines[at] = re.sub(r" max\((.*)\)$", rf" max({value}, \1)", found)
+
+
+def raise_ids(lines: list[str], kernel: AssemblyKernel, dimensions: int) -> None:
+    """Let the kernel's work-items know their numbers in so many dimensions."""
+    _raise(lines, kernel.counts["system_vgpr_workitem_id"][0], dimensions - 1)
 
 
 def raise_lds(lines: list[str], kernel: AssemblyKernel, nbytes: int) -> None:

@@ -118,9 +118,10 @@ def _kernel(
         edits[at] = [f"\t{new}" for new in site.out]
         edits[at][0] += f"  ; for {item}"
     if pool.uses_thread:
-        edits[kernel.start] = [lines[kernel.start], f"\tv_mov_b32_e32 {pool.thread}, v0"]
+        first = pool.numbering(arch, lines)
+        edits[kernel.start] = [lines[kernel.start], *(f"\t{new}" for new in first)]
         pool.own(vgprs=kernel.vgprs + 1)
-        added += 1
+        added += len(first)
     if pool.uses_lane_words:
         raise_lds(lines, kernel, pool.lane_words + pool.lane_nbytes - pool.asked_lds)
     raise_counts(lines, kernel, pool.vgprs, pool.sgprs)

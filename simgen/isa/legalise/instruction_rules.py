@@ -125,7 +125,7 @@ def _kernel(
         edits[at] = [f"\t{new}" for new in site.out]
         edits[at][0] += f"  ; for {item}"
     first = [f"s_mov_b32 {pool.infinity}, {INFINITY}"] * pool.uses_infinity
-    first += [f"v_mov_b32_e32 {pool.thread}, v0"] * pool.uses_thread
+    first += pool.numbering(model.arch, lines) if pool.uses_thread else []
     if first:
         edits[kernel.start] = [lines[kernel.start], *(f"\t{new}" for new in first)]
     if pool.uses_thread:

@@ -18,6 +18,7 @@ from simgen.isa.legalise.expression import (
     ALL,
     SIGN,
     Term,
+    Word,
     add_co,
     carry,
     emit,
@@ -54,13 +55,12 @@ from simgen.isa.legalise.expression import (
     umax,
     umin,
     where,
-)  # fmt: skip
+)
 from simgen.isa.legalise.table import ARCHS, GFX803, GFX942, rule
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from simgen.isa.legalise.expression import Word
     from simgen.isa.legalise.site import Site
 
     Expression = Callable[..., Any]

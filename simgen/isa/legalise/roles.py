@@ -317,16 +317,20 @@ def table(arch: str) -> dict[str, tuple[Roles, ...]]:
     found: dict[str, tuple[Roles, ...]] = {}
     for line in (_BOTH + (_GFX803 if arch.startswith(GCN3) else _GFX942)).strip().split("\n"):
         words = line.split()
-        form = [w for w in words if w[0] in "<>-" or _WORD.match(w)]
+        form = tuple(w for w in words if w[0] in "<>-" or _WORD.match(w))
         for name in (n for word in words[len(form) :] for n in _expanded(word)):
-            roles = _roles(form, name, arch)
+            limited = name.startswith("ds_") and arch.startswith(GCN3)
+            roles = _roles(form, not name.startswith("s_"), limited)
             others = found.get(name, ())
             if roles not in others:
                 found[name] = (*others, roles)
     return found
 
 
-def _roles(form: list[str], name: str, arch: str) -> Roles:
+@cache
+def _roles(form: tuple[str, ...], masked: bool, limited: bool) -> Roles:
+    """The form of instructions that run in the lanes of exec (`masked`), and whose addresses m0
+    bounds (`limited`)."""
     operands, reads, writes = [], set[str](), set[str]()
     for word in form:
         if word[0] in "<>":
@@ -335,9 +339,9 @@ def _roles(form: list[str], name: str, arch: str) -> Roles:
             usual = {"a": 0, "o": 2}.get(m[1], 1)
             width = 2 if m[2] == "m" else int(m[2] or usual)
             operands.append(Operand(m[1], width, m[2] == "m"))
-    if not name.startswith("s_"):
+    if masked:
         reads.update(_SPECIAL["exec"])
-    if name.startswith("ds_") and arch.startswith(GCN3):  # the limit of LDS addresses
+    if limited:
         reads.add("m0")
     repeats = any(word.endswith("*") for word in form)
     return Roles(tuple(operands), repeats, frozenset(reads), frozenset(writes))

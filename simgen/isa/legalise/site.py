@@ -15,12 +15,14 @@ from simgen.isa.legalise import roles
 from simgen.isa.legalise.assembly import (
     CONTRACTED,
     DYNAMIC_LDS,
+    GROUP,
     VCC,
     AssemblyKernel,
     Instruction,
     integer,
     is_inline,
     is_vgpr,
+    raise_ids,
     readable,
     registers,
     source_modifiers,
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
 
     Mark = tuple[Instruction, int, int, tuple[int, int, bool]]
 
+PACKED = ("gfx90a", "gfx940", "gfx941", "gfx942")  # numbers of work-items
 MOST_VGPRS = 256
 MOST_SGPRS = 102  # s0 to s101 on gfx8 and gfx9
 MOST_ITEMS = 1024  # work-items of a work-group, at most
@@ -137,8 +140,42 @@ class Registers:
     def needed(self, counts: tuple[int, int, bool]) -> None:
         self.vgprs, self.sgprs, self.uses_infinity = counts
 
+    @property
+    def group(self) -> list[int]:
+        """Extents of work-groups, if they have several dimensions and the kernel's text tells."""
+        found = [self.kernel.counts.get(name, (0, 0))[1] for name in GROUP]
+        return found if found[0] else []
+
+    def numbering(self, arch: str, lines: list[str]) -> list[str]:
+        """What begins a kernel whose work-items need their number in the group; may be repeated.
+
+        gfx90a and later have the numbers of all dimensions in v0, of 10 bits each.
+        """
+        if not self.group:
+            return [f"v_mov_b32_e32 {self.thread}, v0"]
+        packed, other = arch in PACKED, f"v{self.first_vgpr}"
+        self.own(vgprs=max(self.first_vgpr + 1, 0 if packed else 3))
+        raise_ids(lines, self.kernel, 2 + (self.group[2] > 1))
+        x, y, z = self.group
+        third = [f"v_lshrrev_b32_e32 {other}, 20, v0"] * packed
+        second = f"v_mov_b32_e32 {self.thread}, v1"
+        made = [f"v_bfe_u32 {self.thread}, v0, 10, 10" if packed else second]
+        if z > 1:
+            made += [*third, f"v_mul_u32_u24_e32 {other}, {y:#x}, {other if packed else 'v2'}"]
+            made.append(_sum(arch, self.thread, other))
+        made.append(f"v_mul_u32_u24_e32 {self.thread}, {x:#x}, {self.thread}")
+        made.append(f"v_and_b32_e32 {other}, 0x3ff, v0" if packed else f"v_mov_b32_e32 {other}, v0")
+        made.append(_sum(arch, self.thread, other))
+        if packed and not self.many_dimensions:  # which takes v0 for the first number
+            made.append(f"v_mov_b32_e32 v0, {other}")
+        return made
+
     def own(self, *, vgprs: int = 0, sgprs: int = 0) -> None:
         self.vgprs, self.sgprs = max(self.vgprs, vgprs), max(self.sgprs, sgprs)
+
+
+def _sum(arch: str, to: str, other: str) -> str:
+    return f"v_add_u32_e32 {to}, {'vcc, ' * arch.startswith('gfx8')}{to}, {other}"
 
 
 class Site:
@@ -218,10 +255,11 @@ class Site:
     # Lanes ------------------------------------------------------------------------------------
 
     def thread(self) -> str:
-        """A vector register with the number of the work-item in its (one-dimensional) group."""
-        if self._pool.many_dimensions:
+        """A vector register with the number of the work-item in its group."""
+        if self._pool.many_dimensions and not self._pool.group:
             raise self.refusal(
-                "is replaced in one-dimensional work-groups only", "compute y and z from x"
+                "is replaced in work-groups of one dimension, or of extents that are known",
+                "compute y and z from x, or build it from its source",
             )
         self._pool.uses_thread = True
         return self._pool.thread

@@ -19,6 +19,7 @@ from functools import lru_cache
 from math import ceil, prod
 from typing import TYPE_CHECKING
 
+from simgen.ask.build import BuildChoices
 from simgen.ground.dtypes import TOGETHER
 from simgen.ground.ir import Kernel, Launch, TensorMap, TensorSpec, Windows
 from simgen.layers.base import CHUNKS, Choice, Lowering
@@ -26,6 +27,8 @@ from simgen.layers.conv import channels_last_copies as copies
 from simgen.layers.conv.channels_last_copies import BLOCK, RUN, WIDEST, filled, has_planes
 from simgen.layers.conv.channels_last_cut import TWINS, Circumstances, Sides, TapCut, best
 from simgen.layers.conv.geometry import PHASES, Gather, GatherAxis, Split, phase_axis, phase_taps
+from simgen.layers.conv.job import Algorithm, ConvJob, Unknown, Workspaces
+from simgen.layers.conv.spread_of_sums import in_any_order
 from simgen.layers.product import fragment, tile
 from simgen.layers.product.elements import constant
 
@@ -33,6 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from simgen.ground.ir import Constants
+    from simgen.ground.numerics.rounding import Array
     from simgen.layers.conv.geometry import Geometry, Names
 
 CORNER, OFFSET, STRIDE = 128, 256, 8  # what the tensor memory accelerator counts up to
@@ -421,3 +425,67 @@ def _sum(g: Geometry, terms: int, names: Names) -> Lowering:
     kernel = Kernel(name, "conv_last_sum.hip", BLOCK, constants)
     grid = (ceil(quads * slices / BLOCK), 1, 1)
     return Lowering((kernel,), (Launch(name, grid, (names.partial, names.target)),))
+
+
+@dataclass(frozen=True)
+class ChannelsLast(ConvJob):
+    algorithm = Algorithm.CHANNELS_LAST
+
+    @property
+    def fits(self) -> bool:
+        return fits(self.g, self.of_filters, self.gathers)
+
+    @property
+    def fault(self) -> str:
+        if self.fits:
+            return ""
+        if not multiplies(self.g, self.of_filters):
+            return (
+                ": algorithm channels_last takes one group of f16 or bf16, planned for an "
+                f"NVIDIA GPU with {BuildChoices.matrix}; choose implicit_gemm"
+            )
+        # What strides make of the pixels of an image, and the key that changes this pass alone.
+        phases, target = prod(self.g.stride), self.names.target
+        many = f"pixels have {phases} phases, more than {PHASES}"
+        strided = many if phases > PHASES else "some pixels meet no tap"
+        instead = "algod=implicit_gemm" if target == "dx" else "implicit_gemm"
+        fact = f": algorithm channels_last cannot compute {target}, of which {strided}"
+        return f"{fact}; choose {instead}"
+
+    @property
+    def split(self) -> Split:
+        return split(self.g, self.gathers)
+
+    @property
+    def by_fours(self) -> bool:
+        return True  # one by one, where they do not lie by fours
+
+    @property
+    def sums_follow(self) -> bool:
+        return not self.of_filters and super().sums_follow
+
+    @property
+    def tile(self) -> tile.Tile:
+        return tile_of(self.g, self.gathers)
+
+    def planned(self) -> tuple[Choice, ...]:
+        return choices(self.g, self.gathers)
+
+    def copies(self) -> Workspaces:
+        made = tuple(workspaces(self.g, self.gathers, self.names))
+        sums = partial(self.g) if self.of_filters else None
+        return (*made, (self.names.partial, sums)) if sums else made
+
+    def native(self) -> frozenset[str]:
+        return frozenset({self.names.source, self.names.filters} if self.g.last else ())
+
+    def products(self) -> Lowering:
+        if self.of_filters:
+            return filters(self.g, self.typed)
+        return gather(self.g, self.gathers, self.typed)
+
+    def walked(self, source: Array, filters: Array) -> tuple[Array, Array]:
+        if self.of_filters:
+            return super().walked(source, filters)
+        of_result = self.unknown is Unknown.RESULT  # taps before channels
+        return in_any_order(source, filters, self.g, self.split, of_result)

@@ -54,22 +54,15 @@ from simgen.layers.conv import (
     reference as conv_reference,
 )
 from simgen.layers.conv import written as written
-from simgen.layers.conv.algorithms import (
-    Algorithm,
-    ConvAlgo,
-    ConvJob,
-    DataAlgo,
-    ForwardAlgo,
-    Unknown,
-)
+from simgen.layers.conv.algorithms import ConvAlgo, DataAlgo, ForwardAlgo
 from simgen.layers.conv.channels_last_copies import RUN
 from simgen.layers.conv.geometry import Geometry, Names
+from simgen.layers.conv.job import Algorithm, ConvJob, Unknown
 from simgen.layers.epilogue import Epilogue
 from simgen.layers.layout import LAST, ChoosesLayout
 from simgen.layers.requantisation import (
     SCALES,
-    Requantisation,
-    chosen,
+    ScaledTensors,
     factor,
     per_channel_key,
     scale_key,
@@ -113,11 +106,14 @@ def _limit(name: str, direction: str) -> Any:
 
 
 @dataclass(frozen=True)
-class Convolution(ChoosesLayout):
+class Convolution(ChoosesLayout, ScaledTensors):
     kind = "conv"
     section = "Convolution"
     rank: ClassVar[int | None] = 4
-    contract: ClassVar[Contract] = Contract(rounding_algorithms=(str(Algorithm.FFT),))
+    contract: ClassVar[Contract] = Contract(
+        rounding_algorithms=(str(Algorithm.FFT),),
+        spreading_algorithms=(str(Algorithm.FFT), str(Algorithm.WINOGRAD)),
+    )
     passes: ClassVar[tuple[Pass, ...]] = IN_PARTS
     parameters: ClassVar[tuple[str, ...]] = ("w", "b", SCALES)
     algorithms: ClassVar[tuple[str, ...]] = tuple(map(str, Algorithm))
@@ -196,13 +192,9 @@ class Convolution(ChoosesLayout):
     data_preference: Preference = _preference("conv_bwd_data_pref", "bwd_data")
 
     @property
-    def _dtype(self) -> DType:
-        return self.types[0] if self.types else DType.F32
-
-    @property
     def _is_integer(self) -> bool:
         """Whether all are integers, which nothing rounds."""
-        return not self._dtype.is_float
+        return not self.dtype.is_float
 
     @property
     def propagates(self) -> bool:
@@ -212,31 +204,17 @@ class Convolution(ChoosesLayout):
     def epilogue(self) -> Epilogue:
         """What a forward pass does to y before it is stored."""
         return Epilogue(
-            requantisation=self.requantisation(self._dtype), factor=self.factor_of_floats
+            requantisation=self.requantisation(self.dtype), factor=self.factor_of_floats
         )
 
     @property
     def factor_of_floats(self) -> float:
         """What sums of floats are multiplied by."""
-        return factor(self._scales) if self._dtype.is_float else 1.0
-
-    @property
-    def _scales(self) -> dict[str, float]:
-        return {"x": self.x_scale, "w": self.w_scale, "y": self.y_scale}
+        return factor(self.scales) if self.dtype.is_float else 1.0
 
     @property
     def forward_only(self) -> str:
         return "with scales" if self.y_scale else ""
-
-    def requantisation(self, dtype: DType) -> Requantisation:
-        """What is done to sums, where x has a type."""
-        return chosen(
-            dtype,
-            self._scales,
-            {"x": self.x_zero_point, "w": self.w_zero_point, "y": self.y_zero_point},
-            per_channel=self.w_scale_per_channel,
-            floats=True,
-        )
 
     def weights(self, x: TensorSpec) -> TensorSpec:
         """w: (K, C / G, R, S), and (C, K / G, R, S) for "transpose"."""
@@ -244,10 +222,6 @@ class Convolution(ChoosesLayout):
         if self.mode is ConvMode.TRANSPOSE:
             channels = (x.shape[1], self.num_output // self.group)
         return TensorSpec((*channels, self.kernel_h, self.kernel_w), x.dtype)
-
-    @property
-    def spreads_errors(self) -> bool:
-        return str(self.algo) in (Algorithm.FFT, Algorithm.WINOGRAD)
 
     def output(self, inputs: tuple[TensorSpec, ...]) -> TensorSpec:
         (x,) = inputs
@@ -358,7 +332,8 @@ class Convolution(ChoosesLayout):
             Pass.BACKWARD_WEIGHT: conv_algorithms.for_filters(self.algo),
         }
         (x,) = inputs
-        return self._job(x.shape, direction, x.dtype).choices(asked=bool(wanted[direction]))
+        job = self._job(x.shape, direction, x.dtype)
+        return conv_algorithms.choices(job, asked=bool(wanted[direction]))
 
     def tiles(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> Mapping[str, int]:
         if self.mode is ConvMode.TRANSPOSE or self.group > 1:
@@ -409,9 +384,9 @@ class Convolution(ChoosesLayout):
             dilation=(self.dilation_h, self.dilation_w),
             flipped=self.mode is ConvMode.CONVOLUTION,
             machine=self.machine,
-            dtype=dtype or self._dtype,
+            dtype=dtype or self.dtype,
             shifted=bool(self.x_zero_point or self.w_zero_point),
-            last=self._reads_last(channels, filters, dtype or self._dtype),
+            last=self._reads_last(channels, filters, dtype or self.dtype),
         )
 
     def _reads_last(self, channels: int, filters: int, dtype: DType) -> bool:
@@ -421,10 +396,7 @@ class Convolution(ChoosesLayout):
 
     def native(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> frozenset[str]:
         (x,) = inputs
-        job = self._job(x.shape, direction, x.dtype)
-        if not job.g.last or job.algorithm is not Algorithm.CHANNELS_LAST:
-            return frozenset()
-        return frozenset({job.names.source, job.names.filters} & set(self.images))
+        return self._job(x.shape, direction, x.dtype).native() & set(self.images)
 
     @cached_property
     def _jobs(self) -> dict[object, ConvJob]:
@@ -450,7 +422,7 @@ class Convolution(ChoosesLayout):
             wanted = conv_algorithms.for_filters(self.algo)
             names = Names(suffix, image, result, "dw")
             room = self._room(self.filter_preference, self.filter_limit)
-            return ConvJob.of(g, Unknown.FILTERS, wanted, names, room=room)
+            return conv_algorithms.job_of(g, Unknown.FILTERS, wanted, names, room=room)
         if direction is Pass.FORWARD:
             unknown = Unknown.IMAGE if transposed else Unknown.RESULT
             zeros = self.x_zero_point, self.w_zero_point
@@ -459,11 +431,11 @@ class Convolution(ChoosesLayout):
             )
             wanted = conv_algorithms.for_forward(self.algo, self.forward_algo)
             room = self._room(self.forward_preference, self.forward_limit)
-            return ConvJob.of(g, unknown, wanted, names, room=room)
+            return conv_algorithms.job_of(g, unknown, wanted, names, room=room)
         unknown = Unknown.RESULT if transposed else Unknown.IMAGE
         wanted = conv_algorithms.for_data(self.algo, self.data_algo)
         room = self._room(self.data_preference, self.data_limit)
-        return ConvJob.of(g, unknown, wanted, Names(suffix, "dy", "w", "dx"), room=room)
+        return conv_algorithms.job_of(g, unknown, wanted, Names(suffix, "dy", "w", "dx"), room=room)
 
     def _room(self, preference: Preference, limit: int) -> int | None:
         """Bytes of workspace that an algorithm may have that simgen chooses; None: any number."""

@@ -17,8 +17,9 @@ from math import ceil, prod
 from typing import TYPE_CHECKING
 
 from simgen.ground.ir import Constants, Kernel, Launch
-from simgen.layers.base import Lowering
+from simgen.layers.base import CHUNKS, Choice, Lowering
 from simgen.layers.conv.geometry import Gather, Geometry, Names, Split
+from simgen.layers.conv.job import Algorithm, ConvJob
 
 if TYPE_CHECKING:
     from simgen.ground.machine import Machine
@@ -295,3 +296,39 @@ def filters(g: Geometry, names: Names) -> Lowering:
     grid = (split.splits, _filter_tiles(g, mapped), g.groups)
     written = names.partial if split.splits > 1 else names.target
     return Lowering((kernel,), (Launch(name, grid, (names.source, names.filters, written)),))
+
+
+@dataclass(frozen=True)
+class Direct(ConvJob):
+    algorithm = Algorithm.DIRECT
+
+    @property
+    def fits(self) -> bool:
+        return maps_filters(self.g) if self.of_filters else maps_gathers(self.gathers)
+
+    @property
+    def fault(self) -> str:
+        machine = self.g.machine
+        room = f"{machine.group_lds_nbytes} bytes of LDS of {machine.label}"
+        fact = f" are too large for algorithm direct and the {room}; choose implicit_gemm"
+        return "" if self.fits else fact
+
+    @property
+    def split(self) -> Split:
+        if self.of_filters:
+            return filter_split(self.g)
+        return Split(self.gathers[0].depth, 1, max(each.met for each in self.gathers))
+
+    @property
+    def by_fours(self) -> bool:
+        return not self.of_filters and all(stores(each) for each in self.gathers)
+
+    def planned(self) -> tuple[Choice, ...]:
+        why = f"{self.g.machine.units} units share the pixels"
+        return (Choice(CHUNKS, str(self.splits), why),) if self.of_filters else ()
+
+    def products(self) -> Lowering:
+        return filters(self.g, self.typed) if self.of_filters else gather(self.gathers, self.typed)
+
+    def filter_chunks(self) -> tuple[list[int], tuple[int, ...]]:
+        return filter_chunks(self.g)

@@ -10,13 +10,15 @@ im2col has a kernel of its own unroll the windows into a workspace first. The pr
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from math import ceil, prod
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from simgen.ground.dtypes import TOGETHER
 from simgen.ground.ir import Constants, Kernel, Launch, TensorSpec
 from simgen.layers.base import Choice, Lowering
 from simgen.layers.conv.geometry import Gather, Geometry, Names, Split, to_result
+from simgen.layers.conv.job import Algorithm, ConvJob, Workspaces
 from simgen.layers.product import fragment, tile
 
 if TYPE_CHECKING:
@@ -280,3 +282,42 @@ def filters(g: Geometry, names: Names, *, unrolled: bool) -> Lowering:
     (windows_of,) = to_result(g.straightened)
     first = _unroll(windows_of, names, None)
     return Lowering((*first.kernels, kernel), (*first.launches, launch))
+
+
+@dataclass(frozen=True)
+class ImplicitGemm(ConvJob):
+    algorithm = Algorithm.IMPLICIT_GEMM
+    unrolled: ClassVar[bool] = False
+
+    @property
+    def fault(self) -> str:
+        return ""
+
+    @property
+    def split(self) -> Split:
+        return filter_split(self.g) if self.of_filters else gather_split(self.gathers)
+
+    @property
+    def by_fours(self) -> bool:
+        return stores(self.gathers, self.g)
+
+    @property
+    def tile(self) -> tile.Tile:
+        return filter_tile(self.g) if self.of_filters else gather_tile(self.gathers)
+
+    def planned(self) -> tuple[Choice, ...]:
+        return filter_choices(self.g) if self.of_filters else gather_choices(self.gathers)
+
+    def products(self) -> Lowering:
+        if self.of_filters:
+            return filters(self.g, self.typed, unrolled=self.unrolled)
+        return gather(self.gathers, self.typed, unrolled=self.unrolled)
+
+
+@dataclass(frozen=True)
+class Im2col(ImplicitGemm):
+    algorithm = Algorithm.IM2COL
+    unrolled = True
+
+    def copies(self) -> Workspaces:
+        return ((WINDOWS, windows(self.gathers or to_result(self.g))),)

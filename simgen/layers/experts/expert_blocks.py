@@ -17,7 +17,7 @@ Mixture-of-Experts", 2022, section 5.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from simgen.ground.arrays import np
 from simgen.ground.ir import STEEPEST, DType, Pass, TensorSpec
@@ -28,7 +28,6 @@ from simgen.layers.indices import outside
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from typing import Any
 
     from numpy.typing import NDArray
 

@@ -24,7 +24,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import ceil
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from simgen.ground.arrays import np
 from simgen.ground.ir import STEEPEST, Distribution, DType, Fill, Kernel, Launch, Pass, TensorSpec
@@ -42,7 +42,6 @@ from simgen.layers.written import Places, Writes, cut_by, writes
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from typing import Any
 
     from numpy.typing import NDArray
 

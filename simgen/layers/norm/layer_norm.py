@@ -27,7 +27,7 @@ from math import ceil, sqrt
 from typing import TYPE_CHECKING, ClassVar
 
 from simgen.ground.arrays import np
-from simgen.ground.ir import Distribution, Fill, Kernel, Launch, Pass, TensorSpec
+from simgen.ground.ir import Constants, Distribution, Fill, Kernel, Launch, Pass, TensorSpec
 from simgen.ground.numerics.powers import next_power_of_two
 from simgen.ground.numerics.rounding import SECOND_ORDER, TINY, float32, identifier
 from simgen.ground.numerics.spread import Spread
@@ -40,7 +40,6 @@ from simgen.layers.reduction import BLOCK, EACH, FINALS, HELD, WARP, Tiling, row
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from simgen.ground.ir import Constants
     from simgen.ground.numerics.rounding import Array
     from simgen.layers.base import Tensors
 
@@ -139,7 +138,7 @@ class LayerNorm(Layer):
     @property
     def _by_halves(self) -> bool:
         """Whether a GPU whose loads hide each other reads elements of 16 bits."""
-        narrow = bool(self.types) and self.types[0].nbytes == 2
+        narrow = self.dtype.nbytes == 2
         return narrow and self.machine.wavefront == WARP
 
     def _held(self, tiling: Tiling, tensors: int) -> bool:

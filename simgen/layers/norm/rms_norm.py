@@ -70,6 +70,12 @@ class RMSNorm(LayerNorm):
     def _by_halves(self) -> bool:
         return False
 
+    def workload_inputs(self, x: TensorSpec) -> tuple[TensorSpec, ...]:
+        return (x,) * len(self.input_names)
+
+    def output(self, inputs: tuple[TensorSpec, ...]) -> TensorSpec:
+        return super().output((beside(self, inputs),) if len(self.input_names) > 1 else inputs)
+
     def _specs(self, x: TensorSpec) -> dict[str, TensorSpec]:
         return super()._specs(x) | dict.fromkeys(("x0", "x1", "s", "z"), x)
 
@@ -175,12 +181,6 @@ class AddRMSNorm(RMSNorm):
     template: ClassVar[str] = "rms_norm_add.hip"
     flops: ClassVar[Mapping[Pass, int]] = {F: 5}
 
-    def workload_inputs(self, x: TensorSpec) -> tuple[TensorSpec, ...]:
-        return (x, x)
-
-    def output(self, inputs: tuple[TensorSpec, ...]) -> TensorSpec:
-        return super().output((beside(self, inputs),))
-
     def outputs(self, inputs: tuple[TensorSpec, ...]) -> dict[str, TensorSpec]:
         return dict.fromkeys(self.output_names, self.output(inputs))
 
@@ -227,12 +227,6 @@ class GatedRMSNorm(RMSNorm):
     writes: ClassVar[Mapping[Pass, tuple[str, ...]]] = {F: ("y",)}
     template: ClassVar[str] = "rms_norm_gated.hip"
     flops: ClassVar[Mapping[Pass, int]] = {F: 8}
-
-    def workload_inputs(self, x: TensorSpec) -> tuple[TensorSpec, ...]:
-        return (x, x)
-
-    def output(self, inputs: tuple[TensorSpec, ...]) -> TensorSpec:
-        return super().output((beside(self, inputs),))
 
     def work(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> tuple[int, int]:
         """Four operations and an exponential with a reciprocal more for each element."""

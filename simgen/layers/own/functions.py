@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from simgen.layers.own import inexact
 from simgen.layers.own.inexact import FLOAT32, Decision, Inexact
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 MAX_ELEMENTS = 2**28  # elements of an array
 LONGEST_RANGE = 2**16

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from simgen.ground.dtypes import DType
-from simgen.ground.numerics.spread import any_order, correlated, repeats
+from simgen.ground.numerics.spread import SAMPLE, any_order, correlated, repeats, sum_limit
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -224,10 +224,10 @@ def power(a: Inexact, b: Inexact) -> Inexact:
 def bilinear(a: Inexact, b: Inexact, times: Callable[..., Array], terms: int) -> Inexact:
     """Sums of `terms` products each, in any order: matmul, convolve."""
     of_terms = times(np.abs(a.value) + a.bound, np.abs(b.value) + b.bound)
-    error, products = _product(a, b, times), a.u.u * of_terms + terms * a.u.flushed
+    error, products = _product(a, b, times), a.u.u * of_terms
     value = times(a.value, b.value)
     if not a.u.likely:
-        return _summed(value, error + products, of_terms, terms, a.u)
+        return _summed(value, error + products + terms * a.u.flushed, of_terms, terms, a.u)
     left, right = np.square(a.value), np.square(b.value)
     equal = min(_repeats(a.value), _repeats(b.value))
     if np.any(error):
@@ -236,7 +236,15 @@ def bilinear(a: Inexact, b: Inexact, times: Callable[..., Array], terms: int) ->
         shared = [each.bound * each.common for each in (a, b)]
         whole = times(np.abs(a.value), shared[1]) + times(shared[0], np.abs(b.value))
         error = np.fmin(error, whole + times(a.bound, b.bound) + apart)
-    made = _summed(value, error + products, of_terms, terms, a.u, times(left, right), equal)
+    squares = times(left, right)
+    products = np.fmin(products, a.u.far * a.u.u * np.sqrt(equal * squares))
+    error = error + products + terms * a.u.flushed
+    made = _summed(value, error, of_terms, terms, a.u, squares, equal)
+    x, y = a.value, b.value
+    shape = (*x.shape[:-1], *y.shape[1:]) if max(x.ndim, y.ndim) <= 2 and x.ndim else None
+    if np.shape(value) == shape and np.size(value) * terms <= SAMPLE:
+        rows = (x.reshape(-1, 1, terms) * y.reshape(terms, -1).T).reshape(-1, terms)
+        made = _counted(made, error, rows, equal)
     return replace(made, common=_share(error, made.bound))
 
 
@@ -253,13 +261,23 @@ def summed(
     error = np.fmin(error, whole + apart)
     running = np.shape(value) == np.shape(a.value)  # each sum has those before it in it
     made = _summed(value, error, of_terms, terms, a.u, function(np.square(a.value)), equal)
-    single = a.u.sums == DType.F32.roundoff and not a.u.narrow
-    if single and not running and terms >= MANY and equal * VARIED <= terms:
+    if not running:
         rows = np.moveaxis(a.value, axes, range(-len(axes), 0)).reshape(-1, terms)
-        mean, sigma = (each.reshape(np.shape(value)) for each in any_order(rows))
-        counted = np.fmin(made.bound, error + mean / a.u.far + sigma)
-        made = replace(made, bound=np.where(np.isfinite(made.bound), counted, inf))
+        made = _counted(made, error, rows, equal)
     return replace(made, common=1.0 if running else _share(whole, made.bound))
+
+
+def _counted(made: Inexact, error: Array, rows: Array, equal: float) -> Inexact:
+    """Sums of many terms, whose roundings are counted one by one: `rows` are the terms of each,
+    which are off by `error` together. Allowed are as many deviations as of normal numbers."""
+    u, terms = made.u, rows.shape[-1]
+    if u.sums != DType.F32.roundoff or u.narrow or terms < MANY or equal * VARIED > terms:
+        return made
+    far = sum_limit(np.size(made.value))
+    mean, sigma = (each.reshape(np.shape(made.value)) for each in any_order(rows, far))
+    sigma = sigma * min(1.0, far / u.far)
+    counted = np.fmin(made.bound, error + mean / u.far + sigma)
+    return replace(made, bound=np.where(np.isfinite(made.bound), counted, inf))
 
 
 def _summed(

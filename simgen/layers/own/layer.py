@@ -12,23 +12,21 @@ import numpy as np
 from simgen.errors import ConfigError, one_line
 from simgen.ground.dtypes import DType
 from simgen.ground.ir import Fill, Kernel, Launch, OpCount, Pass, TensorSpec, from_json
-from simgen.ground.machine import fitted
+from simgen.ground.machine import Machine, fitted
 from simgen.ground.numerics.spread import Spread, peak_limit
 from simgen.ground.storage.schema import SchemaError
 from simgen.layers.base import Layer, Lowering, Port
 from simgen.layers.elementwise import Operation, lower, words
 from simgen.layers.own import expression, inexact
 from simgen.layers.own.definition import EXPECTED, Definition, OwnTensor
-from simgen.layers.own.inexact import Decision, Inexact
+from simgen.layers.own.inexact import Arithmetic, Decision, Inexact
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
     from numpy.typing import NDArray
 
-    from simgen.ground.machine import Machine
     from simgen.layers.base import Tensors
-    from simgen.layers.own.inexact import Arithmetic
 
 KEY = "definition"
 DOUBLE = DType.table["f64"]

@@ -346,7 +346,7 @@ class Pooling(Layer):
     @property
     def _is_integer(self) -> bool:
         """Whether all are integers."""
-        return bool(self.types) and not self.types[0].is_float
+        return not self.dtype.is_float
 
     def reference(self, tensors: Tensors, direction: Pass) -> Tensors:
         if direction is Pass.FORWARD:

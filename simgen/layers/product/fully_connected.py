@@ -36,7 +36,7 @@ from simgen.ground.numerics.integers import wrapped
 from simgen.ground.numerics.rounding import SECOND_ORDER, TINY, U
 from simgen.ground.numerics.spread import Spread, order, sum_spread
 from simgen.layers import axes
-from simgen.layers.base import EXTENTS, IN_PARTS, Choice, Layer, Lowering, Port, Sums, key
+from simgen.layers.base import EXTENTS, IN_PARTS, Choice, Lowering, Port, Sums, key
 from simgen.layers.epilogue import NOTHING, Epilogue
 from simgen.layers.product import fragment, packed
 from simgen.layers.product.elements import Elements
@@ -44,7 +44,7 @@ from simgen.layers.product.matrix_product import FACTORS, Product, sum_of
 from simgen.layers.requantisation import (
     SCALES,
     Requantisation,
-    chosen,
+    ScaledTensors,
     factor,
     per_channel_key,
     scale_key,
@@ -73,7 +73,7 @@ class WeightType(StrEnum):
 
 
 @dataclass(frozen=True)
-class FullyConnected(Layer):
+class FullyConnected(ScaledTensors):
     kind = "fc"
     section = "FullyConnected"
     passes: ClassVar[tuple[Pass, ...]] = IN_PARTS
@@ -115,31 +115,21 @@ class FullyConnected(Layer):
     @property
     def epilogue(self) -> Epilogue:
         """What a forward pass does to y before it is stored."""
-        return Epilogue(requantisation=self.requantisation(self._dtype))
+        return Epilogue(requantisation=self.requantisation(self.dtype))
 
     def requantisation(self, dtype: DType) -> Requantisation:
         """What is done to sums, where x has a type."""
         if stored := self._stored(dtype):
             self._check_mixed()
             return stored.requantisation
-        return chosen(
-            dtype,
-            self._scales,
-            {"x": self.x_zero_point, "w": self.w_zero_point, "y": self.y_zero_point},
-            per_channel=self.w_scale_per_channel,
-            floats=True,
-        )
-
-    @property
-    def _scales(self) -> dict[str, float]:
-        return {"x": self.x_scale, "w": self.w_scale, "y": self.y_scale}
+        return super().requantisation(dtype)
 
     def _alpha(self, dtype: DType, direction: Pass) -> float:
         """What sums of floats are multiplied by."""
         if not dtype.is_float or direction is not Pass.FORWARD:
             return 1.0
         stored = self._stored(dtype)
-        return stored.alpha if stored else factor(self._scales)
+        return stored.alpha if stored else factor(self.scales)
 
     def _stored(self, dtype: DType) -> packed.Weights | None:
         """How w lies, where it has integers, and x floats."""
@@ -166,7 +156,7 @@ class FullyConnected(Layer):
 
     @property
     def forward_only(self) -> str:
-        if self._stored(self._dtype):
+        if self._stored(self.dtype):
             return f"with weights of {self.w_type}"
         return "with scales" if self.y_scale else ""
 
@@ -280,7 +270,7 @@ class FullyConnected(Layer):
         rows = {name: self._matrix(name, values) for name, values in tensors.items()}
         if direction is Pass.FORWARD:
             y = (rows["x"] - self.x_zero_point) @ self._numbers(tensors, direction).T
-            y = self._columns(tensors) * self._alpha(self._dtype, direction) * y
+            y = self._columns(tensors) * self._alpha(self.dtype, direction) * y
             made = y + tensors["b"] if self.bias else y
             if self._is_integer:
                 factors = tensors.get(SCALES, np.ones(1))
@@ -320,10 +310,6 @@ class FullyConnected(Layer):
             made["db"] = Spread(sum_spread(dy, order(dy.shape[1]), tolerance["db"]))
         return made
 
-    @property
-    def _dtype(self) -> DType:
-        return self.types[0] if self.types else DType.F32
-
     def _elements(self, dtype: DType, epilogue: Epilogue, row: int) -> Elements:
         zeros = self.x_zero_point, self.w_zero_point
         made = replace(Elements.all(dtype), result=epilogue.result(dtype), zero_points=zeros)
@@ -332,22 +318,22 @@ class FullyConnected(Layer):
 
     def _numbers(self, tensors: Tensors, direction: Pass) -> Array:
         """What the elements of w stand for, but for scales of all and of columns."""
-        w, stored = tensors["w"], self._stored(self._dtype)
+        w, stored = tensors["w"], self._stored(self.dtype)
         if not stored:
             made: Array = w - self.w_zero_point
             return made
-        x = TensorSpec(tensors["x"].shape, self._dtype)
+        x = TensorSpec(tensors["x"].shape, self.dtype)
         taken = self.product(x, direction).taken
         return stored.numbers(w, tensors.get(SCALES), taken)
 
     def _columns(self, tensors: Tensors) -> Array | float:
         """The scales of outputs of floats; 1 where there are none."""
-        stored = self._stored(self._dtype)
+        stored = self._stored(self.dtype)
         return tensors[SCALES] if stored and stored.by_column else 1.0
 
     @property
     def _is_integer(self) -> bool:
-        return not self._dtype.is_float
+        return not self.dtype.is_float
 
     def _sides(self, tensors: Tensors, direction: Pass) -> tuple[Product, Array, Array]:
         """The product of a pass, and its factors as it reads them."""
@@ -356,8 +342,8 @@ class FullyConnected(Layer):
         left = left.T if direction is Pass.BACKWARD_WEIGHT else left
         right = self._numbers(tensors, direction).T if direction is Pass.FORWARD else right
         (m, k), n = left.shape, right.shape[1]
-        elements = self._elements(self._dtype, NOTHING, k)
-        alpha = self._alpha(self._dtype, direction)
+        elements = self._elements(self.dtype, NOTHING, k)
+        alpha = self._alpha(self.dtype, direction)
         sides = (m, n, k, *LAYOUT[direction], alpha)
         product = Product(*sides, elements=elements, machine=self.machine)
         return product, left, right
@@ -384,12 +370,12 @@ class FullyConnected(Layer):
         if not any(grains.values()):
             return {}
         multiplied = (given[factor] for factor in factors)
-        if not fragment.keeps_factors(self.machine, *multiplied, dtype=self._dtype):
+        if not fragment.keeps_factors(self.machine, *multiplied, dtype=self.dtype):
             return {}
-        scales = self._alpha(self._dtype, direction) * self._columns(tensors)
+        scales = self._alpha(self.dtype, direction) * self._columns(tensors)
         if np.ndim(scales) or scales != 1:  # the product with it is rounded
             return {} if self.bias else {port: self._scaled(given, scales)}
-        if self._stored(self._dtype):
+        if self._stored(self.dtype):
             x, w = np.abs(self._matrix("x", given["x"])), np.abs(given["w"])
             y, b = self.reference(tensors, direction)[port], tensors.get("b", np.zeros(1))
             added = (x @ w.T + np.abs(b)).reshape(y.shape)

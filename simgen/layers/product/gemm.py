@@ -45,7 +45,7 @@ from simgen.ground.numerics import exactness
 from simgen.ground.numerics.integers import wrapped
 from simgen.ground.numerics.rounding import TINY, U
 from simgen.ground.numerics.spread import Spread
-from simgen.layers.base import Choice, Layer, Lowering, Port, Sums, key
+from simgen.layers.base import Choice, Lowering, Port, Sums, key
 from simgen.layers.epilogue import NOTHING, Epilogue
 from simgen.layers.product import fragment, packed
 from simgen.layers.product.elements import Elements
@@ -53,7 +53,7 @@ from simgen.layers.product.matrix_product import Product, sum_of
 from simgen.layers.requantisation import (
     SCALES,
     Requantisation,
-    chosen,
+    ScaledTensors,
     factor,
     scale_key,
     zero_key,
@@ -101,11 +101,12 @@ class PassProduct:
 
 
 @dataclass(frozen=True)
-class Gemm(Layer):
+class Gemm(ScaledTensors):
     kind = "gemm"
     section = "Gemm"
     input_names: ClassVar[tuple[str, ...]] = ("a", "b", "c")
     parameters: ClassVar[tuple[str, ...]] = (B_SCALES,)
+    scaled = ("a", "b", "y")
     takes_input = False
     input_keys: ClassVar[tuple[str, ...]] = ("m", "n", "k", "batch", "type")
     any_float = True
@@ -147,10 +148,6 @@ class Gemm(Layer):
         return float(np.float32(self.alpha)), float(np.float32(self.beta))
 
     @property
-    def _factors(self) -> dict[str, float]:
-        return {"a": self.a_scale, "b": self.b_scale, "y": self.y_scale}
-
-    @property
     def forward_only(self) -> str:
         if self._stored:
             return f"with b of {self.b_type}"
@@ -176,8 +173,7 @@ class Gemm(Layer):
         return "c" if self._scales[1] != 0 else None
 
     @property
-    def _reads(self) -> tuple[str, ...]:
-        """Ports of a forward pass."""
+    def takes(self) -> tuple[str, ...]:
         return self.input_names if self._added else ("a", "b")
 
     def by_sample(self, inputs: tuple[TensorSpec, ...]) -> bool:
@@ -226,12 +222,12 @@ class Gemm(Layer):
 
     def _dtype(self, name: str, types: tuple[DType, ...]) -> DType:
         """Type of a, b, c or y for given input types; y has the type of products of a."""
-        given = dict(zip(self._reads, types))
+        given = dict(zip(self.takes, types))
         if name == "b" and self._stored and not given:
             return DType.I8
         if name == "y":
             a = given.get("a", self.type)
-            return Epilogue(requantisation=self._requantisation(a)).result(a)
+            return Epilogue(requantisation=self.requantisation(a)).result(a)
         return given.get(name, self.type.product if name == "c" else self.type)
 
     def _check_types(self, a: DType, b: DType, c: DType) -> None:
@@ -257,16 +253,11 @@ class Gemm(Layer):
         """Whether all are integers."""
         return not self._dtype("a", self.types).is_float
 
-    def _requantisation(self, dtype: DType) -> Requantisation:
+    def requantisation(self, dtype: DType) -> Requantisation:
         """What is done to sums, where a has a type."""
         if self._stored and dtype.is_float:
             return self._stored.requantisation
-        return chosen(
-            dtype,
-            self._factors,
-            {"a": self.a_zero_point, "b": self.b_zero_point, "y": self.y_zero_point},
-            floats=True,
-        )
+        return super().requantisation(dtype)
 
     def _shapes(self, inputs: tuple[TensorSpec, ...]) -> dict[str, Shape]:
         """Shapes of a, b and y (c is like y).
@@ -275,14 +266,14 @@ class Gemm(Layer):
             ValueError: the inputs do not fit together.
         """
         if inputs:
-            names = ", ".join(self._reads)
-            if len(inputs) != len(self._reads):
-                why = "beta is not 0" if len(self._reads) == 3 else "beta is 0"
+            names = ", ".join(self.takes)
+            if len(inputs) != len(self.takes):
+                why = "beta is not 0" if len(self.takes) == 3 else "beta is 0"
                 raise ValueError(
                     f"as {why}, [{self.section}] needs {names}, and previous_layer names "
                     f"{len(inputs)}; name each of them, such as an [Input]"
                 )
-            given = {name: each.shape for name, each in zip(self._reads, inputs)}
+            given = {name: each.shape for name, each in zip(self.takes, inputs)}
             return given | {"y": self._result(given)}
         batch: Shape = (self.batch,) if self.batch > 1 else ()
         a = (self.k, self.m) if self.transa else (self.m, self.k)
@@ -354,12 +345,12 @@ class Gemm(Layer):
         whole = not dtype(left).is_float
         stored = self._stored
         if not whole and port == "y":
-            own = stored.alpha if stored else factor(self._factors)
+            own = stored.alpha if stored else factor(self.scales)
             alpha = float(np.float32(alpha * own))
         more = dtype(left).product if whole else dtype(added or port)
         zeros = (self.a_zero_point, self.b_zero_point) if whole else (0, 0)
         scaled = whole or (stored is not None and port == "y")
-        made = Epilogue(requantisation=self._requantisation(dtype(left))) if scaled else NOTHING
+        made = Epilogue(requantisation=self.requantisation(dtype(left))) if scaled else NOTHING
         elements = Elements(dtype(left), dtype(right), more, dtype(port), zeros)
         if stored and port == "y":
             elements = stored.beside(elements, sides[2])
@@ -520,7 +511,7 @@ class Gemm(Layer):
         elif beta != 0:
             made["dc"] = beta * tensors["dy"]
         if self._is_integer():
-            requantisation = self._requantisation(self._dtype("a", self.types))
+            requantisation = self.requantisation(self._dtype("a", self.types))
             made = {port: requantisation.of(wrapped(each)) for port, each in made.items()}
         return made
 

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, TypedDict
 
 from simgen.ground.arrays import np
 from simgen.ground.dtypes import TOGETHER, DType
-from simgen.ground.ir import Kernel, Launch, Pass, TensorMap, TensorSpec
+from simgen.ground.ir import Constants, Kernel, Launch, Pass, TensorMap, TensorSpec
 from simgen.ground.machine import Machine, fitted
 from simgen.ground.numerics.rounding import SECOND_ORDER, TINY, U, identifier
 from simgen.ground.numerics.spread import Walk, correlated, order, repeats, stages
@@ -37,7 +37,6 @@ from simgen.layers.product.elements import Elements, constant, name_of
 from simgen.layers.product.padding import Rows
 
 if TYPE_CHECKING:
-    from simgen.ground.ir import Constants
     from simgen.ground.numerics.rounding import Array
 
 FACTORS = {  # what a pass writes, and the tensors that it multiplies

@@ -13,14 +13,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from math import ceil, gcd
-from typing import TYPE_CHECKING
 
 from simgen.ask.build import BuildChoices
-from simgen.ground.machine import NoRoomError
+from simgen.ground.machine import Machine, Matrix, NoRoomError
 from simgen.layers.base import CHUNKS, Choice
-
-if TYPE_CHECKING:
-    from simgen.ground.machine import Machine, Matrix
 
 SPLITS = 32  # chunks of k at most
 MANY_ROUNDS = 4  # rounds of work-groups from which on their number need not be a whole one

@@ -51,7 +51,6 @@ from math import prod, sqrt
 from typing import TYPE_CHECKING, ClassVar
 
 from simgen.ground.arrays import np
-from simgen.ground.dtypes import DType
 from simgen.ground.ir import Distribution, Fill, Pass, TensorSpec
 from simgen.ground.numerics.spread import Spread
 from simgen.layers.base import MAX_INT, Choice, Layer, Lowering, Port, key
@@ -205,9 +204,6 @@ class Recurrent(Layer):
 
     # ---- Tensors ----
 
-    def _dtype(self) -> DType:
-        return self.types[0] if self.types else DType.F32
-
     def _reads(self, direction: Pass, state: str) -> tuple[str, ...]:
         w = () if self.skips else ("w",)
         if direction is F:
@@ -238,7 +234,7 @@ class Recurrent(Layer):
         return (*(() if self.skips else ("dw",)), "dr", *biases)
 
     def carried(self, direction: Pass) -> tuple[str, ...]:
-        state = state_of(self._dtype())
+        state = state_of(self.dtype)
         if direction is BW:
             return ()
         names = (state, "cell") if direction is F else ("dgates", "drec", "carry")
@@ -387,7 +383,7 @@ class Recurrent(Layer):
         self, tensors: Tensors, direction: Pass, proxy: bool | None
     ) -> dict[str, Bounded]:
         """What a pass writes; None: without errors."""
-        dtype = self._dtype()
+        dtype = self.dtype
         known = {BX: "dx", BW: state_of(dtype) if self.skips else "x"}.get(direction, "x")
         unrolled = self.unrolled(TensorSpec(tensors[known].shape, dtype))
         return values.followed(unrolled, tensors, direction, proxy)

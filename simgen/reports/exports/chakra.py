@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from simgen.errors import UsageError
 from simgen.frontend.network import make_layer
-from simgen.ground.ir import Queued
+from simgen.ground.ir import Queued, Step, Workload
 from simgen.ground.storage.files import atomic_folder
 from simgen.ground.version import version
 from simgen.reports.exports import base, protobuf
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-    from simgen.ground.ir import Step, Workload
     from simgen.reports.exports.base import Exported
     from simgen.workload.sharding import Reduction, Sharding
 

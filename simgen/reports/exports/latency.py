@@ -28,8 +28,8 @@ from statistics import fmean
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from simgen.frontend.network import make_layer
-from simgen.frontend.operation import GemmOperation
-from simgen.ground.ir import Pass
+from simgen.frontend.operation import GemmOperation, LibraryOperation
+from simgen.ground.ir import OpCount, Pass, Step, Workload
 from simgen.ground.storage.files import atomic_folder
 from simgen.ground.version import version
 from simgen.reports.exports import arrow, base, operators, tables
@@ -39,8 +39,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
-    from simgen.frontend.operation import LibraryOperation
-    from simgen.ground.ir import OpCount, Step, Workload
     from simgen.reports.exports.base import Exported
     from simgen.reports.exports.operators import MatrixProduct
 

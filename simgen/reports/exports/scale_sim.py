@@ -1,6 +1,7 @@
 """Topologies for SCALE-Sim: its systolic arrays do the products of a network.
 
-A folder of two files, in the two forms that it reads:
+A folder of two files, in the two forms that it reads, each with the layout (`-l`) that version 3
+wants beside it, in the order of the axes:
 
     gemm.csv   every product, convolutions too (`-i gemm`): rows of the result, its columns, the sum
     conv.csv   forward convolutions (`-i conv`) of one image, padding counted in its extents
@@ -33,6 +34,16 @@ CONV = (
     "Num Filter", "Strides",
 )  # fmt: skip
 DEPTHWISE = "DP"
+FACTORS = ("IFMAP Height", "IFMAP Width", "Filter Height", "Filter Width", "Channel", "Num Filter")
+IMAGE = ("IFMAP Height", "IFMAP Width", "Channel")
+FILTER = ("Num Filter", "Channel", "Filter Height", "Filter Width")
+LAYOUT = (
+    "Layer name",
+    *(f"{each} Intraline Factor" for each in FACTORS),
+    *(f"{each} {kind}line Order" for kind in ("Intra", "Inter") for each in IMAGE),
+    *(f"{each} {kind}line Order" for kind in ("Intra", "Inter") for each in FILTER),
+)
+ORDER = (3, 4, 5, 0, 1, 2, 4, 5, 6, 7, 0, 1, 2, 3)  # lines first, then what is in one
 
 
 class ScaleSimTopology(base.Export):
@@ -67,9 +78,11 @@ class ScaleSimTopology(base.Export):
                 "is about these; choose another format"
             )
         with atomic_folder(path, new=True) as folder:
-            (folder / "gemm.csv").write_text(_csv(GEMM, gemms))
-            if convolutions:
-                (folder / "conv.csv").write_text(_csv(CONV, convolutions))
+            for name, heads, rows in (("gemm", GEMM, gemms), ("conv", CONV, convolutions)):
+                if rows:
+                    (folder / f"{name}.csv").write_text(_csv(heads, rows))
+                    layouts = [_layout(row) for row in rows]
+                    (folder / f"{name}-layout.csv").write_text(_csv(LAYOUT, layouts))
         lines = [f"{path / 'gemm.csv'}: {len(gemms)} products"]
         if convolutions:
             lines.append(f"{path / 'conv.csv'}: {len(convolutions)} convolutions of one image")
@@ -103,6 +116,12 @@ def _convolution(step: Step, of: ConvOperation) -> tuple[object, ...] | None:
     name = _plain(step.layer) + (f"_{DEPTHWISE}_" if depthwise else "")
     filters = 1 if depthwise else of.k
     return (name, height, width, of.r, of.s, of.c, filters, of.stride_h)
+
+
+def _layout(row: Sequence[object]) -> tuple[object, ...]:
+    """A layer's layout, an element a line; its reader counts depthwise channels here."""
+    channels = row[CONV.index("Channels")] if DEPTHWISE in str(row[0]) else 1
+    return (row[0], 1, 1, 1, 1, channels, 1, *ORDER)
 
 
 def _csv(heads: Sequence[str], lines: Sequence[Sequence[object]]) -> str:

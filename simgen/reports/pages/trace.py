@@ -35,7 +35,7 @@ import json
 import math
 from contextlib import closing
 from dataclasses import dataclass, field
-from datetime import UTC
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from simgen.frontend.network import make_layer
@@ -46,7 +46,6 @@ from simgen.ground.storage.files import atomic_path
 if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Iterable, Iterator, Mapping, Sequence
-    from datetime import datetime
     from pathlib import Path
 
     from simgen.bundle.results import Result

@@ -18,11 +18,11 @@ from simgen.bundle.planning import Plan
 from simgen.errors import LossError, RefusedError, RunError, SimgenError, UsageError, one_line
 from simgen.reports.pages import page
 from simgen.reports.studies import definition, machines, operating_points
-from simgen.reports.studies.definition import OF_PLAN, Draws
+from simgen.reports.studies.definition import OF_PLAN, Case, Draws, Settings, Study
 from simgen.reports.studies.operating_points import CLOCKS, GPUS, UNITS
 from simgen.running import sweeps
 from simgen.running.sweeps import SweepListener
-from simgen.targets import TARGETS
+from simgen.targets import TARGETS, Target
 from simgen.verdict import judging
 
 if TYPE_CHECKING:
@@ -33,9 +33,7 @@ if TYPE_CHECKING:
     from simgen.bundle.writing import Bundle
     from simgen.ground.ir import Workload
     from simgen.reports.pages.row import Row
-    from simgen.reports.studies.definition import Case, Settings, Study
     from simgen.reports.studies.machines import StudyPlace
-    from simgen.targets import Target
 
 BASE, BYPASS, FUSED, FORWARD = "", "bypass", "fused", "fwd"  # variants
 STUDY = "study"  # a folder of it

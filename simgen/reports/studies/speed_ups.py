@@ -7,12 +7,11 @@ from typing import TYPE_CHECKING
 from simgen.reports.pages import figures
 from simgen.reports.pages.series import Grouped
 from simgen.reports.studies import measuring
-from simgen.reports.studies.drawn import DrawnFrom, add_line, halves, table_of, whole_of
+from simgen.reports.studies.drawn import Drawn, DrawnFrom, add_line, halves, table_of, whole_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from simgen.reports.studies.drawn import Drawn
     from simgen.reports.studies.measuring import Measured
 
 

@@ -19,7 +19,7 @@ from simgen.ground.version import version
 from simgen.running import runs, siblings, sweep_points
 from simgen.running.workflow import jobs, sweep_spec
 from simgen.running.workflow.jobs import JobBundle, JobPoint, Workflow
-from simgen.targets import TARGETS
+from simgen.targets import TARGETS, Target
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from simgen.bundle.writing import Bundle
     from simgen.running.runs import Listener
     from simgen.running.workflow.sweep_spec import Scalar, SweepSpec
-    from simgen.targets import Target
 
 FOLDER = "bundles"
 MOST_POINTS = 10_000

@@ -47,9 +47,7 @@ def read_spec(path: Path) -> SweepSpec:
     try:
         told = tomllib.loads(read_regular(path, MAX_NBYTES).decode())
     except OSError as error:
-        raise ConfigError(
-            path, f"{error.strerror}; write a sweep as docs/clusters.md does"
-        ) from None
+        raise ConfigError(path, f"{error.strerror}; write a sweep as docs/sweeps.md does") from None
     except (
         ValueError,
         RecursionError,

@@ -80,6 +80,8 @@ def full_system() -> dict[str, dict[str, tuple[str, ...]]]:
 
 
 VERSIONS = _versions()
+# All versions with a number, oldest first.
+KNOWN = tuple(name for name in versions(SIMULATOR) if name[0].isdigit())
 # Its driver ignores the requests for events, and its statistics have other names.
 TOO_OLD = "20.1"
 

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar
 
-from simgen.ground.ir import GUARD, PAGE
+from simgen.ground.ir import GUARD, PAGE, Workload
 from simgen.ground.machine import architectures
 from simgen.isa import code_object
 from simgen.kernels import render, stages
 from simgen.targets import kernargs, replaced
-from simgen.targets.base import File
+from simgen.targets.base import File, Job
+from simgen.targets.gem5 import apu_se
 from simgen.targets.gem5.launcher import (
     MIB,
     Built,
@@ -28,11 +29,9 @@ from simgen.workload import costs
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from simgen.ground.ir import Workload
     from simgen.isa.legalise import Legalised
     from simgen.kernels.build import Builder
     from simgen.kernels.stages import Products
-    from simgen.targets.base import Job
 
 # Page tables, the stack, the program: gem5 gives a page of simulated memory to each page touched.
 SLACK = 64 * MIB
@@ -42,6 +41,10 @@ OWN_KERNARG_NBYTES = 1024  # for users' kernels: 64 arguments, and what runtimes
 # Operations and words moved that take gem5 some ten seconds. From here on a run keeps what layers
 # leave, which costs the simulated CPU 40 instructions per layer and 60 more.
 LONG = 2e6
+
+# The first version that takes half of a queue's size on gfx8, as ROCr maps both halves to one place
+# there (HSAQueueDescriptor::ptr, gem5's commit 96a86780ee).
+HALVED = "21.2"
 
 SOURCE = "gem5_se.c"
 FLAGS = ("-std=gnu23", "-O2", "-fno-strict-aliasing")
@@ -138,6 +141,7 @@ def sources(
         m5ops=simulated.m5ops,
         dump=not simulated.version.dumps,
         queues=queues or 1,
+        halved=simulated.gpu.build != apu_se.VEGA and simulated.gem5_version >= HALVED,
         kernels=table,
         relocated=relocated,
         private_nbytes=_pages(workload, private),

@@ -74,7 +74,7 @@ class Simulated:
     def build_cure(self) -> str:
         return (
             f"get gem5, run scons {self.gem5_opt} in it and set GEM5 to its folder (simgen doctor "
-            "--for gem5-se, page gem5-from-nothing)"
+            "--for gem5-se, page gem5)"
         )
 
     @property

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import functools
 import os
+import re
 import shutil
+import subprocess
+import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from simgen.ask.choice import spelled
 from simgen.targets.base import Lack, Requirements, SetupStep
+from simgen.targets.gem5 import apu_se
 
 if TYPE_CHECKING:
     from simgen.ground.ir import Workload
@@ -42,6 +48,45 @@ PACKAGES = (
 PROGRAMS = ("g++", "git", "m4", "scons", "protoc", "python3-config")  # programs in these packages
 CORE_MINUTES = 190  # core minutes of a build of 24.0: 95 minutes on two free cores
 OBJECT_NBYTES = 2 << 30  # memory that the compiler takes for the largest objects
+
+
+def of_another(root: str, gem5: Path, wanted: str) -> list[Lack]:
+    """What gem5-version.sh.j2 refuses: a gem5 of another version than the bundle's is to be."""
+    try:
+        said = _said(str(gem5), gem5.stat().st_mtime_ns)
+    except OSError:
+        return []
+    sources = Path(root, "src/base/version.cc")
+    if not said and gem5.is_relative_to(root) and sources.is_file():
+        text = sources.read_text(errors="replace")
+        said = next(iter(re.findall(r'gem5Version *= *"(.*)"', text)), "")
+    found = re.match(r"\D*(\d+)\.(\d+)", said)
+    version = found and f"{found[1]}.{found[2]}"
+    if not version or version == wanted or wanted not in apu_se.KNOWN:
+        return []
+    cure = f"set GEM5 to the folder of a gem5 {wanted}"
+    if version in apu_se.KNOWN:
+        fact = f"{gem5} is version {said}, not {wanted}"
+        return [Lack(fact, f"{cure}, or build with {spelled('gem5_version')} {version}")]
+    if [*map(int, version.split("."))] > [*map(int, apu_se.KNOWN[-1].split("."))]:
+        return []
+    return [Lack(f"{gem5} is version {said}, older than any that simgen knows", cure)]
+
+
+@functools.cache
+def _said(gem5: str, changed: int) -> str:
+    """The version as gem5 tells it before it complains of a script; empty: it does not start.
+    A file that `changed` is asked again."""
+    words = [gem5, "-d", ".", "which-version"]
+    try:
+        done = subprocess.run(
+            words, cwd=tempfile.gettempdir(), stdin=subprocess.DEVNULL, capture_output=True,
+            timeout=60.0, check=False,
+        )  # fmt: skip
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    found = re.search(rb"^gem5 version (.*)$", done.stdout, re.MULTILINE)
+    return found[1].decode(errors="replace") if found else ""
 
 
 def build_steps(version: str, gem5_opt: str, lacks: list[Lack]) -> list[SetupStep]:
@@ -85,6 +130,8 @@ class Gem5Checkout(Requirements):
         gem5 = Path(os.environ.get("GEM5_BINARY") or Path(root, self.simulated.gem5_opt))
         if not (gem5.is_file() and os.access(gem5, os.X_OK)):
             lacks.append(Lack(f"{gem5} is missing", self.simulated.build_cure))
+        else:
+            lacks += of_another(root, gem5, self.simulated.gem5_version)
         if os.environ.get("SIMGEN_DOCKER") == "1" and shutil.which("docker") is None:
             cure = "install Docker, or unset SIMGEN_DOCKER"
             lacks.append(Lack("SIMGEN_DOCKER is 1 and there is no docker", cure))

@@ -186,6 +186,7 @@ class Gem5Package(Package):
             **apu_se.passed_on(self.simulated.gem5_version),
             apu_se=APU_SE,
             gem5_version=self.simulated.gem5_version,
+            known=apu_se.KNOWN,
             image=self.simulated.version.image,
             build_cure=self.simulated.build_cure,
             deadlock=history.deadlock(

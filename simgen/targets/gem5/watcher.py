@@ -34,7 +34,8 @@ DIAGNOSES: tuple[tuple[str, str], ...] = (
         "gem5 cannot decode an instruction {}; use another algorithm or a newer gem5",
     ),
     (
-        r"`new_entry' failed()|Page fault detected()|`vma != gpuVmas.end\(\)' failed()",
+        r"`new_entry' failed()|Page fault detected()|`vma != gpuVmas.end\(\)' failed()"
+        r"|flat access at addr \w+ has a memory violation()",
         "a kernel touched an address that is not mapped{}; run the bundle on the host target to "
         "find out which",
     ),
