@@ -34,10 +34,10 @@ from simgen.layers.epilogue import NOTHING, Epilogue
 from simgen.layers.product import fragment, padding, tile
 from simgen.layers.product import written as written
 from simgen.layers.product.elements import Elements, constant, name_of
-from simgen.layers.product.padding import Rows
 
 if TYPE_CHECKING:
     from simgen.ground.numerics.rounding import Array
+    from simgen.layers.product.padding import Rows
 
 FACTORS = {  # what a pass writes, and the tensors that it multiplies
     Pass.FORWARD: ("y", "x", "w"),

@@ -29,7 +29,7 @@ BLOCK = 256
 EACH = 8  # pieces of a work-item
 RUN_NBYTES = 16
 ALONE = 0.045  # times l2_rate: bytes of narrow results in a cycle, stored one by one
-# Times longer than estimated, with loads of so many elements through registers: measured on an H200.
+# Times longer than estimated, with loads of so many elements through registers: on an H200.
 BY_WIDTH = {1: 6.5, 2: 1.7, 4: 1.3}
 
 
