@@ -37,7 +37,7 @@ from simgen.layers.product.elements import Elements, constant, name_of
 
 if TYPE_CHECKING:
     from simgen.ground.numerics.rounding import Array
-    from simgen.layers.product.padding import Rows
+    from simgen.layers.product.padding import CopiedRows
 
 FACTORS = {  # what a pass writes, and the tensors that it multiplies
     Pass.FORWARD: ("y", "x", "w"),
@@ -60,7 +60,7 @@ LARGEST = 2**30  # elements of a matrix: offsets in a tile are bytes in 32 bits
 MOST_PRODUCTS = 0xFFFF // tile.SPLITS
 
 Call = tuple[tuple[Kernel, ...], tuple[Launch, ...]]
-Sides = tuple[bool, ...]  # of both factors
+Sides = tuple[bool, ...]  # one of each factor
 NONE: Sides = (False, False)
 SIDES = ("left", "right")
 
@@ -440,7 +440,7 @@ class Product:
         return (padded[0], left[1]), (padded[1], right[1])
 
     @property
-    def _rows_of_factors(self) -> tuple[Rows, Rows]:
+    def _rows_of_factors(self) -> tuple[CopiedRows, CopiedRows]:
         (m, n, k), of = (self.m, self.n, self.k), self.elements
         left = (k, m) if self.a_transposed else (m, k)
         right = (n, k) if self.b_transposed else (k, n)
@@ -450,13 +450,13 @@ class Product:
         )
 
     @property
-    def padded(self) -> dict[str, Rows]:
+    def padded(self) -> dict[str, CopiedRows]:
         """Factors that are copied to rows which begin with lines."""
         found = zip(SIDES, self._rows_of_factors, self._sides, strict=True)
         return {name: rows for name, rows, side in found if side}
 
     @property
-    def copied(self) -> Rows | None:
+    def copied(self) -> CopiedRows | None:
         """Results that are copied from rows which begin at multiples of 16 bytes, if they are."""
         if self.short or self.chunks[1] > 1 or self.elements.result.nbytes != 2:
             return None

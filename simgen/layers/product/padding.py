@@ -34,7 +34,7 @@ BY_WIDTH = {1: 6.5, 2: 1.7, 4: 1.3}
 
 
 @dataclass(frozen=True)
-class Rows:
+class CopiedRows:
     """Rows of a matrix that are copied: `extent` elements apart, then `pitch`."""
 
     rows: int
@@ -44,7 +44,7 @@ class Rows:
 
     @property
     def spec(self) -> TensorSpec:
-        """Of the copy."""
+        """What the copy is."""
         return TensorSpec((self.rows, self.pitch), self.dtype)
 
     @property
@@ -67,32 +67,32 @@ class Rows:
         return ceil(self.rows * self.pitch // self.piece / (BLOCK * EACH))
 
 
-def padded(rows: int, extent: int, dtype: DType) -> Rows:
+def padded(rows: int, extent: int, dtype: DType) -> CopiedRows:
     """A factor whose rows begin with lines afterwards."""
     of_line = LINE // dtype.nbytes
-    return Rows(rows, extent, ceil(extent / of_line) * of_line, dtype)
+    return CopiedRows(rows, extent, ceil(extent / of_line) * of_line, dtype)
 
 
-def cut(rows: int, extent: int, dtype: DType) -> Rows:
+def cut(rows: int, extent: int, dtype: DType) -> CopiedRows:
     """A result whose rows begin at multiples of 16 bytes before."""
     of_run = RUN_NBYTES // dtype.nbytes
-    return Rows(rows, ceil(extent / of_run) * of_run, extent, dtype)
+    return CopiedRows(rows, ceil(extent / of_run) * of_run, extent, dtype)
 
 
-def cycles(copied: tuple[Rows, ...], machine: Machine) -> float:
+def cycles(copied: tuple[CopiedRows, ...], machine: Machine) -> float:
     """Estimate of the time that one launch takes for them."""
     launch, rate = STAGED_SUM
     moved = sum(each.nbytes for each in copied) / (rate * machine.l2_rate)
     return bool(copied) * launch * machine.launch_cycles + moved
 
 
-def pays(result: Rows, machine: Machine) -> bool:
+def pays(result: CopiedRows, machine: Machine) -> bool:
     """Whether a copy is faster than storing elements one by one."""
     alone = result.rows * result.pitch * result.dtype.nbytes / (ALONE * machine.l2_rate)
     return cycles((result,), machine) < alone
 
 
-def explain(copied: Mapping[str, Rows]) -> tuple[Choice, ...]:
+def explain(copied: Mapping[str, CopiedRows]) -> tuple[Choice, ...]:
     """What is said of a plan: name of a matrix -> its rows."""
     sides = " and ".join(copied)
     rows = ", ".join(f"{each.extent} to {each.pitch}" for each in copied.values())
@@ -101,7 +101,7 @@ def explain(copied: Mapping[str, Rows]) -> tuple[Choice, ...]:
 
 
 def lower(
-    prefix: str, copied: tuple[Rows, ...], reads: tuple[str, ...], written: tuple[str, ...]
+    prefix: str, copied: tuple[CopiedRows, ...], reads: tuple[str, ...], written: tuple[str, ...]
 ) -> tuple[Kernel, Launch]:
     """One launch that copies the rows of one or two matrices."""
     constants: list[tuple[str, int]] = [("both", len(copied) - 1), ("each", EACH)]
