@@ -7,14 +7,16 @@
 /* How often loops over a work-item's elements are unrolled: wholly, where registers hold these. */
 static constexpr unsigned UNROLL = IN_REGISTERS ? HELD / VECTOR : 1;
 
+#include "shifted_rows.h"
+
 /* No tests where the sizes fit. */
 static __device__ __forceinline__ bool is_row(unsigned row) { return ROWS % GROUP_ROWS == 0 || row < ROWS; }
 static __device__ __forceinline__ bool inside(unsigned row, unsigned at)
 {
-    return is_row(row) && (AXIS == SLICES * HELD || at < AXIS);
+    return is_row(row) && ((!SHIFTED && AXIS == SLICES * HELD) || at < AXIS + lead(row));
 }
 
-/* Where in the row a work-item's elements from its k-th on lie: neighbours have neighbours. */
+/* Where behind `lead` places before the row a work-item's elements from its k-th on lie: neighbours have neighbours. */
 static __device__ __forceinline__ unsigned place(unsigned k, unsigned slice) { return k * SLICES + slice * VECTOR; }
 
 /* VECTOR elements from `at` on, or zeros. */
@@ -31,11 +33,33 @@ static __device__ __forceinline__ void fetch(float (&to)[VECTOR], const T* from,
         to[0] = there ? load(from + at) : 0.0f;
     }
 }
-static __device__ __forceinline__ void put(Element* to, unsigned at, const float (&from)[VECTOR], bool there)
+
+/* The same of a row of a tensor, and of what there is of each column. */
+static __device__ __forceinline__ void fetch_row(float (&to)[VECTOR], const Element* from, unsigned row, unsigned at)
 {
-    if (!there)
+    fetch(to, from + (row * AXIS - lead(row)), at, inside(row, at));
+    if constexpr (SHIFTED)
+#pragma unroll
+        for (unsigned j = 0; j < VECTOR; j++)
+            to[j] = of_row(row, at + j) ? to[j] : 0.0f;
+}
+static __device__ __forceinline__ void fetch_columns(float (&to)[VECTOR], const float* from, unsigned row, unsigned at)
+{
+    if constexpr (SHIFTED)
+#pragma unroll
+        for (unsigned j = 0; j < VECTOR; j++)
+            to[j] = is_row(row) && of_row(row, at + j) ? from[at + j - lead(row)] : 0.0f;
+    else
+        fetch(to, from, at, inside(row, at));
+}
+static __device__ __forceinline__ void put_row(Element* to, unsigned row, unsigned at, const float (&from)[VECTOR])
+{
+    if (!inside(row, at))
         return;
-    if constexpr (VECTOR == 4)
+    to += row * AXIS - lead(row);
+    if constexpr (SHIFTED)
+        store_piece(to, row, at, float4{from[0], from[1], from[2], from[3]});
+    else if constexpr (VECTOR == 4)
         store4(to + at, float4{from[0], from[1], from[2], from[3]});
     else
         store(to, at, from[0]);
@@ -43,15 +67,15 @@ static __device__ __forceinline__ void put(Element* to, unsigned at, const float
 
 /* A work-item's elements of a row of a tensor: held in registers, or read each time. */
 struct Share {
-    const Element* tensor;
+    const Element* tensor; /* all of it */
     unsigned row;
     float held[IN_REGISTERS ? HELD : 1];
 
-    __device__ __forceinline__ Share(const Element* from, unsigned at) : tensor(from + at * AXIS), row(at) {}
+    __device__ __forceinline__ Share(const Element* from, unsigned at) : tensor(from), row(at) {}
     __device__ __forceinline__ void first(float (&part)[VECTOR], unsigned k, unsigned slice)
     {
         const unsigned at = place(k, slice);
-        fetch(part, tensor, at, inside(row, at));
+        fetch_row(part, tensor, row, at);
         if constexpr (IN_REGISTERS)
 #pragma unroll
             for (unsigned j = 0; j < VECTOR; j++)
@@ -65,7 +89,7 @@ struct Share {
             for (unsigned j = 0; j < VECTOR; j++)
                 part[j] = held[k + j];
         else
-            fetch(part, tensor, at, inside(row, at));
+            fetch_row(part, tensor, row, at);
     }
 };
 

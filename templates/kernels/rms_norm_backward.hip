@@ -29,7 +29,7 @@ extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
         float part[VECTOR], slope[VECTOR], weight[VECTOR];
         values.again(part, k, slice);
         slopes.first(slope, k, slice);
-        fetch(weight, gamma, at, inside(row, at));
+        fetch_columns(weight, gamma, row, at);
 #pragma unroll
         for (unsigned j = 0; j < VECTOR; j++)
             dot = fused(slope[j] * weight[j], part[j] * scale, dot); /* where r is 0, x may be anything */
@@ -42,11 +42,11 @@ extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
         float part[VECTOR], slope[VECTOR], weight[VECTOR];
         values.again(part, k, slice);
         slopes.again(slope, k, slice);
-        fetch(weight, gamma, at, inside(row, at));
+        fetch_columns(weight, gamma, row, at);
 #pragma unroll
         for (unsigned j = 0; j < VECTOR; j++)
             part[j] = scale * fused(part[j], tilt, slope[j] * weight[j]);
-        put(dx + row * AXIS, at, part, inside(row, at));
+        put_row(dx, row, at, part);
     }
 #endif
 }

@@ -31,7 +31,6 @@ extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
     const unsigned lane = CONTIGUOUS ? threadIdx.x / SLICES : threadIdx.x % GROUP_ROWS; /* row within the work-group */
     const unsigned slice = CONTIGUOUS ? threadIdx.x % SLICES : threadIdx.x / GROUP_ROWS;
     const unsigned row = blockIdx.x * GROUP_ROWS + lane;
-    const unsigned base = row / INNER * (AXIS * INNER) + row % INNER;
     float sum = 0;
 
     if constexpr (IN_REGISTERS) {
@@ -40,12 +39,12 @@ extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
 #pragma unroll
         for (unsigned k = 0; k < HELD; k += VECTOR) {
             const unsigned at = k * SLICES + slice * VECTOR;
-            unpack(out + k, inside(row, at) ? read(y, base, at) : all<VECTOR>(0.0f));
+            unpack(out + k, inside(row, at) ? read(y, row, at, 0.0f) : all<VECTOR>(0.0f));
         }
 #pragma unroll
         for (unsigned k = 0; k < HELD; k += VECTOR) {
             const unsigned at = k * SLICES + slice * VECTOR;
-            unpack(slope + k, inside(row, at) ? read(dy, base, at) : all<VECTOR>(0.0f));
+            unpack(slope + k, inside(row, at) ? read(dy, row, at, 0.0f) : all<VECTOR>(0.0f));
         }
 #pragma unroll
         for (unsigned k = 0; k < HELD; k++)
@@ -65,9 +64,9 @@ extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
                 const float4 four{
                     gradient(out[k], slope[k], sum), gradient(out[k + 1], slope[k + 1], sum),
                     gradient(out[k + 2], slope[k + 2], sum), gradient(out[k + 3], slope[k + 3], sum)};
-                write(dx, base, at, four);
+                write(dx, row, at, four);
             } else {
-                write(dx, base, at, gradient(out[k], slope[k], sum));
+                write(dx, row, at, gradient(out[k], slope[k], sum));
             }
         }
 #endif
@@ -75,9 +74,9 @@ extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
         /* Too long to hold. Of this work-item: elements slice * VECTOR, and on in strides of the whole
          * row's items. */
         if (row < ROWS) {
-            for (unsigned at = slice * VECTOR; at < AXIS; at += SLICES * VECTOR) {
-                const auto out = read(y, base, at);
-                const auto slope = read(dy, base, at);
+            for (unsigned at = slice * VECTOR; at < AXIS + lead(row); at += SLICES * VECTOR) {
+                const auto out = read(y, row, at, 0.0f);
+                const auto slope = read(dy, row, at, 0.0f);
                 sum = add(sum, out, slope);
             }
         }
@@ -88,10 +87,10 @@ extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
 #else
 
         if (row < ROWS) {
-            for (unsigned at = slice * VECTOR; at < AXIS; at += SLICES * VECTOR) {
-                const auto out = read(y, base, at);
-                const auto slope = read(dy, base, at);
-                write(dx, base, at, gradient(out, slope, sum));
+            for (unsigned at = slice * VECTOR; at < AXIS + lead(row); at += SLICES * VECTOR) {
+                const auto out = read(y, row, at, 0.0f);
+                const auto slope = read(dy, row, at, 0.0f);
+                write(dx, row, at, gradient(out, slope, sum));
             }
         }
 #endif

@@ -55,7 +55,6 @@ extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
     const unsigned lane = CONTIGUOUS ? threadIdx.x / SLICES : threadIdx.x % GROUP_ROWS; /* row within the work-group */
     const unsigned slice = CONTIGUOUS ? threadIdx.x % SLICES : threadIdx.x / GROUP_ROWS;
     const unsigned row = blockIdx.x * GROUP_ROWS + lane;
-    const unsigned base = row / INNER * (AXIS * INNER) + row % INNER;
     float most = MASKED ? FLOOR : lowest();
     float sum = 0;
 
@@ -64,7 +63,7 @@ extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
 #pragma unroll
         for (unsigned k = 0; k < HELD; k += VECTOR) {
             const unsigned at = k * SLICES + slice * VECTOR;
-            unpack(value + k, inside(row, at) ? read(x, base, at) : all<VECTOR>(lowest()));
+            unpack(value + k, inside(row, at) ? read(x, row, at, lowest()) : all<VECTOR>(lowest()));
             if constexpr (CENTRED) {
                 for (unsigned j = 0; j < VECTOR; j++)
                     most = maximum(most, value[k + j]);
@@ -101,9 +100,9 @@ extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
                 const float4 four{
                     scaled(value[k], scale), scaled(value[k + 1], scale), scaled(value[k + 2], scale),
                     scaled(value[k + 3], scale)};
-                write(y, base, at, four);
+                write(y, row, at, four);
             } else {
-                write(y, base, at, scaled(value[k], scale));
+                write(y, row, at, scaled(value[k], scale));
             }
         }
 #endif
@@ -113,15 +112,15 @@ extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
         if constexpr (CENTRED) {
             if (row < ROWS) {
                 SWEEP
-                for (unsigned at = slice * VECTOR; at < AXIS; at += SLICES * VECTOR)
-                    most = largest(most, read(x, base, at));
+                for (unsigned at = slice * VECTOR; at < AXIS + lead(row); at += SLICES * VECTOR)
+                    most = largest(most, read(x, row, at, lowest()));
             }
             most = row_reduce<Maximum>(most, maxima, lane, slice);
         }
         if (row < ROWS) {
             SWEEP
-            for (unsigned at = slice * VECTOR; at < AXIS; at += SLICES * VECTOR)
-                sum = add(sum, read(x, base, at), most);
+            for (unsigned at = slice * VECTOR; at < AXIS + lead(row); at += SLICES * VECTOR)
+                sum = add(sum, read(x, row, at, lowest()), most);
         }
         sum = row_reduce<Add>(sum, sums, lane, slice);
 
@@ -134,9 +133,9 @@ extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
 #else
         if (row < ROWS) {
             SWEEP
-            for (unsigned at = slice * VECTOR; at < AXIS; at += SLICES * VECTOR) {
-                const auto in = read(x, base, at);
-                write(y, base, at, result(in, most, scale));
+            for (unsigned at = slice * VECTOR; at < AXIS + lead(row); at += SLICES * VECTOR) {
+                const auto in = read(x, row, at, lowest());
+                write(y, row, at, result(in, most, scale));
             }
         }
 #endif
