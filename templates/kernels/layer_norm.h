@@ -46,9 +46,7 @@ static __device__ __forceinline__ void fetch_row(float (&to)[VECTOR], const Elem
 static __device__ __forceinline__ void fetch_columns(float (&to)[VECTOR], const float* from, unsigned row, unsigned at)
 {
     if constexpr (SHIFTED)
-#pragma unroll
-        for (unsigned j = 0; j < VECTOR; j++)
-            to[j] = is_row(row) && of_row(row, at + j) ? from[at + j - lead(row)] : 0.0f;
+        fetch_shifted<AXIS>(to, from, at, lead(row));
     else
         fetch(to, from, at, inside(row, at));
 }
@@ -64,6 +62,12 @@ static __device__ __forceinline__ void put_row(Element* to, unsigned row, unsign
     else
         store(to, at, from[0]);
 }
+
+#if defined(__AMDGCN__)
+constexpr bool WEIGHED = false;
+#else
+constexpr bool WEIGHED = IN_REGISTERS; /* work-items keep slopes times gamma, and read gamma once */
+#endif
 
 /* A work-item's elements of a row of a tensor: held in registers, or read each time. */
 struct Share {
@@ -90,6 +94,24 @@ struct Share {
                 part[j] = held[k + j];
         else
             fetch_row(part, tensor, row, at);
+    }
+    /* What `part` has, times gamma. */
+    __device__ __forceinline__ void weigh(float (&part)[VECTOR], const float* gamma, unsigned k, unsigned slice)
+    {
+        float weight[VECTOR];
+        fetch_columns(weight, gamma, row, place(k, slice));
+#pragma unroll
+        for (unsigned j = 0; j < VECTOR; j++) {
+            part[j] *= weight[j];
+            if constexpr (WEIGHED)
+                held[k + j] = part[j];
+        }
+    }
+    __device__ __forceinline__ void again_weighed(float (&part)[VECTOR], const float* gamma, unsigned k, unsigned slice)
+    {
+        again(part, k, slice);
+        if constexpr (!WEIGHED)
+            weigh(part, gamma, k, slice);
     }
 };
 

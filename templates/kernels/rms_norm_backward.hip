@@ -25,28 +25,25 @@ extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
     float dot = 0;
 #pragma unroll UNROLL
     for (unsigned k = 0; k < HELD; k += VECTOR) {
-        const unsigned at = place(k, slice);
-        float part[VECTOR], slope[VECTOR], weight[VECTOR];
+        float part[VECTOR], slope[VECTOR];
         values.again(part, k, slice);
         slopes.first(slope, k, slice);
-        fetch_columns(weight, gamma, row, at);
+        slopes.weigh(slope, gamma, k, slice);
 #pragma unroll
         for (unsigned j = 0; j < VECTOR; j++)
-            dot = fused(slope[j] * weight[j], part[j] * scale, dot); /* where r is 0, x may be anything */
+            dot = fused(slope[j], part[j] * scale, dot); /* where r is 0, x may be anything */
     }
     const float tilt = row_sum(dot, dots) * -INVERSE * scale;
 
 #pragma unroll UNROLL
     for (unsigned k = 0; k < HELD; k += VECTOR) {
-        const unsigned at = place(k, slice);
-        float part[VECTOR], slope[VECTOR], weight[VECTOR];
+        float part[VECTOR], slope[VECTOR];
         values.again(part, k, slice);
-        slopes.again(slope, k, slice);
-        fetch_columns(weight, gamma, row, at);
+        slopes.again_weighed(slope, gamma, k, slice);
 #pragma unroll
         for (unsigned j = 0; j < VECTOR; j++)
-            part[j] = scale * fused(part[j], tilt, slope[j] * weight[j]);
-        put_row(dx, row, at, part);
+            part[j] = scale * fused(part[j], tilt, slope[j]);
+        put_row(dx, row, place(k, slice), part);
     }
 #endif
 }

@@ -15,6 +15,35 @@ static __device__ __forceinline__ bool of_row(unsigned row, unsigned at)
     return !SHIFTED || at - lead(row) < AXIS;
 }
 
+/* Elements [at, at + 4) of COUNT, with zeros behind them; `at` is a multiple of 4. */
+template <unsigned COUNT>
+static __device__ __forceinline__ void unpack_inside(float* to, const float* from, unsigned at)
+{
+    if (at + 4 <= COUNT) {
+        unpack(to, load4(from + at));
+        return;
+    }
+#pragma unroll
+    for (unsigned j = 0; j < 4; j++)
+        to[j] = at + j < COUNT ? from[at + j] : 0.0f;
+}
+
+/* Elements [at - behind, at - behind + 4) of COUNT, of two accesses that lie by 4; zeros before and behind them. */
+template <unsigned COUNT>
+static __device__ __forceinline__ void fetch_shifted(float* to, const float* from, unsigned at, unsigned behind)
+{
+    float pair[8] = {}, odd[5];
+    if (behind != 0 && at != 0)
+        unpack_inside<COUNT>(pair, from, at - 4);
+    unpack_inside<COUNT>(pair + 4, from, at);
+#pragma unroll
+    for (unsigned j = 0; j < 5; j++)
+        odd[j] = behind & 2 ? pair[1 + j] : pair[3 + j];
+#pragma unroll
+    for (unsigned j = 0; j < 4; j++)
+        to[j] = behind & 1 ? odd[j] : odd[1 + j];
+}
+
 /* An element by itself: the memory of machines with such rows takes 8 and 16 bits. */
 template <class Stored>
 static __device__ __forceinline__ void store_one(Stored* to, float value)
