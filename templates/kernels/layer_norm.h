@@ -4,8 +4,13 @@
 #include "constants/layer_norm.h"
 #include "access.h"
 
-/* How often loops over a work-item's elements are unrolled: wholly, where registers hold these. */
+/* How often loops over a work-item's elements are unrolled: wholly, where registers hold these. Of the others clang unrolls those for
+ * AMD GPUs by itself. */
+#if defined(__AMDGCN__)
 static constexpr unsigned UNROLL = IN_REGISTERS ? HELD / VECTOR : 1;
+#else
+static constexpr unsigned UNROLL = IN_REGISTERS ? HELD / VECTOR : 4;
+#endif
 
 #include "shifted_rows.h"
 

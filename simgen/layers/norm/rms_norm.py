@@ -68,7 +68,7 @@ class RMSNorm(LayerNorm):
 
     @property
     def _by_halves(self) -> bool:
-        return False
+        return super()._by_halves and self.machine.is_nvidia
 
     def workload_inputs(self, x: TensorSpec) -> tuple[TensorSpec, ...]:
         return (x,) * len(self.input_names)
