@@ -62,7 +62,16 @@ SHAPES: dict[str, tuple[str, Any]] = {
         "bundle": str, "planned_for": str, "verdict": str, "summary": str,
         "pairs": [{"a": str, "b": str, "verdict": str, "notes": [str],
                    "first_diverging_layer": str | None, "tensors": [_TENSOR]}],
-        "losses?": [{"step": int, "tensor": str, "reference": float, "results": {str: float}}],
+        "losses?": [
+            {
+                "step": int,
+                "tensor": str,
+                "reference": float,
+                "results": {str: float},
+                "accuracies": {str: float},
+                "seconds": {str: float},
+            }
+        ],
     }),
     "report": ("report", {
         "page": str, "rows": [{str: str | int | float | bool | None}], "doubts": [str],

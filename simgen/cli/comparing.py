@@ -4,20 +4,24 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import click
 
+from simgen.ask.kinds import Real
 from simgen.ask.report import ReportChoices
 from simgen.bundle import manifest, result_names
 from simgen.cli import completing, streams
 from simgen.cli.answers import answer, json_option
+from simgen.cli.numbers import number
 from simgen.cli.options import asked, asks, folder_of_page, verbosity
 from simgen.errors import UsageError, printable
 
 FEW = 2  # results that are shown by tensors, or by layers
 MOST = 2  # results that are named
+LOSS, PERCENT, PRICE = Real("L"), Real("P", 0, 100, above=True), Real("MONEY", 0, above=True)
 
 
 @click.command()
@@ -25,12 +29,18 @@ MOST = 2  # results that are named
 @click.argument("pair", nargs=-1, metavar="[A] [B]", shell_complete=completing.results)
 @json_option
 @click.option("--strict", is_flag=True, help="Also fail if a tensor proves nothing.")
+@number("--to-loss", kind=LOSS, help="Of training: print the first step with this loss, its time.")
+@number("--to-accuracy", kind=PERCENT, help="The same of an accuracy on a batch, in per cent.")
+@number("--price", kind=PRICE, help="Print what that costs, from the price of an hour of a GPU.")
 @verbosity
 def diff(
     bundle: Path,
     pair: tuple[str, ...],
     as_json: bool,
     strict: bool,
+    to_loss: float | None,
+    to_accuracy: float | None,
+    price: float | None,
     quiet: bool,
     verbose: bool,
 ) -> None:
@@ -48,6 +58,7 @@ def diff(
     simgen diff softmax_fwd cuda gem5-se
     simgen diff softmax_fwd ../other_machine/results.h5 reference --json
     simgen diff softmax_fwd gem5-se@num_compute_units=8 cuda
+    simgen diff digits --to-loss 0.5 --price 2
     """
     if others := [each for each in pair if (Path(each) / manifest.FILE).is_file()]:
         each_one = shlex.join([str(bundle), *others])
@@ -56,13 +67,26 @@ def diff(
     if len(pair) > MOST:
         raise UsageError(f"diff {printable(pair[MOST])}: takes at most two results; leave it out")
     a, b = (*(streams.read(each, ".h5") for each in pair), None, None)[:MOST]
-    judge(bundle, a, b, as_json=as_json, strict=strict, quiet=quiet, verbose=verbose)
+    if price is not None and to_loss is None and to_accuracy is None:
+        raise UsageError("--price: nothing to reach; give --to-loss or --to-accuracy")
+    goals = Goals(to_loss, to_accuracy, price)
+    judge(bundle, a, b, goals, as_json=as_json, strict=strict, quiet=quiet, verbose=verbose)
+
+
+@dataclass(frozen=True)
+class Goals:
+    """What training is to reach, and the price of an hour of a GPU."""
+
+    loss: float | None = None
+    accuracy: float | None = None
+    price: float | None = None
 
 
 def judge(
     bundle: Path,
     a: str | None,
     b: str | None,
+    goals: Goals | None = None,
     *,
     as_json: bool,
     strict: bool,
@@ -89,6 +113,10 @@ def judge(
         for name in judged.silent:
             present.say(f"not compared: {name}, which {judging.NO_OUTPUTS}")
         present.losses(judged.losses)
+        if goals and not (judged.losses or goals == Goals()):
+            raise UsageError(f"{bundle}: no training with a loss; build it with --training")
+        if goals:
+            present.reached(judged, goals.loss, goals.accuracy, goals.price)
         if verbose or len(judged.results) > 1:
             present.machine(made.workload)
         if len(judged.results) > 1 and not many:

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from simgen.frontend.network import Network
     from simgen.reports.pages.correlation import Correlation
     from simgen.reports.pages.row import Row
+    from simgen.verdict.judging import Judgement
     from simgen.verdict.losses import StepLoss
     from simgen.verdict.verdict import Diff, Verdict
 
@@ -531,6 +532,34 @@ def losses(found: Sequence[StepLoss]) -> None:
     ]
     heads = ("step", *(["tensor"] if several else []), "reference", *names)
     table("loss of each training step", heads, rows)
+
+
+def reached(
+    judged: Judgement, loss: float | None, accuracy: float | None, price: float | None
+) -> None:
+    """The first step of each result that reaches a loss, and an accuracy; its time and its cost."""
+    from simgen.verdict.losses import reached as first_step
+
+    gpus = {each.name: int(each.provenance.get("gpus", 1)) for each in judged.results}
+    goals = {}
+    if loss is not None:
+        goals[f"loss {loss:g}"] = first_step(judged.losses, loss=loss)
+    if accuracy is not None:
+        goals[f"accuracy {accuracy:g} %"] = first_step(judged.losses, accuracy=accuracy / 100)
+    rows = []
+    for goal, steps in goals.items():
+        for name, step in steps.items():
+            if step is None:
+                rows.append((goal, name, "none of these", "", "", "", ""))
+                continue
+            took = step.seconds.get(name)
+            cost = f"{price * gpus[name] * took / 3600:.3g}" if price and took else ""
+            right = f"{step.accuracies[name]:.1%}" if name in step.accuracies else ""
+            time, least = seconds(took) if took else "", f"{step.results[name]:.6f}"
+            rows.append((goal, name, str(step.step), time, least, right, cost))
+    if rows:
+        heads = ("goal", "result", "step", "time", "loss", "accuracy", "cost")
+        table("first step that reaches a goal", heads, rows)
 
 
 def _details(report: Diff, verdict: Verdict) -> None:

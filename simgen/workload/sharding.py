@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
 
 RING, TREE = "ring", "tree"
-MAX_GPUS = 8  # GPUs: as many as one machine holds
+MAX_GPUS = 64  # ranks of an all-reduce; a training step shares its batch among as many
 # Chunks start on multiples of a work-item's elements, so that 16 bytes are one access.
 VECTOR = elementwise.VECTOR
 

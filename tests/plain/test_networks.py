@@ -57,9 +57,13 @@ SMALL = {  # settings with which the float64 references take a second or so
     "language_model": [],
     "seq2seq": [],
     "aoa_reader": [],
+    "detector": [],
+    "speech": [],
+    "recommender": [],
 }
 TEXTS = {"language_model", "seq2seq", "aoa_reader"}
-UNPUBLISHED = {"classifier", "attention", "transformer", *TEXTS}
+AREAS = {"detector", "speech", "recommender"}  # of MLPerf, in sizes of ours
+UNPUBLISHED = {"classifier", "attention", "transformer", *TEXTS, *AREAS}
 INFERRED = ("lenet5_i8",)  # of integers, which are not trained
 
 

@@ -79,9 +79,14 @@ def test_what_is_no_figure_is_refused(given, said):
         FigureChoices(**given)
 
 
-def row(seconds, operations=0, nbytes=0, launch=0.0, roof=(1e12, 1e9)):
+def row(seconds, operations=0, nbytes=0, launch=0.0, roof=(1e12, 1e9), **counts):
     return Row("b", "w", "m", "conv_1", "fwd", "f32", "t@n=4", operations, nbytes,
-               {"seconds": seconds}, roof=roof, launch_seconds=launch)  # fmt: skip
+               {"seconds": seconds, **counts}, roof=roof, launch_seconds=launch)  # fmt: skip
+
+
+# 32 of 160 slots of a unit are taken, and 2 of 4 units have work: a tenth in all.
+FEW = {"wavefront_cycles": 32.0, "wavefront_slot_cycles": 160.0, "cu_active_cycles": 2.0,
+       "cu_cycles": 4.0}  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -91,6 +96,9 @@ def row(seconds, operations=0, nbytes=0, launch=0.0, roof=(1e12, 1e9)):
         (row(1.0, nbytes=700_000_000), "bandwidth 70%"),
         (row(1.0, launch=0.9), "launch 90%"),
         (row(1.0, launch=0.2, nbytes=300_000_000), "latency (bandwidth 30%)"),
+        (row(1.0, launch=0.2, **FEW), "occupancy 10%"),
+        (row(1.0, launch=0.6, **FEW), "launch 60%"),
+        (row(1.0, launch=0.2, **{**FEW, "wavefront_cycles": 96.0}), "latency (launch 20%)"),
         (row(1.0, roof=None), "None"),
     ],
 )

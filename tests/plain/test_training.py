@@ -6,11 +6,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
+from command_line import fails
 
+from simgen.bundle import results
 from simgen.errors import UsageError
 from simgen.frontend import config, descent, losses, network
 from simgen.ground.ir import Pass, Role
 from simgen.tensors.random_values import generate
+from simgen.verdict import losses as losses_of_steps
 from simgen.workload import lowering, reference
 
 if TYPE_CHECKING:
@@ -180,3 +183,41 @@ def test_the_command_is_told_again(simgen: Simgen) -> None:
     kinds = [node["kind"] for node in out["workload"]["nodes"]]
     assert kinds[-8:] == ["adam"] * 8
     assert "softmax" not in kinds
+
+
+def test_a_loss_and_an_accuracy_are_reached_after_the_time_of_the_steps_before() -> None:
+    """Scores of 3 samples and 3 classes, whose right classes are counted by hand: one in the first
+    step, two in the second. Each of a step's launches takes a second."""
+    steps = 2
+    text = FC.replace("n=6", "n=3") + "[CrossEntropy]\nname=loss\nprevious_layer=fc\n"
+    workload = lowered(text, steps, "sgd", 0.125)
+    inputs = inputs_of(workload)
+    inputs |= {name: np.array([0, 1, 2], np.int32) for name in inputs if "labels" in name}
+    scores = {
+        "fc.y": [[3.0, 1.0, 2.0], [3.0, 1.0, 2.0], [3.0, 1.0, 2.0]],
+        "fc.y.step2": [[3.0, 1.0, 2.0], [1.0, 3.0, 2.0], [3.0, 1.0, 2.0]],
+    }
+    values = {"loss.y": [1.5], "loss.y.step2": [0.75], **scores}
+    outputs = {name: results.Output(np.array(each), 0, True) for name, each in values.items()}
+    launches = [{"seconds": 1.0} for step in workload.steps for _ in step.launches]
+    found = results.Result("sim", outputs, tuple(launches), {})
+    first, second = losses_of_steps.losses_of(workload, inputs, [found])
+    assert (first.accuracies, second.accuracies) == (
+        {"sim": pytest.approx(1 / 3)}, {"sim": pytest.approx(2 / 3)},
+    )  # fmt: skip
+    assert second.seconds["sim"] == len(launches) == 2 * first.seconds["sim"]
+    both = (first, second)
+    assert losses_of_steps.reached(both, loss=1.0) == {"sim": second}
+    assert losses_of_steps.reached(both, accuracy=0.3) == {"sim": first}
+    assert losses_of_steps.reached(both, loss=0.5) == {"sim": None}
+
+
+@pytest.mark.parametrize(
+    ("words", "fact"),
+    [
+        (("--price", "2"), "--price: nothing to reach; give --to-loss or --to-accuracy"),
+        (("--to-accuracy", "101"), "--to-accuracy '101': write a number, 0 to 100"),
+    ],
+)
+def test_goals_that_are_none_are_one_line(simgen: Simgen, words: list[str], fact: str) -> None:
+    fails(simgen("diff", "b", *words), 2, fact)

@@ -11,11 +11,12 @@ import numpy as np
 import pytest
 
 import simgen as package
-from simgen.bundle import results
+from simgen.bundle import finding, results
 from simgen.bundle import writing as bundles
 from simgen.frontend import config, network, problem
 from simgen.ground.ir import DType, Kernel, Pass, Workload
 from simgen.running import process
+from simgen.targets.mgpusim.hardware import TOPOLOGIES
 from simgen.targets.mgpusim.target import GPUS, MGPUSim
 from simgen.tensors import data_file
 from simgen.verdict import diff
@@ -265,7 +266,7 @@ def test_a_run_adds_what_the_bundle_lacks(tmp_path: Path) -> None:
     error = simgen(tmp_path, "run", "b", "--gpus", 3, code=2)
     assert error.count("\n") == 1
     assert "the batch of layer 'softmax' is 4, which is not a multiple; choose 2 or 4" in error
-    assert "write 1 to 8" in simgen(tmp_path, "run", "b", "--gpus", 9, code=2)
+    assert "write 1 to 64" in simgen(tmp_path, "run", "b", "--gpus", 65, code=2)
     assert sorted(p.name for p in (bundle / "mgpusim").iterdir()) == [
         "gpus-2", "kernels", "run.sh", "runner",
     ]  # fmt: skip
@@ -315,3 +316,23 @@ def test_an_all_reduce_leaves_the_sum_on_all_gpus(
     timed = run(bundle, builder, 3, "timing")
     assert differences(bundle, timed, several).passed
     assert timed.launches[0]["all_reduce_seconds"] > 0
+
+
+def test_sixteen_ranks_have_the_sum_over_every_topology(tmp_path: Path) -> None:
+    """A ring takes 2 (n - 1) stages on all n GPUs. Where all are at one switch, neighbours are one
+    switch apart; of pairs, every other two are three apart, which takes longer."""
+    sizes = ("--set", "n=16", "--set", "c=256")
+    simgen(tmp_path, "build", "all_reduce_fwd", *sizes, "-t", "mgpusim", "--gpus", 16, "-o", "b")
+    times = {}
+    for topology in TOPOLOGIES:
+        timing = ("--mode", "timing", "--num-compute-units", 1, "--topology", topology)
+        simgen(tmp_path, "run", "b", *timing)
+        name = f"mgpusim@mode=timing,num_compute_units=1,topology={topology}"
+        with bundles.opened(tmp_path / "b") as made:
+            (launch,) = finding.find_result(made, name).launches
+        assert launch["all_reduce_launches"] == 2 * 15 * 16
+        times[topology] = launch["all_reduce_seconds"]
+    simgen(tmp_path, "diff", "b", "--strict")
+    assert times["star"] < times["pairs"]
+    error = simgen(tmp_path, "run", "b", "--topology", "ring", code=2)
+    assert error.count("\n") == 1

@@ -4,7 +4,9 @@ compute     operations that the algorithm needs / float32 operations of the mach
 bandwidth   bytes that the algorithm must move, or that DRAM counted if those are more / the
             machine's DRAM rate
 launch      launches x the cycles that one costs in any case / clock
-latency     none of these is half of the time: the layer waits for something else
+occupancy   none of these is half of the time, and of all slots for wavefronts of all compute units
+            less than a quarter are taken: there are too few to do something else while one waits
+latency     none of these either: the layer waits for something else
 """
 
 from __future__ import annotations
@@ -12,24 +14,30 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from simgen.ground import metrics
+
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from simgen.reports.pages.row import Row
 
 TIME, LATENCY, HALF = "seconds", "latency", 0.5
+OCCUPANCY, FEW = "occupancy", 0.25
 
 
 @dataclass(frozen=True)
 class Limit:
-    """What limits a layer; `parts` are the shares of its time that each bound takes."""
+    """What limits a layer; `parts` are the shares of its time that each bound takes, and its
+    occupancy where that limits it."""
 
     name: str
     parts: Mapping[str, float]
 
     def __str__(self) -> str:
         """ "launch 70%", or "latency (launch 37%)" with the largest bound."""
-        nearest = max(self.parts, key=lambda name: self.parts[name])
+        nearest = (
+            OCCUPANCY if self.name == OCCUPANCY else max(self.parts, key=self.parts.__getitem__)
+        )
         said = f"{nearest} {min(self.parts[nearest], 1.0):.0%}"
         return said if self.name == nearest else f"{self.name} ({said})"
 
@@ -46,8 +54,12 @@ def limit_of(row: Row) -> Limit | None:
         "bandwidth": moved / rate / time,
         "launch": row.launch_seconds / time,
     }
-    nearest = max(parts, key=lambda name: parts[name])
-    return Limit(nearest if parts[nearest] >= HALF else LATENCY, parts)
+    nearest = max(parts, key=parts.__getitem__)
+    if parts[nearest] >= HALF:
+        return Limit(nearest, parts)
+    found = metrics.derived({**row.metrics, **row.peaks})
+    taken = found.get(OCCUPANCY, 1.0) * found.get("cu_utilization", 1.0)
+    return Limit(OCCUPANCY, {**parts, OCCUPANCY: taken}) if taken < FEW else Limit(LATENCY, parts)
 
 
 def shares(rows: Sequence[Row]) -> dict[str, float]:

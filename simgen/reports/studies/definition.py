@@ -32,6 +32,7 @@ class Draws(StrEnum):
     CLOCKS = "clocks"  # the time by layer and pass at several clocks, on machine A
     UNITS = "units"  # the same with several numbers of compute units
     GPUS = "gpus"  # the time of all layers and passes on several numbers of GPUs, by case
+    LIMITS = "limits"  # what limits each layer and pass, and the numbers that say it
     FUSION = "fusion"  # the time of the forward pass by that with fused kernels
     TYPES = "types"  # shares of the time by kind of layer, by case
     PHASES = "phases"  # shares of the time by pass, by case

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from simgen.frontend.dnnmark import SIZES
-from simgen.reports.studies.definition import Case, Draws, Figure, Study
+from simgen.reports.studies.definition import Case, Draws, Figure, Sentence, Study
 
 SMALL = (("c", "4"), ("h", "16"), ("w", "16"))
 REDUCED = {  # for a study of minutes
@@ -62,6 +62,20 @@ STUDY = Study(
             ("l1_utilization", "lds_utilization", "l2_utilization", "dram_utilization",
              "alu_utilization", "ldst_utilization"),
         ),
+        Figure(
+            "limits", "Conclusions", "What limits each primitive",
+            "the part of its time that operations take at the machine's peak, that bytes take at "
+            "its DRAM's rate, and that launches cost in any case; below a half each, the part of "
+            "slots for wavefronts that are taken, where that is below a quarter",
+            Draws.LIMITS, ("occupancy",),
+        ),
+    ),
+    tuple(
+        Sentence(
+            f"the conclusion on {kind}", "its section of results",
+            unsaid="the paper's text is not public; figure limits has what limits it here",
+        )
+        for kind in ("activation", "convolution", "pooling", "LRN", "fully connected layers")
     ),
     batches=(100,),
     reduced_batches=(4,),

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from simgen.errors import UsageError
 from simgen.ground import metrics
-from simgen.reports.pages import figures
+from simgen.reports.pages import figures, limits
 from simgen.reports.pages.series import Stacked, shares
 from simgen.reports.studies import (
     explaining,
@@ -27,6 +27,7 @@ from simgen.reports.studies.drawn import (
     add_line,
     add_picture,
     halves,
+    place_of,
     table_of,
     whole_of,
 )
@@ -276,6 +277,31 @@ def _batches(of: DrawnFrom, made: Drawn, target: str) -> None:
         add_picture(made, title, places, series, metrics.unit(name), share=False)
 
 
+def _limits(of: DrawnFrom, made: Drawn, target: str) -> None:
+    """What limits each layer and pass: the parts of its time, and the word that follows."""
+    for each in [each for machine in of.figure.machine for each in of.at(target, machine)]:
+        made.cells += [] if made.cells else [("layer and pass", "target", "limited by", *LIMITS)]
+        for row in each.rows:
+            limit = limits.limit_of(row) if of.shows(row) else None
+            place = place_of(of, row, each.point.case.name)
+            parts = limit.parts if limit else {}
+            for name, value in parts.items():
+                add_line(made, each, each.point.case.name, place, name, "share", value)
+            shown = [f"{parts[name]:.1%}" if name in parts else "" for name in LIMITS]
+            made.cells += [(place, target, str(limit), *shown)] if limit else []
+    drawn = [line for line in made.lines if line[0] == target]
+    places = list(dict.fromkeys(str(line[4]) for line in drawn))
+    values = {(str(line[4]), line[5]): float(str(line[7])) for line in drawn}
+    series = {name: [values.get((place, name)) for place in places] for name in LIMITS}
+    series = {name: found for name, found in series.items() if any(found)}
+    if series:
+        caption = f"{of.at(target)[0].point.place.title}, batch {max(of.scope.batches)}"
+        add_picture(made, caption, places, series, "share of time, or of slots", share=True)
+
+
+LIMITS = ("compute", "bandwidth", "launch", "occupancy")
+
+
 # ------------------------------------------------------------------ by case
 
 
@@ -334,6 +360,7 @@ _OF_RUNS: Mapping[Draws, _Draw] = {
     Draws.SPEED_UP: speed_ups.machines,
     Draws.BYPASS: speed_ups.bypass,
     Draws.FUSION: speed_ups.fusion,
+    Draws.LIMITS: _limits,
     Draws.CLOCKS: trade_offs.draw,
     Draws.UNITS: trade_offs.draw,
     Draws.GPUS: trade_offs.scaling,

@@ -18,6 +18,7 @@ def _size(name: str, text: str) -> RunOption:
     return RunOption(variable, f"{text} [default: the GPU's]", pattern=SIZE, example="16KiB")
 
 
+TOPOLOGIES = ("pairs", "star", "full")
 HARDWARE = {
     "num_compute_units": _count("NUM_COMPUTE_UNITS", "compute units of a GPU"),
     "cu_per_sa": _count("CU_PER_SA", "compute units of a shader array"),
@@ -40,5 +41,11 @@ HARDWARE = {
     "dram_latency": _count(
         "DRAM_LATENCY",
         "latency of a memory controller in cycles: of 1 GHz (mi300a), or of the GPU clock (r9nano)",
+    ),
+    "topology": RunOption(
+        "SIMGEN_TOPOLOGY",
+        "switches of several GPUs: two at each (pairs), all at one (star), or one for each and a "
+        "link between any two (full) [default: pairs]",
+        TOPOLOGIES,
     ),
 }

@@ -41,6 +41,7 @@ type hardware struct {
 	dramLatency   int // cycles of a controller; of a bank's pipeline, where rows are modelled
 	frequency     sim.Freq
 	part          int // what it is of the GPU: 8 is an eighth
+	topology      string
 
 	fixed
 }
@@ -88,7 +89,7 @@ var models = map[string]hardware{
 // gem5 has for the same.
 func newHardware(gpu, list string) hardware {
 	h := models[gpu]
-	h.part = 1
+	h.part, h.topology = 1, "pairs"
 	h.l1Ways, h.l2Ways, h.scalarWays, h.scalarLatency, h.codeLatency = 4, 16, 4, 1, 1
 	arrays := false
 	for _, each := range strings.FieldsFunc(list, func(c rune) bool { return c == ',' }) {
@@ -99,6 +100,13 @@ func newHardware(gpu, list string) hardware {
 			"tcp_assoc": &h.l1Ways, "tcc_assoc": &h.l2Ways, "scalar_assoc": &h.scalarWays,
 			"scalar_latency": &h.scalarLatency, "sqc_latency": &h.codeLatency,
 			"tcc_size": &h.l2, "tcc_latency": &h.l2Latency, "num_tccs": &h.banks, "dram_latency": &h.dramLatency,
+		}
+		if name == "topology" {
+			if topologies[text] == nil {
+				fail(exitUsage, "topology is %q; known: full, pairs, star", text)
+			}
+			h.topology = text
+			continue
 		}
 		value := quantity(name, text)
 		if field, known := counts[name]; known {

@@ -27,7 +27,8 @@ import (
 // which compute units have room.
 const (
 	emulatorNbytes    = 96 << 20
-	timingModelNbytes = 512 << 20 // for each GPU
+	timingModelNbytes = 192 << 20 // for each GPU, without compute units; 512 MiB with 120
+	unitNbytes        = (8 << 20) / 3
 	workGroupNbytes   = 1700
 	wavefrontNbytes   = 600
 	wavefrontSize     = 64
@@ -81,7 +82,7 @@ func checkMemory(w workload, o options) {
 	arenas := gpus * (w.ArenaNbytes + w.ArenaNbytes/8) // the page tables too
 	needed, place := arenas+emulatorNbytes, ""
 	if o.timing {
-		needed = arenas + gpus*timingModelNbytes
+		needed = arenas + gpus*(timingModelNbytes+uint64(o.units)*unitNbytes)
 	} else {
 		largest := uint64(0)
 		for _, s := range w.Steps {

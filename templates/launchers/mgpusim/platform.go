@@ -6,7 +6,6 @@ import (
 	"github.com/sarchlab/akita/v4/mem/mem"
 	"github.com/sarchlab/akita/v4/mem/vm"
 	"github.com/sarchlab/akita/v4/mem/vm/mmu"
-	"github.com/sarchlab/akita/v4/noc/networking/pcie"
 	"github.com/sarchlab/akita/v4/sim"
 	"github.com/sarchlab/akita/v4/simulation"
 	"github.com/sarchlab/mgpusim/v4/amd/driver"
@@ -14,7 +13,7 @@ import (
 
 const pageWalks = 16 // at a time
 
-// buildPlatform makes equal GPUs, two at a switch, as samples/runner/timingconfig does; their memory.
+// buildPlatform makes equal GPUs and their memory, as samples/runner/timingconfig does.
 func buildPlatform(s *simulation.Simulation, h hardware, gpus int) *directMemory {
 	engine := s.GetEngine()
 	storage := mem.NewStorage(uint64(gpus+1) * gpuMemory)
@@ -27,22 +26,16 @@ func buildPlatform(s *simulation.Simulation, h hardware, gpus int) *directMemory
 	s.RegisterComponent(d)
 
 	others := &mem.BankedAddressPortMapper{BankSize: gpuMemory, LowModules: []sim.RemotePort{"CPU"}}
-	network := pcie.NewConnector().WithEngine(engine).WithVersion(4, 16).WithSwitchLatency(h.switching)
-	network.CreateNetwork("PCIe")
-	root := network.AddRootComplex([]sim.Port{
+	network := newNetwork(engine, h.switching, []sim.Port{
 		d.GetPortByName("GPU"), d.GetPortByName("MMU"),
 		pages.GetPortByName("Migration"), pages.GetPortByName("Top"),
 	})
 	pages.MigrationServiceProvider = d.GetPortByName("MMU").AsRemote()
-	place := root
 	for id := 1; id <= gpus; id++ {
-		if id%2 == 1 {
-			place = network.AddSwitch(root)
-		}
 		made := buildGPU(s, h, id, storage, pages, others)
 		d.RegisterGPU(made.GetPortByName("CommandProcessor"), driver.DeviceProperties{CUCount: h.units, DRAMSize: gpuMemory})
 		others.LowModules = append(others.LowModules, made.GetPortByName("RDMAData").AsRemote())
-		network.PlugInDevice(place, made.Ports())
+		network.add(h.topology, made.Ports())
 	}
 	network.EstablishRoute()
 	return &directMemory{storage, table}

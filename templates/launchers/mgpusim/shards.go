@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	mostGPUs = 8
+	mostGPUs = 64
 	guard    = 4096 // bytes of canary after each buffer
 )
 
