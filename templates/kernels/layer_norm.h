@@ -3,6 +3,7 @@
 #include "prelude.h"
 #include "constants/layer_norm.h"
 #include "access.h"
+#include "shifted_rows.h"
 
 /* How often loops over a work-item's elements are unrolled: wholly, where registers hold these. Of the others clang unrolls those for
  * AMD GPUs by itself. */
@@ -11,8 +12,6 @@ static constexpr unsigned UNROLL = IN_REGISTERS ? HELD / VECTOR : 1;
 #else
 static constexpr unsigned UNROLL = IN_REGISTERS ? HELD / VECTOR : 4;
 #endif
-
-#include "shifted_rows.h"
 
 /* No tests where the sizes fit. */
 static __device__ __forceinline__ bool is_row(unsigned row) { return ROWS % GROUP_ROWS == 0 || row < ROWS; }

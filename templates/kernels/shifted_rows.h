@@ -3,6 +3,7 @@
 #pragma once
 #include "prelude.h"
 #include "access.h"
+#include "constants/shifted_rows.h"
 
 constexpr bool SHIFTED = VECTOR > 1 && AXIS % VECTOR != 0;
 
