@@ -19,6 +19,6 @@ extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(const Element* __rest
 #pragma unroll
         for (unsigned j = 0; j < VECTOR; j++)
             part[j] *= scale;
-        put_row(y, row, at, part);
+        put_row(start(y, row), row, at, part);
     }
 }

@@ -38,10 +38,14 @@ static __device__ __forceinline__ void fetch(float (&to)[VECTOR], const T* from,
     }
 }
 
-/* The same of a row of a tensor, and of what there is of each column. */
+/* The access with which a row of a tensor begins. */
+template <class T>
+static __device__ __forceinline__ T* start(T* tensor, unsigned row) { return tensor + (row * AXIS - lead(row)); }
+
+/* The same of a row that begins so, and of what there is of each column. */
 static __device__ __forceinline__ void fetch_row(float (&to)[VECTOR], const Element* from, unsigned row, unsigned at)
 {
-    fetch(to, from + (row * AXIS - lead(row)), at, inside(row, at));
+    fetch(to, from, at, inside(row, at));
     if constexpr (SHIFTED)
 #pragma unroll
         for (unsigned j = 0; j < VECTOR; j++)
@@ -58,7 +62,6 @@ static __device__ __forceinline__ void put_row(Element* to, unsigned row, unsign
 {
     if (!inside(row, at))
         return;
-    to += row * AXIS - lead(row);
     if constexpr (SHIFTED)
         store_piece(to, row, at, float4{from[0], from[1], from[2], from[3]});
     else if constexpr (VECTOR == 4)
@@ -75,11 +78,11 @@ constexpr bool WEIGHED = IN_REGISTERS; /* work-items keep slopes times gamma, an
 
 /* A work-item's elements of a row of a tensor: held in registers, or read each time. */
 struct Share {
-    const Element* tensor; /* all of it */
+    const Element* tensor;
     unsigned row;
     float held[IN_REGISTERS ? HELD : 1];
 
-    __device__ __forceinline__ Share(const Element* from, unsigned at) : tensor(from), row(at) {}
+    __device__ __forceinline__ Share(const Element* from, unsigned at) : tensor(start(from, at)), row(at) {}
     __device__ __forceinline__ void first(float (&part)[VECTOR], unsigned k, unsigned slice)
     {
         const unsigned at = place(k, slice);

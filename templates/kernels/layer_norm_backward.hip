@@ -51,7 +51,7 @@ extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
 #pragma unroll
         for (unsigned j = 0; j < VECTOR; j++)
             part[j] = scale * fused(part[j] - centre, tilt, slope[j] - shift);
-        put_row(dx, row, place(k, slice), part);
+        put_row(start(dx, row), row, place(k, slice), part);
     }
 #endif
 }

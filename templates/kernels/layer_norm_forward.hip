@@ -58,7 +58,7 @@ extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
 #pragma unroll
         for (unsigned j = 0; j < VECTOR; j++)
             part[j] = fused((part[j] - centre) * scale, weight[j], shift[j]);
-        put_row(y, row, at, part);
+        put_row(start(y, row), row, at, part);
     }
 #endif
 }

@@ -21,6 +21,6 @@ extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
 #pragma unroll
         for (unsigned j = 0; j < VECTOR; j++)
             part[j] = part[j] * scale * weight[j];
-        put_row(y, row, at, part);
+        put_row(start(y, row), row, at, part);
     }
 }

@@ -43,11 +43,11 @@ extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
         const unsigned at = place(k, slice);
         float part[VECTOR], weight[VECTOR];
         values.again(part, k, slice);
-        put_row(s, row, at, part);
+        put_row(start(s, row), row, at, part);
         fetch_columns(weight, gamma, row, at);
 #pragma unroll
         for (unsigned j = 0; j < VECTOR; j++)
             part[j] = part[j] * scale * weight[j];
-        put_row(y, row, at, part);
+        put_row(start(y, row), row, at, part);
     }
 }

@@ -19,10 +19,10 @@ extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
         float part[VECTOR], weight[VECTOR], gate[VECTOR];
         values.again(part, k, slice);
         fetch_columns(weight, gamma, row, at);
-        fetch_row(gate, z, row, at);
+        fetch_row(gate, start(z, row), row, at);
 #pragma unroll
         for (unsigned j = 0; j < VECTOR; j++)
             part[j] = part[j] * scale * weight[j] * gelu<Gelu::SILU>(gate[j]);
-        put_row(y, row, at, part);
+        put_row(start(y, row), row, at, part);
     }
 }
