@@ -8,6 +8,7 @@
 {schemas}         every schema of JSON: the commands that print it, and its keys
 {networks}        every network that comes with simgen, by what its file begins with
 {targets}         every target: what it is, and whether it was seen running
+{variables}       every variable of the environment: what reads it, and what it is
 {settings} NAME   the options of `simgen build` and `simgen run` that the target NAME brings
 """
 
@@ -27,6 +28,7 @@ from sphinx.util.docutils import SphinxDirective
 
 from simgen.ask.choice import option as flag_of
 from simgen.cli import answers
+from simgen.cli import variables as environment
 from simgen.cli.main import cli
 from simgen.cli.options import Commands
 from simgen.frontend import problem
@@ -263,6 +265,20 @@ def schemas() -> str:
     return table(("schema", "printed by", "keys"), rows)
 
 
+def variables() -> str:
+    """A table of environment variables, in Markdown."""
+    rows = [
+        (
+            f"`{each.name}`",
+            each.reader,
+            f"`{each.option}`: {each.text}" if each.option else each.text,
+        )
+        for each in environment.table()
+    ]
+    internal = _listed(environment.INTERNAL)
+    return f"{table(('variable', 'read by', 'meaning'), rows)}\n\nsimgen itself sets {internal}."
+
+
 class Generated(SphinxDirective):
     """Text in Markdown, made anew in every build: the code may have changed, and not the page."""
 
@@ -314,6 +330,13 @@ class Schemas(Generated):
         return self.parsed(schemas())
 
 
+class Variables(Generated):
+    """All variables of the environment."""
+
+    def run(self) -> list[Node]:
+        return self.parsed(variables())
+
+
 class Targets(Generated):
     """All targets."""
 
@@ -338,6 +361,7 @@ def setup(app: Sphinx) -> dict[str, bool]:
     app.add_directive("machines", Machines)
     app.add_directive("networks", Networks)
     app.add_directive("schemas", Schemas)
+    app.add_directive("variables", Variables)
     app.add_directive("targets", Targets)
     app.add_directive("settings", Settings)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -35,7 +35,7 @@ if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
     signal.signal(signal.SIGHUP, lambda *_: None)
 
 # What waits, then what takes long: a process that begins one of them last would end alone.
-FIRST = ("simulator/test_slurm.py", "simulator/test_kubernetes.py", "simulator/", "toolchain/", "")
+FIRST = ("simulator/test_slurm.py", "simulator/", "toolchain/", "")
 TESTS = Path(__file__).parent
 
 

@@ -7,7 +7,7 @@
 Prints a row for each function: how many numbers its worst result is from the nearest one, with the
 argument, its largest error in units in the last place, and what HIP, CUDA and OpenCL document.
 Exits with 1 where a function of float32 exceeds that. `--write` puts the two numbers into
-functions.csv, `--table` prints them for the docs. `--program FILE` keeps the compiled program, or
+functions.csv, `--table` prints them for RESULTS.md. `--program FILE` keeps the compiled program, or
 uses the one that is there, on a machine without the compiler. On this CPU, instructions of AMD GPUs
 are rounded right; `--off 1` moves results of those that the manuals allow a unit to by one, up and
 down.
@@ -111,7 +111,7 @@ def argument(bits: float, kind: str) -> str:
 
 
 def page() -> str:
-    """What docs/own-kernels.md says of them: functions with the same numbers in a row."""
+    """What RESULTS.md says of them: functions with the same numbers in a row."""
     groups: dict[tuple[str, ...], list[str]] = {}
     for row in rows():
         key = tuple(row[name] or "-" for name in ("most", "hip", "cuda", "opencl"))

@@ -147,7 +147,7 @@ class JobChoices(Asked):
 
     _: KW_ONLY
     executor: Text = choice("--executor", ValueKind("E"), text=
-        "Run as Snakemake jobs: local, slurm, kubernetes, or another of its executor plugins.")
+        "Run as Snakemake jobs: local, slurm, or another executor plugin whose jobs share folders.")
     profile: Text = choice("--profile", ValueKind("P"), text=
         "Snakemake profile with your cluster's options: a name or a folder.")
     container: Text = choice("--container", ValueKind("IMAGE"), text=

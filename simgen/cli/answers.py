@@ -10,10 +10,13 @@ from __future__ import annotations
 import json
 import math
 import sys
+from importlib import import_module
 from types import NoneType, UnionType
 from typing import TYPE_CHECKING, Any, get_args
 
 import click
+
+from simgen.ground.storage.schema import json_schema
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -26,8 +29,17 @@ _PRINTED: list[str] = []  # schemas of what this command has printed
 
 json_option = click.option(OPTION, "as_json", is_flag=True, help="Print JSON.")
 
+
+class _Maybe(str):
+    """Such a dataclass, or null."""
+
+    __slots__ = ()
+
+
 # A type, [of each], {of each value: ...} with the key str, or {key: ...}; a key with ? may lack.
+# "module:Name": the dataclass of that name, whose fields and types its own hints say.
 _ANY = object
+_SCALAR = str | int | float | bool | None
 _RESULT = {
     "result": str, "target": str, "folder": str, "seconds": float | None, "launches": int,
     "settings": {str: str | int | float | bool},
@@ -38,9 +50,22 @@ _TENSOR = {
     "max_error": float | str, "max_reference": float, "max_error_over_tolerance": float | str,
     "statistic": float | str | None, "peak": float | str | None, "max_ulps": int | None,
     "ulps": {str: int}, "nan_or_inf_on_one_side": int, "overflowed": int,
-    "nan_on_both_sides": int, "distrusted": [str], "wrong_by_reference": [str], "worst": [_ANY],
+    "nan_on_both_sides": int, "distrusted": [str], "wrong_by_reference": [str], "worst": [{
+        "index": [int], "a": float | str, "b": float | str, "error": float | str,
+        "tolerance": float | str,
+    }],
 }  # fmt: skip
-_WORK = {"memory_bytes": {str: int}, "total": _ANY, "work": [_ANY], "workload": _ANY}
+_COUNT = {"flops": int, "transcendentals": int, "read_bytes": int, "written_bytes": int}
+_STEP = {
+    "layer": str, "kind": str, "pass": str, "output": [int], **_COUNT,
+    "operations_per_byte": float | None, "parameters": int, "tensor_bytes": int,
+    "workspace_bytes": int,
+}  # fmt: skip
+_TENSORS = "simgen.ground.ir:TensorSpec"
+_WORKLOAD = "simgen.ground.ir:Workload"
+_COST = {"instructions": float, "seconds": float, "host_seconds": float}
+_KIND = {"operations": float, "bytes": float, "operations_per_byte": float}
+_FILES = {"files": [str], "next": str | None}
 _STATE = {
     "bundle": str, "result": str, "state": str, "steps": int | None, "of": int | None,
     "when": str, "verdict": str, "verdicts": {str: int}, "fact": str,
@@ -87,19 +112,31 @@ SHAPES: dict[str, tuple[str, Any]] = {
     }),
     "status": ("status", {"results": [_STATE]}),
     "bundle": ("show BUNDLE", {
-        "bundle": str, "name": str, "simgen": str, "compiler": str, "config": _ANY,
-        "targets": _ANY, "results": [_STATE], "planned_for": _ANY, **_WORK,
+        "bundle": str, "name": str, "simgen": str, "compiler": str,
+        "config": {str: _ANY},  # settings of the workload, each of its own type
+        "targets": {str: {str: _SCALAR}}, "results": [_STATE], "planned_for": {"machine": str},
+        "memory_bytes": {str: int}, "total": _COUNT, "work": [_STEP], "workload": _WORKLOAD,
     }),
     "workload": ("show WORKLOAD", {
-        "name": str, "notes": [str], "layers": [_ANY], "workload": _ANY, "commands": _ANY,
-        "unsupported": str | None, "constants?": _ANY, "work?": [_ANY], "total?": _ANY,
-        "memory_bytes?": {str: int}, "planned_for?": _ANY, "plan?": [_ANY],
+        "name": str, "notes": [str],
+        "layers": [{
+            "name": str, "kind": str, "parameters": [[_SCALAR]], "inputs": [_TENSORS],
+            "previous": [str], "reads": [str], "output": _TENSORS, "outputs": {str: _TENSORS},
+        }],
+        "workload": _Maybe(_WORKLOAD), "commands": {str: {str: str}}, "unsupported": str | None,
+        "constants?": {str: str}, "work?": [_STEP], "total?": _COUNT, "memory_bytes?": {str: int},
+        "planned_for?": {"machine": str, "why": str},
+        "plan?": ["simgen.workload.costs:Planned"],
     }),
     "lines": ("show --as", {"lines": [str], "without": {str: str}}),
     "posted": ("show LINE", {"becomes": {str: str}, "commands": [str]}),
     "cost": ("show --cost", {"targets": {str: {
-        "factor": float, "memory_bytes": int, "total": _ANY, "steps": [_ANY],
-        "representatives_host_seconds": {str: float}, "budget?": _ANY,
+        "factor": float, "memory_bytes": int, "total": _COST,
+        "steps": [{"layer": str, "pass": str, **_COST}],
+        "representatives_host_seconds": {str: float},
+        "budget?": {
+            "given_up": [str], "not_taken": [str], "host_seconds": float, "build": str, "run": str,
+        },
     }}}),
     "list": ("list", {"list": str, "rows": [{str: _ANY}]}),
     "doctor": ("doctor", {
@@ -118,15 +155,58 @@ SHAPES: dict[str, tuple[str, Any]] = {
     "config": ("config", {
         "file": str, "settings": {str: {"value": str, "from": str}},
     }),
-    "miopen": ("cache miopen", {str: _ANY}),
-    "lint": ("lint", {
-        "simulator": str, "version": str, "source": str, "code_objects": [_ANY], "unread": [_ANY],
+    "miopen": ("cache miopen", {
+        "gfx": str, "units": int, "miopen": str,
+        "kernels": [{"kernel": str, "arguments": str, "state": str}],
     }),
-    "rates": ("rates", {"target": str, "machine": str, "rates": [_ANY]}),
-    "bisect": ("bisect", {str: _ANY}),
+    "lint": ("lint", {
+        "simulator": str, "version": str, "source": str,
+        "code_objects": [{
+            "file": str, "inside": str, "arch": str, "skipped": str, "kernels": int,
+            "instructions": int,
+            "findings": [{
+                "kernel": str, "instruction": str, "address": int, "source": str, "finding": str,
+                "refused": bool, "reason": str, "cure": str,
+            }],
+            "notes": [{"instructions": [str], "times": int, "reason": str}],
+        }],
+        "unread": [{"file": str, "reason": str}],
+    }),
+    "legalise": ("legalise", {
+        "output": str, "instructions_before": int, "instructions": int, "replaced": {str: int},
+        "right_in_emulation_only": {str: str},
+    }),
+    "files": ("new kernel, new layer, new data", _FILES),
+    "network": ("new network", {
+        **_FILES, "operations": int, "largest_distance": float,
+        "kinds": {str: {"made": _KIND, "wanted": _KIND}},
+    }),
+    "study": ("study", {
+        "page": str, "points": int,
+        "figures": [{"number": str, "title": str, "targets": [str], "values": str}],
+        "statements": {str: {str: int}}, "failed": {str: str}, "not_run": {str: str},
+        "waiting": {str: str},
+    }),
+    "rates": ("rates", {"target": str, "machine": str, "rates": [{
+        "name": str, "value": float | None, "unit": str, "configured": float | None,
+        "note": str, "share": float | None,
+    }]}),
+    "bisect": ("bisect", {
+        "a": str, "b": str, "arch": str, "runs": int, "seconds": float, "differ": bool,
+        "launch?": int, "step?": str, "kernel?": str, "tensor?": str, "element?": int | None,
+        "words?": int, "wavefront?": int | None, "block?": int | None, "instruction?": int | None,
+        "text?": str | None, "said?": str, "register?": str, "lanes?": [int], "values?": [str],
+        "reproducer?": [str],
+    }),
     "conform": ("conform", {
         "simulator": str, "architecture": str, "manual": str, "seconds": float,
-        "counts": {str: int}, "forms": [_ANY],
+        "counts": {str: int}, "forms": [{
+            "instruction": str, "text": str, "form": str, "finding": str, "reason": str,
+            "lanes": int, "wrong": int, "consequence": str,
+            "examples": [{
+                "number": int, "sources": [str], "expected": str, "found": str, "first": [str],
+            }],
+        }],
     }),
 }  # fmt: skip
 
@@ -185,6 +265,10 @@ _NAMES = {str: "string", int: "integer", float: "number", bool: "boolean", NoneT
 def _schema(shape: Any) -> dict[str, Any]:
     if shape is _ANY:
         return {}
+    if isinstance(shape, str):
+        module, _, name = shape.partition(":")
+        made = json_schema(getattr(import_module(module), name))
+        return {"anyOf": [made, {"type": "null"}]} if isinstance(shape, _Maybe) else made
     if isinstance(shape, UnionType):
         return {"type": [_NAMES[each] for each in get_args(shape)]}
     if isinstance(shape, list):

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from simgen.cli.answers import answer, json_option
 from simgen.cli.options import Commands
 
 
@@ -21,7 +22,8 @@ new.below = {"data": "inventory", "network": "synthesising"}
 
 @new.command()
 @click.argument("name")
-def kernel(name: str) -> None:
+@json_option
+def kernel(name: str, as_json: bool) -> None:
     """Write NAME.hip and NAME.toml, a kernel of your own.
 
     Both build and run unchanged. Edit them into your kernel (docs/own-kernels.md).
@@ -44,13 +46,18 @@ def kernel(name: str) -> None:
         outputs.new_file(path, "")
     for suffix, path in paths.items():
         write_atomic(path, render.text(f"own/kernel{suffix}.j2", name=name).encode())
+    following = f"simgen build {paths['.toml']} --target host --run"
+    if as_json:
+        answer("files", {"files": [str(path) for path in paths.values()], "next": following})
+        return
     print(f"written: {paths['.hip']}, {paths['.toml']}")
-    print(f"next: simgen build {paths['.toml']} --target host --run")
+    print(f"next: {following}")
 
 
 @new.command()
 @click.argument("name")
-def layer(name: str) -> None:
+@json_option
+def layer(name: str, as_json: bool) -> None:
     """Write a layer into a checkout of simgen: a kernel for each pass, its registration, its test.
 
     It builds, runs and passes its tests: change it into what is yours
@@ -63,6 +70,9 @@ def layer(name: str) -> None:
     """
     from simgen.cli import layer_files
 
-    paths = layer_files.write(name)
-    print("written:", *(os.path.relpath(path) for path in paths), sep="\n  ")
+    paths = [os.path.relpath(path) for path in layer_files.write(name)]
+    if as_json:
+        answer("files", {"files": paths, "next": f".ci/layer {name}"})
+        return
+    print("written:", *paths, sep="\n  ")
     print(f"next: .ci/layer {name}")

@@ -51,7 +51,7 @@ DEFAULTS = {
                     lambda: _words(offered.settings(), "arch")),
     "mode": Default("SIMGEN_MODE", "mode of simulators that have several",
                     lambda: _words(offered.run_options(), "mode")),
-    "executor": Default("SIMGEN_EXECUTOR", "executor of workflows: local, slurm, kubernetes, ...",
+    "executor": Default("SIMGEN_EXECUTOR", "executor of workflows: local, slurm, ...",
                         None),
 }  # fmt: skip
 

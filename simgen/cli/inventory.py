@@ -209,7 +209,7 @@ def list_(what: str, part: str | None, as_json: bool) -> None:
     """List workloads, layers, targets, metrics and others.
 
     The lists are workloads (the default), networks, layers, targets, algorithms, machines, metrics,
-    exports and schemas (of JSON).
+    exports, schemas (of JSON) and variables (of the environment).
 
     `deepbench` lists DeepBench's problems. Add gemm, conv, rnn, sparse or allreduce to list one
     family. `atrex` lists operators of LLM serving; add a family, such as rms_norm.
@@ -233,6 +233,7 @@ def list_(what: str, part: str | None, as_json: bool) -> None:
         "metrics": _list_metrics,
         "exports": _list_exports,
         "schemas": _list_schemas,
+        "variables": _list_variables,
         "deepbench": lambda: _list_deepbench(part),
         "atrex": lambda: _list_atrex(part),
     }
@@ -267,8 +268,8 @@ def _for_people(row: Mapping[str, Any]) -> dict[str, str]:
             found[name] = "yes" if value else "no"
         elif isinstance(value, int | float):
             found[name] = f"{present.count(value)}{unit}" if unit else f"{value:.4g}"
-        elif isinstance(value, str):
-            found[name] = value
+        elif isinstance(value, str) or value is None:
+            found[name] = value or "-"
     return {name.replace("_", " "): text for name, text in found.items()}
 
 
@@ -415,6 +416,12 @@ def _list_schemas() -> list[dict[str, Any]]:
     ]
 
 
+def _list_variables() -> list[dict[str, Any]]:
+    from simgen.cli import variables
+
+    return variables.listed()
+
+
 def _list_algorithms() -> list[dict[str, str]]:
     from enum import Enum
 
@@ -457,6 +464,7 @@ def _list_algorithms() -> list[dict[str, str]]:
     help="With --like: number of images, lines or pairs.",
 )
 @number("--seed", kind=SEED, default=0, show_default=True, help="Seed of the values.")
+@json_option
 @verbosity
 def data(
     file: Path,
@@ -464,6 +472,7 @@ def data(
     like: str | None,
     samples: int,
     seed: int,
+    as_json: bool,
     quiet: bool,
     verbose: bool,
 ) -> None:
@@ -489,17 +498,21 @@ def data(
 
         if like == "mnist":
             outputs.new_file(labels_of(file), "")
-        for path in making.write(file, like, samples, seed):
-            if not quiet:
-                print(f"{path}: {samples} samples like {like}, seed {seed}")
+        paths = making.write(file, like, samples, seed)
+        if as_json:
+            answer("files", {"files": [str(path) for path in paths], "next": None})
+        for path in paths if not quiet and not as_json else ():
+            print(f"{path}: {samples} samples like {like}, seed {seed}")
         return
     from simgen.cli import present
     from simgen.tensors import data_file as datafile
 
     size = _parse_size(nbytes or "")
-    with present.progress(quiet) as progress:
+    with present.progress(quiet or as_json) as progress:
         datafile.write_raw(file, size, seed, progress=progress("data", present.size))
-    if not quiet:
+    if as_json:
+        answer("files", {"files": [str(file)], "next": None})
+    elif not quiet:
         print(f"{file}: {present.size(size)} of float32, seed {seed}")
 
 

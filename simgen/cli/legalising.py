@@ -9,6 +9,7 @@ import click
 
 from simgen.ask.checks import SimulatorChoice
 from simgen.cli import streams
+from simgen.cli.answers import OPTION, answer, json_option
 from simgen.cli.options import verbosity
 
 
@@ -31,6 +32,7 @@ from simgen.cli.options import verbosity
     metavar="BYTES",
     help="Largest LDS size that launches request in addition to what kernels declare.",
 )
+@json_option
 @verbosity
 def legalise(
     file: Path,
@@ -38,6 +40,7 @@ def legalise(
     output: Path,
     arch: str,
     dynamic_lds: int | None,
+    as_json: bool,
     quiet: bool,
     verbose: bool,
 ) -> None:
@@ -62,6 +65,8 @@ def legalise(
 
     file = Path(streams.read(str(file), ".co", ".s"))
     if streamed := str(output) == streams.STREAM:
+        if as_json:
+            raise UsageError(f"{OPTION}: stdout is the code object; write that to a file with -o")
         quiet = True
     else:
         outputs.new_file(output)
@@ -92,10 +97,22 @@ def legalise(
         sys.stdout.buffer.write(code)
     else:
         write_atomic(output, code)
-    if quiet:
+    if quiet and not as_json:
         return
     before = linting.code_objects([chosen], named, version)
     count = sum(each.instructions for each in before)
+    if as_json:
+        answer(
+            "legalise",
+            {
+                "output": str(output),
+                "instructions_before": count,
+                "instructions": looked.instructions,
+                "replaced": dict(made.replaced),
+                "right_in_emulation_only": dict(made.emulated),
+            },
+        )
+        return
     print(f"{output}: {count} instructions became {looked.instructions}")
     for mnemonic, times in sorted(made.replaced.items()) if verbose else ():
         print(f"  {mnemonic}: {times}")

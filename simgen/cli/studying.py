@@ -10,6 +10,7 @@ import click
 
 from simgen.ask.build import BuildChoices
 from simgen.ask.report import FigureChoices
+from simgen.cli.answers import answer, json_option
 from simgen.cli.numbers import SECONDS, number
 from simgen.cli.options import asked, asks, folder_of_page, verbosity
 from simgen.errors import UsageError
@@ -90,8 +91,9 @@ MOST_BATCH = 2**20
 )
 @click.option("--no-check", is_flag=True, help="Do not compare results with the reference.")
 @asks(FigureChoices)
+@json_option
 @verbosity
-def study(name: str, output: Path, quiet: bool, verbose: bool, **given: Any) -> None:
+def study(name: str, output: Path, as_json: bool, quiet: bool, verbose: bool, **given: Any) -> None:
     """Run the study NAME and draw all of its figures.
 
     \b
@@ -157,8 +159,11 @@ def study(name: str, output: Path, quiet: bool, verbose: bool, **given: Any) -> 
         tuple(elsewhere),
     )
     looks = asked(FigureChoices, given)
-    made = reporting.make(chosen, scope, output, PrintingStudy(quiet, verbose), passed, looks)
-    if not quiet:
+    listener = PrintingStudy(quiet or as_json, verbose and not as_json)
+    made = reporting.make(chosen, scope, output, listener, passed, looks)
+    if as_json:
+        answer("study", _as_json(made))
+    elif not quiet:
         for target, why in made.passed.items():
             print(f"not on {target}: {why}")
         for target, what in made.waiting.items():
@@ -168,6 +173,23 @@ def study(name: str, output: Path, quiet: bool, verbose: bool, **given: Any) -> 
         _agreement(made, targets)
         print(f"page: {made.page}")
     made.check()
+
+
+def _as_json(made: Made) -> dict[str, Any]:
+    judged: dict[str, Counter[str]] = {}
+    for each in made.judged:
+        judged.setdefault(each.target, Counter())[each.verdict] += 1
+    return {
+        "page": str(made.page), "points": made.points,
+        "figures": [
+            {"number": each.figure.number, "title": each.figure.title,
+             "targets": list(each.targets),
+             "values": str(made.page.parent / "figures" / f"{each.figure.name}.csv")}
+            for each in made.figures
+        ],
+        "statements": judged, "failed": dict(made.failed), "not_run": dict(made.passed),
+        "waiting": dict(made.waiting),
+    }  # fmt: skip
 
 
 def _table(made: Made) -> None:

@@ -10,11 +10,15 @@ import click
 
 from simgen.ask.build import BuildChoices
 from simgen.ask.kinds import Real
+from simgen.cli.answers import answer, json_option
 from simgen.cli.numbers import number
 from simgen.cli.options import verbosity
 
 if TYPE_CHECKING:
-    from simgen.workload.synthesis import Synthesis
+    from collections.abc import Mapping
+    from typing import Any
+
+    from simgen.workload.synthesis import KindCost, Synthesis
 
 MIN_OPERATIONS, MAX_OPERATIONS = 1e4, 1e15  # operations
 
@@ -42,6 +46,7 @@ MIN_OPERATIONS, MAX_OPERATIONS = 1e4, 1e15  # operations
     kind=Real("D", 0, 1),
     help="Write nothing if the largest distance exceeds D.",
 )
+@json_option
 @verbosity
 def network(
     workloads: tuple[str, ...],
@@ -49,6 +54,7 @@ def network(
     operations: float,
     training: bool,
     within: float | None,
+    as_json: bool,
     quiet: bool,
     verbose: bool,
 ) -> None:
@@ -90,6 +96,7 @@ def network(
     if any(set(plan.problem.passes) != set(passes) for plan in plans):
         raise UsageError("workloads have different passes; name networks, or layers in one pass")
     made = synthesis.synthesise(sources, passes, operations, (command,))
+    quiet = quiet or as_json
     if not quiet:
         kinds = sorted(made.wanted, key=lambda kind: -made.wanted[kind].nbytes)
         heads = ("kind", "operations", "wanted", "bytes", "wanted", "ops / byte", "wanted")
@@ -99,10 +106,27 @@ def network(
         fact = f"the largest distance is {made.distance.largest:.3f}, more than {within:g}"
         raise RefusedError(f"--within: {fact}; give it more --operations, or a larger distance")
     write_atomic(output, made.text.encode())
-    if not quiet:
-        work = made.work.flops + made.work.transcendentals
+    work = made.work.flops + made.work.transcendentals
+    following = f"simgen build {shlex.quote(str(output))}{' --training' if training else ''}"
+    if as_json:
+        told: dict[str, Any] = {"files": [str(output)], "next": following, "operations": work}
+        told["largest_distance"] = made.distance.largest
+        shares = {kind: {"made": _cost(made.made, kind), "wanted": _cost(made.wanted, kind)}
+                 for kind in made.wanted}  # fmt: skip
+        answer("network", {**told, "kinds": shares})
+    elif not quiet:
         print(f"{output}: {present.count(work)} operations")
-        print(f"next: simgen build {shlex.quote(str(output))}{' --training' if training else ''}")
+        print(f"next: {following}")
+
+
+def _cost(of: Mapping[str, KindCost], kind: str) -> dict[str, float]:
+    """What a kind takes, for one operation of the whole."""
+    from simgen.workload.synthesis import KindCost
+
+    cost = of.get(kind, KindCost())
+    return {
+        "operations": cost.operations, "bytes": cost.nbytes, "operations_per_byte": cost.intensity,
+    }  # fmt: skip
 
 
 def _row(made: Synthesis, kind: str) -> tuple[str, ...]:

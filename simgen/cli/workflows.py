@@ -38,8 +38,6 @@ def start(folder: Path, made: Workflow, jobs: JobChoices, count: int, quiet: boo
         jobs.profile or "",
         starts=not jobs.workflow_only,
     )
-    if chosen.name == executors.KUBERNETES:
-        chosen, made = executors.in_pods(chosen, made)
     writing.write(folder, made, chosen, count)
     if not quiet:
         print(
@@ -49,7 +47,7 @@ def start(folder: Path, made: Workflow, jobs: JobChoices, count: int, quiet: boo
         )
     if jobs.workflow_only:
         if not quiet:
-            print(f"next: {chosen.command} -d {shlex.quote(str(folder))} "
+            print(f"next: snakemake -d {shlex.quote(str(folder))} "
                   f"-s {shlex.quote(str(folder / writing.SNAKEFILE))}")  # fmt: skip
         return
     engine.run(folder, made, chosen, (lambda _: None) if quiet else _tell)

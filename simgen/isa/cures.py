@@ -19,6 +19,10 @@ if TYPE_CHECKING:
 _C = (
     ("buffer_(wbl2|inv)", "give atomics relaxed order, and leave fences of the whole GPU out"),
     ("s_sendmsg", "leave out printf and asserts"),
+    (
+        "ds_(add|sub|min|max|and|or|xor|inc|dec|cmpst|wrxchg)_",
+        "let atomics change global memory, not shared",
+    ),
     ("v_s?mfma", "multiply without built-in functions for matrices"),
 )
 _TARGETS = Destination.targets.flag

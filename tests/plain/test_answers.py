@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from simgen.cli import answers
@@ -28,7 +30,7 @@ def check(told):
     [
         *(f"list {what} --json" for what in ("workloads", "networks", "layers", "targets")),
         *(f"list {what} --json" for what in ("algorithms", "machines", "metrics", "exports")),
-        "list schemas --json",
+        *(f"list {what} --json" for what in ("schemas", "variables")),
         "list deepbench gemm --json",
         "show softmax_fwd --json",
         "show sgd_bwd --json",
@@ -44,6 +46,36 @@ def test_what_looks_up(simgen, line):
     done = simgen(line)
     assert (done.code, done.err) == (0, "")
     check(done.json())
+
+
+def test_what_makes_files(simgen):
+    """All that they say they wrote is there; no part of an answer may be anything."""
+    for line in (
+        "new kernel scale --json",
+        "new data m.bin --bytes 4K --json",
+        "new data d-images-idx3-ubyte --like mnist --samples 2 --json",
+        "new network softmax_fwd --operations 1e4 -o n.dnnmark --json",
+    ):
+        done = simgen(line)
+        assert (done.code, done.err) == (0, "")
+        told = check(done.json())
+        assert all(Path(file).is_file() for file in told["files"])
+    assert told["kinds"]["softmax"]["made"]["operations"] > 0
+
+
+def test_few_parts_may_be_anything():
+    def loose(schema, place):
+        if schema == {}:
+            yield place
+        parts = {**schema.get("properties", {}), "[]": schema.get("items")}
+        parts["{}"] = schema.get("additionalProperties")
+        parts |= {f"|{n}": each for n, each in enumerate(schema.get("anyOf", ()))}
+        for name, each in parts.items():
+            if isinstance(each, dict):
+                yield from loose(each, f"{place} {name}")
+
+    found = [place for name in answers.SHAPES for place in loose(answers.schema(name), name)]
+    assert found == ["bundle config {}", "list rows [] {}"]
 
 
 def test_the_way_of_a_bundle(simgen, tmp_path):

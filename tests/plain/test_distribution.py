@@ -1,9 +1,8 @@
-"""What installers and indexes see: the name, the extras, the locks, the bill of materials."""
+"""What installers and indexes see: the name, the extras and the locks."""
 
 from __future__ import annotations
 
 import importlib.metadata
-import json
 import re
 import tomllib
 from pathlib import Path
@@ -13,6 +12,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from simgen.cli import doctor
+from simgen.isa import toolchain
 from simgen.targets import cuda
 from simgen.targets.mgpusim import needs
 
@@ -97,16 +97,6 @@ def test_every_locked_package_has_digests() -> None:
     assert all("--hash=sha256:" in entry for entry in entries)
 
 
-def test_the_bill_of_materials_is_of_the_locked_packages() -> None:
-    bill = json.loads((ROOT / "sbom.cdx.json").read_text())
-    locked = pins(".ci/locked.txt")
-    listed = {canonicalize_name(each["name"]): each["version"] for each in bill["components"]}
-    assert all(version in locked[name] for name, version in listed.items())
-    wanted = (*PROJECT["project"]["dependencies"],)
-    assert {canonicalize_name(Requirement(each).name) for each in wanted} <= listed.keys()
-    assert bill["metadata"]["component"]["name"] == doctor.DISTRIBUTION
-
-
 @pytest.mark.parametrize("owners", [["gpu-simgen"], ["gpu-simgen", "simgen"], []])
 def test_the_doctor_sees_another_project_of_the_name(
     owners: list[str], monkeypatch: pytest.MonkeyPatch
@@ -116,3 +106,24 @@ def test_the_doctor_sees_another_project_of_the_name(
     (check,) = [each for each in doctor.check() if each.what == "simgen"]
     assert check.ok is ("simgen" not in owners)
     assert ("pip uninstall simgen" in check.cure) is ("simgen" in owners)
+
+
+@pytest.mark.parametrize(
+    ("recipe", "name", "after"),
+    [
+        ("conda/recipe.yaml", r"^    - ([\w-]+) >=([\d.]+)$", "  run:\n"),
+        ("debian/control", r"^ python3-([\w-]+) \(>= ([\d.]+)\)", "Depends: ${misc"),
+        ("spack/package.py", r'^        "py-([\w-]+)@([\d.]+):"', "class"),
+    ],
+)
+def test_recipes_need_what_simgen_needs(recipe: str, name: str, after: str) -> None:
+    """But for the compiler, which is the distribution's: clang 22 or newer."""
+    text = (ROOT / "docker/packages" / recipe).read_text().partition(after)[2]
+    listed = {n.replace("_", "-"): v for n, v in re.findall(name, text, re.M)}
+    clangs = {each: listed.pop(each, "22") for each in ("clang", "lld")}
+    listed.pop("python", None)
+    needed = [Requirement(each) for each in PROJECT["project"]["dependencies"]]
+    lowest = {canonicalize_name(r.name): next(iter(r.specifier)).version for r in needed}
+    assert listed == {name: each for name, each in lowest.items() if name != "ziglang"}
+    assert set(clangs.values()) == {str(toolchain.OLDEST)}
+    assert re.search(r"(clang-|llvm@|clang >=)22", text)

@@ -138,24 +138,29 @@ def test_a_run_without_a_kernel_is_an_error(tmp_path):
         stats.kernels(path)
 
 
-ENTERED = "src/sim/simulate.cc:199: info: Entering event queue @ {}.  Starting simulation...\n"
+COUNTED = "simgen: {} launches had ended\n"  # the last line, of run.sh
+ENTERED = "src/sim/simulate.cc:199: info: Entering event queue @ 0.  Starting simulation...\n"
 
 
 @pytest.mark.parametrize(
     ("log", "done"),
     [
-        ("error: unrecognized arguments: --x\n", None),
-        (ENTERED + "fatal: Out of memory, please increase\n", 0),
-        (ENTERED * 3 + "fatal: Encountered unimplemented VEGA instruction: v_x\n", 2),
-        (ENTERED + "simgen: error: ../../data.h5: is truncated or too long; build again\n", None),
-        (ENTERED * 2 + "simgen: error: launch 1 (k): not finished after 9 ms\n", 1),
-        (ENTERED * 2 + "simgen: error: gem5-se: the run was killed (signal 9)\n", 1),
+        ("error: unrecognized arguments: --x\n\n" + COUNTED.format(0), None),
+        (ENTERED + "fatal: Out of memory, please increase\n\n" + COUNTED.format(0), 0),
+        (ENTERED + "fatal: unimplemented VEGA instruction: v_x\n\n" + COUNTED.format(2), 2),
+        (ENTERED + "simgen: error: ../../data.h5: is truncated\n\n" + COUNTED.format(0), None),
+        (ENTERED + "simgen: error: launch 1 (k): not finished\n\n" + COUNTED.format(1), 1),
+        (ENTERED + "simgen: error: gem5-se: the run was killed\n" + COUNTED.format(1), 1),
+        (ENTERED + "simgen: 4 queues at once\n" + COUNTED.format(1), None),
+        (ENTERED, None),
     ],
 )
-def test_the_launch_at_which_gem5_died_is_counted(log: str, done: int | None):
-    assert Gem5Se().watcher.launches_done(log) == done
-    assert Gem5Se(m5ops=True).watcher.launches_done(log) is None
-    assert Gem5Se(gem5_version="23.1").watcher.launches_done(log) is None
+@pytest.mark.parametrize("version", ["24.0", "22.1"])
+def test_the_launch_at_which_gem5_died_is_counted(log: str, done: int | None, version: str):
+    assert Gem5Se(gem5_version=version).watcher.launches_done(log) == done
+    if version == "24.0":
+        of_runtime = Gem5Se(launcher="hip").watcher.launches_done(log)
+        assert of_runtime == (done or None)
 
 
 def test_a_kernel_that_hangs_is_told_with_a_cure():

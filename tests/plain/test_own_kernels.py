@@ -150,6 +150,7 @@ def test_no_layer_imitates_kernels_of_users(simgen, tmp_path):
         (Language.TRITON, "v_foo_b32: it panics; anything", "write the function without"),
         (Language.HIP, "kernel k: v_foo_b32: it panics; clear the sign bit", "clear the sign bit"),
         (Language.HIP, "kernel k: v_foo_b32: it panics; use fused()", "without what becomes that"),
+        (Language.HIP, "kernel k: ds_max_rtn_u32: it ends; write it", "change global memory"),
         (Language.OPENCL, "kernel k: s_sendmsg (gfx90a): it ends; use --algo", "printf"),
         (Language.ASSEMBLY, "kernel k: s_foo: it ends; use --algo", "without what becomes that"),
         (Language.HIP, "kernel k: it takes 3 arguments; write 3 args", "write 3 args"),

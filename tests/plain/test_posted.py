@@ -145,6 +145,7 @@ GEM5 = "build/VEGA_X86/gem5.opt configs/example/apu_se.py"
         f"scons build/GCN3_X86/gem5.opt; {GEM5} -c test_fwd_pool; cat m5out/stats.txt",
         f"# a run\n{GEM5} -n3 -c test_fwd_pool\ncat m5out/stats.txt",
         f"{GEM5} \\ \n -n3 \\\r\n -c test_fwd_pool\r\n",
+        f'OUT=a/b\nmkdir -p "$OUT"\n\n{GEM5} \\\n-c test_fwd_pool \\\n> "$OUT/log" 2>&1 &',
         f"{GEM5}\u00a0-n3 \u2013c test_fwd_pool \u2014options=\u201c-mmap x\u201d > log &",
         f"{GEM5} -c test_bwd_pool -u8 --cmd=test_fwd_pool",  # argparse: the last one counts
     ],
@@ -153,6 +154,7 @@ def test_what_stands_around_a_line_is_no_part_of_it(line):
     found = posted.read(line, problem.is_known)
     assert found.workload == "test_fwd_pool"
     assert (found.version, found.arch) == ("24.0", "gfx902")
+    assert "not an option of apu_se.py" not in dict(found.rows).values()
 
 
 @pytest.mark.parametrize("end", ["--gfx-version", "-n", "-u -n3", "--cmd"])

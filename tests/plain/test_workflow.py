@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import importlib.machinery
 import json
 import subprocess
 import sys
+import types
 
 import pytest
 from click.testing import CliRunner
@@ -119,18 +121,20 @@ def test_the_profile_leaves_to_the_users_what_that_may_say(workflow):
     assert not {"jobs", "retries", "latency-wait"} & beside.keys()
 
 
-def test_pods_share_the_folder_and_run_the_simgen_of_their_image(tmp_path):
-    pods = executors.find("kubernetes", "theirs", starts=False)
-    assert pods.command == "python -m simgen.running.workflow.kubernetes"
-    of_image = made(SPEC, tmp_path, "docker://you/simgen:1")
-    pods, workflow = executors.in_pods(pods, of_image)
-    assert (workflow.simgen, workflow.container) == ("simgen", "")
-    own = writing.profile(pods, 40, workflow)
-    assert own["container-image"] == "you/simgen:1"
-    assert "software-deployment" not in own["shared-fs-usage"]
-    assert "software-deployment-method" not in own
-    unnamed, _ = executors.in_pods(executors.find("kubernetes", starts=False), made(SPEC, tmp_path))
-    assert "container-image" not in unnamed.settings
+def test_an_executor_whose_jobs_share_no_folder_is_refused(monkeypatch):
+    """A plugin says so itself, as Snakemake's interface has it."""
+    for name, shares in (("kubernetes", None), ("far", False), ("near", True)):
+        module = types.ModuleType(f"snakemake_executor_plugin_{name}")
+        module.__spec__ = importlib.machinery.ModuleSpec(module.__name__, None)
+        module.common_settings = types.SimpleNamespace(implies_no_shared_fs=not shares)
+        if shares is not None:
+            monkeypatch.setitem(sys.modules, module.__name__, module)
+        monkeypatch.setitem(sys.modules, "snakemake", module)
+        if shares:
+            assert executors.find(name) == Executor(name)
+            continue
+        with pytest.raises(UsageError, match=f"{name}: its jobs do not see this folder; use local"):
+            executors.find(name)
 
 
 @pytest.mark.parametrize(
@@ -162,15 +166,15 @@ def test_what_a_file_cannot_say_is_told_in_a_line(change, fact, tmp_path):
 def test_executors_that_are_not_here_are_told_with_their_cure(monkeypatch):
     with pytest.raises(UsageError, match="not a name"):
         executors.find("Slurm!")
-    assert executors.find("kubernetes", starts=False).name == "kubernetes"
+    assert executors.find("lsf", starts=False).name == "lsf"
     monkeypatch.setattr(executors.importlib.util, "find_spec", lambda name: None)
     with pytest.raises(MissingError, match="Snakemake is not installed; pip install"):
         executors.find("local")
     monkeypatch.setattr(
         executors.importlib.util, "find_spec", lambda name: name if name == "snakemake" else None
     )
-    with pytest.raises(MissingError, match="pip install snakemake-executor-plugin-kubernetes"):
-        executors.find("kubernetes")
+    with pytest.raises(MissingError, match="pip install snakemake-executor-plugin-slurm"):
+        executors.find("slurm")
     with pytest.raises(MissingError, match=r"not installed; .*did you mean .slurm"):
         executors.find("slurmm")
     monkeypatch.setattr(executors.importlib.util, "find_spec", lambda name: name)
@@ -188,11 +192,16 @@ Error in rule piece:
 """
 
 
-def failure(folder, printed=PRINTED, code=1, tell=lambda _: None):
+POINT = jobs.JobPoint("b", "r", "", 1, 1, (1, 1))
+SMALL = jobs.Workflow("", "", jobs.RESULTS, False, "", {"b": jobs.JobBundle("b", "", "", 1)},
+                      {"p": POINT})  # fmt: skip
+
+
+def failure(folder, printed=PRINTED, tell=lambda _: None):
     seen = engine._Seen(folder, tell)
     for line in printed.splitlines(keepends=True):
         seen.take(line)
-    return engine._failure(folder, seen, code)
+    return engine._failure(folder, SMALL, seen)
 
 
 def test_why_jobs_failed_is_said_in_one_line(tmp_path):
@@ -221,43 +230,35 @@ def test_why_jobs_failed_is_said_in_one_line(tmp_path):
     assert isinstance(locked, RefusedError)
 
 
-def test_what_a_plugin_of_simgens_says_is_told_with_its_exit_code(tmp_path):
-    told = []
-    printed = "WorkflowError:\nsimgen: jobs wait: no node\nsimgen: error: no claim; see it\n"
-    for code, kind in ((2, UsageError), (3, MissingError), (1, RunError)):
-        found = failure(tmp_path, printed, code, told.append)
-        assert (type(found), str(found)) == (kind, "no claim; see it")
-    assert set(told) == {"jobs wait: no node"}
-
-
-def test_logs_of_jobs_that_have_not_ended_well_are_not_read_again(workflow, tmp_path):
-    for name in ("pieces/p/1", "pieces/p/2"):
-        for path in (tmp_path / f"logs/{name}.log", tmp_path / f"done/{name}"):
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text("simgen: error: of the last time\n")
-    (tmp_path / "done/pieces/p/2").unlink()
-    engine._forget(tmp_path, workflow)
-    assert [each.name for each in (tmp_path / "logs").rglob("*.log")] == ["1.log"]
-
-
-def test_marks_of_results_that_are_gone_are_taken_back(workflow, tmp_path):
-    folder = tmp_path
-    key, point = next(iter(workflow.points.items()))
-    path = folder / workflow.bundles[point.bundle].path
-    for mark in (f"bundles/{point.bundle}", f"ran/{key}", f"pieces/{key}/1"):
-        (folder / "done" / mark).parent.mkdir(parents=True, exist_ok=True)
-        (folder / "done" / mark).touch()
-    result = path / "results" / point.result
-    result.mkdir(parents=True)
-    (path / "workload.json").touch()
-    (result / "complete").write_text(json.dumps({}))
-    engine._forget(folder, workflow)
-    marks = [each for each in (folder / "done").rglob("*") if each.is_file()]
-    assert len(marks) == 3
+def test_logs_of_jobs_that_have_not_ended_well_are_not_read_again(tmp_path):
+    result = tmp_path / "b/results/r"
+    for path in (
+        "logs/ran/b/r.log",
+        "logs/judged/b/r.log",
+        "logs/pieces/p/1.log",
+        "b/results/r/complete",
+    ):
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).write_text("simgen: error: of the last time\n")
+    engine._forget(tmp_path, SMALL)
+    left = [each.name for each in (tmp_path / "logs").rglob("*.log")]
+    assert sorted(left) == ["1.log", "r.log"]
     (result / "complete").unlink()
-    engine._forget(folder, workflow)
-    marks = [each for each in (folder / "done").rglob("*") if each.is_file()]
-    assert [each.name for each in marks] == [point.bundle]
+    engine._forget(tmp_path, SMALL)
+    assert not list((tmp_path / "logs").rglob("*.log"))
+
+
+def test_marks_of_pieces_that_are_gone_are_taken_back(tmp_path):
+    mark = tmp_path / "done/pieces/p/1"
+    kept = tmp_path / "b/results/stopped-r"
+    kept.mkdir(parents=True)
+    mark.parent.mkdir(parents=True)
+    mark.touch()
+    engine._forget(tmp_path, SMALL)
+    assert mark.exists()
+    kept.rmdir()
+    engine._forget(tmp_path, SMALL)
+    assert not mark.exists()
 
 
 @pytest.mark.parametrize("change", ["twice", "nowhere", "place"])

@@ -35,7 +35,7 @@ NOT_RUN = (
     (r"GEM5|DNNMARK|ACCELSIM|AstraSim|--on (gem5|gpgpusim|cuda|hip)|elsewhere|bisect .*gem5-se( |$)"
      r"|run (on-gpu|on-amd|with_|traced)|CONFIG|gem5.md: .*simgen (run|diff|report)"
      r"|gpgpusim.md: .*simgen (run|diff)", "a simulator or GPU that CI lacks"),
-    (r"slurm|kubernetes|docker|DOCKER|simgen24|venv|_COMPLETE|model\.py|mod vendor|doctor|~/",
+    (r"slurm|docker|DOCKER|simgen24|venv|_COMPLETE|model\.py|mod vendor|doctor|~/",
      "a cluster, Docker, an installation, or the reader's home"),
     (r"alexnet|vgg|resnet|deepbench/(?!gemm/17)|mix\b|caches|lenet[./]|simgen study|\brates\b"
      r"|--bytes|seq2seq|language_model|transformer|all_reduce|--gfx|digits|convfp16|inception"

@@ -400,6 +400,10 @@ class TestScript:
         assert found == (
             f"{program} is version {said}, not 24.0; {cure}, or build with --gem5-version {lack}"
         )
+        monkeypatch.setenv("GEM5_BINARY", program)
+        own = "set GEM5_BINARY to a gem5 24.0, or build"
+        assert own in self.script(bundle / "gem5-se", GEM5=gem5, GEM5_BINARY=program)[1]
+        assert own in str(Gem5Se().needs.missing()[0])
         assert not (bundle / "results").exists()
 
     def test_a_gem5_that_starts_in_its_image_alone_is_known_by_its_sources(

@@ -482,8 +482,8 @@ def test_every_function_of_the_headers(
 
 
 def test_the_page_has_the_measured_errors() -> None:
-    """Each row of docs/own-kernels.md is one of functions.csv, and none is beyond what is documented."""
-    page = (Path(__file__).parents[2] / "docs/own-kernels.md").read_text()
+    """Each row of benchmarks/functions/RESULTS.md is one of functions.csv, and none is beyond what is documented."""
+    page = (Path(__file__).parents[2] / "benchmarks/functions/RESULTS.md").read_text()
     with TABLE.open() as file:
         for row in csv.DictReader(file):
             numbers = [row[key] or "-" for key in ("most", "hip", "cuda", "opencl")]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import shutil
@@ -13,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from simgen.cli import manuals
 from simgen.targets.host import Host
 
 ROOT = Path(__file__).parents[2]
@@ -34,7 +36,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     skip = shutil.ignore_patterns("__pycache__", "*.egg-info")
     for name in ("simgen", "simgen_examine", "simgen_rocm", *FOLDERS):
         shutil.copytree(ROOT / name, source / name, ignore=skip)
-    for name in ("pyproject.toml", "README.md", "LICENSE", "NOTICE", "sbom.cdx.json"):
+    for name in ("pyproject.toml", "README.md", "LICENSE", "NOTICE", "hatch_build.py"):
         shutil.copy(ROOT / name, source / name)
     isolation = ["--no-build-isolation"] if _has_hatchling() else []
     checked(*PIP, "wheel", "--no-deps", *isolation, "-w", str(folder), str(source))
@@ -86,8 +88,26 @@ def test_the_wheel_holds_templates_kernels_and_networks(wheel: Path) -> None:
     assert "simgen/py.typed" in held
     assert not [name for name in held if name.startswith(("tests/", "benchmarks/", "examples/"))]
     (home,) = {name.partition("/")[0] for name in held if ".dist-info/" in name}
-    for name in ("licenses/LICENSE", "licenses/NOTICE", "sboms/sbom.cdx.json"):
+    for name in ("licenses/LICENSE", "licenses/NOTICE"):
         assert held[f"{home}/{name}"] == (ROOT / name.partition("/")[2]).read_bytes()
+
+
+def test_the_bill_lists_each_code_object_with_its_digest(wheel: Path) -> None:
+    with zipfile.ZipFile(wheel) as archive:
+        (name,) = [n for n in archive.namelist() if n.endswith("/sboms/simgen.cdx.json")]
+        parts = json.loads(archive.read(name))["components"]
+        blobs = {n for n in archive.namelist() if n.endswith("/blob")}
+        listed = {each["properties"][0]["value"]: each["hashes"][0]["content"] for each in parts}
+        assert blobs < listed.keys()
+        for path, digest in listed.items():
+            assert hashlib.sha256(archive.read(path)).hexdigest() == digest
+
+
+def test_the_wheel_is_for_one_machine_and_has_a_man_page_of_each_command(wheel: Path) -> None:
+    assert wheel.name.endswith("-py3-none-manylinux2014_x86_64.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        pages = {n.rpartition("/")[2] for n in archive.namelist() if "/share/man/man1/" in n}
+    assert pages == manuals.pages("").keys()
 
 
 def test_the_wheel_asks_for_the_pinned_compiler(wheel: Path) -> None:

@@ -165,6 +165,36 @@ def _decoder(kind: Any, more: bool) -> Decoder:
     return {bool: _bool, int: _whole_number, float: _real, str: _text, types.NoneType: _none}[kind]
 
 
+_WORDS = {bool: "boolean", int: "integer", float: "number", str: "string", types.NoneType: "null"}
+
+
+def json_schema(kind: Any) -> dict[str, Any]:
+    """The JSON Schema (2020-12) of what `to_json` makes of a value of type `kind`."""
+    origin, args = get_origin(kind), get_args(kind)
+    if origin is Annotated:
+        more = [{"pattern": f"^({b.pattern})$"} for b in args[1:] if isinstance(b, Matching)]
+        return {**json_schema(args[0]), **(more[0] if more else {})}
+    if is_dataclass(kind) and not (isinstance(kind, type) and issubclass(kind, Registered)):
+        hints = get_type_hints(kind, include_extras=True)
+        found = {each.name: json_schema(hints[each.name]) for each in fields(kind)}
+        return {"type": "object", "properties": found, "required": list(found),
+                "additionalProperties": False}  # fmt: skip
+    if origin is tuple:
+        items = [json_schema(each) for each in args if each is not ...]
+        if args[-1] is ...:
+            return {"type": "array", "items": items[0]}
+        return {"type": "array", "prefixItems": items, "items": False, "minItems": len(items)}
+    if origin in (dict, collections.abc.Mapping):
+        return {"type": "object", "additionalProperties": json_schema(args[1])}
+    if origin in (Union, types.UnionType):
+        return {"anyOf": [json_schema(each) for each in args]}
+    if isinstance(kind, type) and issubclass(kind, Registered):
+        return {"type": "string"}
+    if isinstance(kind, type) and issubclass(kind, Enum):
+        return {"enum": [each.value for each in kind]}
+    return {} if kind is Any else {"type": _WORDS[kind]}
+
+
 def _fields(kind: Any, more: bool) -> Decoder:
     decoders = {
         name: _decoder(hint, more)

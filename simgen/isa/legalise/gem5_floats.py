@@ -7,6 +7,7 @@ gem5 computes anew and rounds right: only what it makes of zeros and infinities 
 from __future__ import annotations
 
 import math
+import re
 import struct
 from typing import TYPE_CHECKING
 
@@ -24,6 +25,8 @@ BEYOND_HALVES = "0x47800000"  # 2^16
 # Constants that rebias to a half's exponent, and half of its last place:
 REBIASED = hex((0xFFF - (112 << 23)) & 0xFFFFFFFF)
 ZERO_OR_INFINITE = "0x264"  # classes of v_cmp_class
+# gem5 leaves a NaN that signals as it is.
+_SIGNALS = re.compile(r"v_(trunc|ceil|floor|rndne|ldexp|cvt_f32_f16)")
 FACTORS = {"mul:2": "2.0", "mul:4": "4.0", "div:2": "0.5"}
 
 
@@ -200,8 +203,13 @@ def apart(site: Site, word: str, result: str, a: str, b: str) -> None:
 
 
 def clamp(site: Site, result: str) -> None:
-    """result = min(max(result, 0), 1), a NaN becomes 0; of one register or a pair."""
+    """result = min(max(result, 0), 1), a NaN becomes 0; of one register or a pair.
+
+    A maximum makes a quiet NaN of one that signals, and 0 of a quiet one.
+    """
     ending = "f32_e32" if len(registers(result)) == 1 else "f64"
+    if _SIGNALS.match(site.item.mnemonic):
+        site.put(f"v_max_{ending}", result, "0", result)
     site.put(f"v_max_{ending}", result, "0", result)
     site.put(f"v_min_{ending}", result, "1.0", result)
 

@@ -468,11 +468,14 @@ def put(site: Site, result: str, of: Expression, *sources: str) -> None:
 
 
 def replace_if_plain(site: Site) -> None:
-    """The same, but an instruction stays that has modifiers beside those that choose halves."""
-    if any(not word.startswith("op_sel") for word in site.item.tail):
-        site.out.append(site.item)
-    else:
+    """The same, but an instruction stays that has modifiers which neither choose halves nor make
+    it another row of the table."""
+    item = site.item
+    others = {word for word in item.tail if not word.startswith("op_sel")}
+    if others <= {"clamp"} and key_of(item.mnemonic, item.tail):
         replace(site)
+    else:
+        site.out.append(item)
 
 
 for _key in TABLE:

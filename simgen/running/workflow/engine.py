@@ -13,8 +13,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from simgen.ask.run import JobChoices
+from simgen.bundle import manifest
 from simgen.bundle import writing as bundles
-from simgen.errors import MissingError, RefusedError, RunError, UsageError, one_line, shortened
+from simgen.errors import MissingError, RefusedError, RunError, one_line, shortened
 from simgen.ground.storage import locks, seal
 from simgen.running.workflow import writing
 
@@ -35,7 +36,6 @@ SUBMITTED = re.compile(
 RUN = re.compile(r"^SLURM run ID: ([\w-]+)$", re.MULTILINE)
 FULL = "No space left on device"
 ERROR = "simgen: error: "
-WAITS = "simgen: jobs wait: "
 MOST_SHOWN = 5  # jobs that have failed
 GRACE = 60.0  # seconds for cancelling jobs
 
@@ -73,7 +73,7 @@ def _is_worked_in(folder: Path) -> bool:
 def _run(folder: Path, workflow: Workflow, executor: Executor, tell: Callable[[str], None]) -> None:
     _forget(folder, workflow)
     words = [
-        sys.executable, "-m", executor.module, "--directory", str(folder.absolute()),
+        sys.executable, "-m", "snakemake", "--directory", str(folder.absolute()),
         "--snakefile", str((folder / writing.SNAKEFILE).absolute()),
         "--workflow-profile", str((folder / writing.PROFILE).parent.absolute()),
         *(["--profile", executor.profile] if executor.profile else []),
@@ -97,7 +97,7 @@ def _run(folder: Path, workflow: Workflow, executor: Executor, tell: Callable[[s
         process.stdout.close()
         seen.keep()
     if code:
-        raise _failure(folder, seen, code)
+        raise _failure(folder, workflow, seen)
 
 
 # A process beside Snakemake ends it and its jobs where simgen is killed: it reads from a pipe that
@@ -183,8 +183,6 @@ class _Seen:
         self.lines.append(line)
         if found := STEPS.match(line):
             self.tell(f"{found[1]} of {found[2]} jobs done")
-        elif line.startswith(WAITS):
-            self.tell(line.removeprefix("simgen: ").strip())
         elif found := LOG.match(line):
             self.failed[found[1].strip()] = None
 
@@ -193,46 +191,55 @@ class _Seen:
             (self.folder / PRINTED).write_text("".join(self.lines))
 
 
-def _forget(folder: Path, workflow: Workflow) -> None:
-    """Take back the marks of what is no longer there, and of all that came of it: Snakemake itself
-    looks no further back than a file that is there. So with logs: of a job that cannot start, the
-    last one would be read."""
-    marks = folder / DONE
-    gone: list[Path] = []
+def _outputs(folder: Path, workflow: Workflow) -> dict[str, tuple[str, Path]]:
+    """Log of a job, as the Snakefile names it -> the job's name, and the file that it makes."""
+    found = {}
     for name, home in workflow.bundles.items():
-        if home.build and not (folder / home.path / bundles.WORKLOAD).exists():
-            gone.append(marks / "bundles" / name)
+        file = folder / home.path / manifest.FILE
+        found[f"bundles/{home.path.lstrip('/')}"] = (f"bundles/{name}", file)
+    for key, point in workflow.points.items():
+        path = workflow.bundles[point.bundle].path
+        result = folder / path / bundles.RESULTS / point.result
+        job = f"{path.lstrip('/')}/{point.result}"
+        found[f"ran/{job}"] = (f"ran/{key}", result / seal.FILE)
+        found[f"judged/{job}"] = (f"judged/{key}", result / seal.VERDICT)
+        for nth in range(len(point.pieces)):
+            piece = f"pieces/{key}/{nth + 1}"
+            # Its mark goes when the result is there.
+            done = result / seal.FILE if (result / seal.FILE).exists() else folder / DONE / piece
+            found[piece] = (piece, done)
+    found |= {"collect": ("collect", folder / STORE), "report": ("report", folder / PAGE)}
+    return {f"{LOGS}/{job}.log": each for job, each in found.items()}
+
+
+def _forget(folder: Path, workflow: Workflow) -> None:
+    """Take back marks of pieces that are no longer there. So with logs: of a job that cannot
+    start, the last one would be read."""
     for key, point in workflow.points.items():
         results = folder / workflow.bundles[point.bundle].path / bundles.RESULTS
-        if (results / point.result / seal.FILE).exists():
-            continue
-        gone += [marks / "ran" / key, marks / "judged" / key, folder / STORE, folder / PAGE]
         if not (results / f"{bundles.STOPPED}{point.result}").is_dir():
-            gone += (marks / "pieces" / key).glob("*")
-    for path in gone:
-        path.unlink(missing_ok=True)
-    for path in (folder / LOGS).glob("*/**/*.log"):
-        if not _ended_well(folder, str(path.relative_to(folder))):
-            path.unlink(missing_ok=True)
+            for path in (folder / DONE / "pieces" / key).glob("*"):
+                path.unlink(missing_ok=True)
+    for log, (_, made) in _outputs(folder, workflow).items():
+        if not made.exists():
+            (folder / log).unlink(missing_ok=True)
 
 
 # ------------------------------------------------------------------ why it failed
 
 
 def _failure(
-    folder: Path, seen: _Seen, code: int = 1
-) -> RunError | RefusedError | MissingError | UsageError:
+    folder: Path, workflow: Workflow, seen: _Seen
+) -> RunError | RefusedError | MissingError:
     text = "".join(seen.lines)
-    for line in seen.lines:
-        if line.startswith(ERROR):
-            kinds = (each for each in (UsageError, MissingError) if each.exit_code == code)
-            return next(kinds, RunError)(line.removeprefix(ERROR).strip())
     if "Directory cannot be locked" in text:
         return _locked(folder)
     again = "the same command goes on"
-    failed = {log: _fact(folder / log) for log in seen.failed if not _ended_well(folder, log)}
-    silent = [log for log, fact in failed.items() if fact is None]
-    told = [f"{_name(log)}: {fact}" for log, fact in failed.items() if fact is not None]
+    outputs = _outputs(folder, workflow)  # a job whose output is there has ended well, later
+    jobs = [(log, *outputs.get(log, (log, folder / log / "none"))) for log in seen.failed]
+    failed = {log: (name, _fact(folder / log)) for log, name, made in jobs if not made.exists()}
+    silent = [name for name, fact in failed.values() if fact is None]
+    told = [f"{name}: {fact}" for name, fact in failed.values() if fact is not None]
     if FULL in text or any(FULL in line for line in told):
         return MissingError(f"{folder}: the disk is full; free some space, and {again}")
     if not told and (found := SUBMITTED.search(text)):
@@ -264,15 +271,6 @@ def _locked(folder: Path) -> RefusedError:
         f"{folder}: another snakemake works here, or was killed; wait until it ends, or: "
         f"snakemake -d {folder} -s {folder / writing.SNAKEFILE} --unlock"
     )
-
-
-def _ended_well(folder: Path, log: str) -> bool:
-    """A later try of the job whose log this is left its mark."""
-    return (folder / DONE / log.removeprefix(f"{LOGS}/").removesuffix(".log")).exists()
-
-
-def _name(log: str) -> str:
-    return log.removeprefix(f"{LOGS}/").removesuffix(".log")
 
 
 def _fact(path: Path) -> str | None:

@@ -2,30 +2,25 @@
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 import re
 import shutil
 import subprocess
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field
+from typing import Any
 
 from simgen.ask.run import JobChoices
 from simgen.errors import MissingError, UsageError, did_you_mean, one_line, printable
 
-if TYPE_CHECKING:
-    from simgen.running.workflow.jobs import Workflow
-
 OPTION = JobChoices.executor
-KNOWN = LOCAL, SLURM, KUBERNETES = "local", "slurm", "kubernetes"
+UNSHARED = ("kubernetes",)  # executors whose plugins want files in an object store
+KNOWN = LOCAL, SLURM = "local", "slurm"
 EXTRA = "pip install 'gpu-simgen[cluster]'"
 SECONDS = 30.0  # time limit of a query to a cluster
 # Without accounting there is no sacct, and squeue forgets a job after MinJobAge.
 BY_QUEUE: Mapping[str, Any] = {"slurm-status-command": "squeue", "slurm-no-account": True}
-# What pods have in common with this machine: the folder, and not its Python.
-ON_A_VOLUME: Mapping[str, Any] = {
-    "shared-fs-usage": ["persistence", "input-output", "sources", "storage-local-copies"]
-}
 
 
 @dataclass(frozen=True)
@@ -36,16 +31,6 @@ class Executor:
     profile: str = ""  # the user's profile for snakemake
     settings: Mapping[str, Any] = field(default_factory=dict)  # options of snakemake
 
-    @property
-    def module(self) -> str:
-        """What is started with Python's -m, with options of snakemake."""
-        return "simgen.running.workflow.kubernetes" if self.name == KUBERNETES else "snakemake"
-
-    @property
-    def command(self) -> str:
-        """The same, for a shell."""
-        return self.module if self.module == "snakemake" else f"python -m {self.module}"
-
 
 def find(name: str, profile: str = "", *, starts: bool = True) -> Executor:
     """The executor; unless it `starts` nothing, what it needs is looked for.
@@ -55,28 +40,33 @@ def find(name: str, profile: str = "", *, starts: bool = True) -> Executor:
         MissingError: Snakemake, its plugin or the cluster is not here.
     """
     if not re.fullmatch(r"[a-z][a-z0-9-]{0,60}", name):
-        raise UsageError(f"{OPTION} {printable(name)}: not a name; write local, slurm, kubernetes")
-    shared = ON_A_VOLUME if name == KUBERNETES else {}
+        raise UsageError(f"{OPTION} {printable(name)}: not a name; write local or slurm")
     if not starts:
-        return Executor(name, profile, shared)
+        return Executor(name, profile)
     if importlib.util.find_spec("snakemake") is None:
         raise MissingError(f"{OPTION} {name}: Snakemake is not installed; {EXTRA}")
     plugin = f"snakemake-executor-plugin-{name}"
+    if name in UNSHARED or (name not in KNOWN and _shares_nothing(plugin)):
+        cure = "use local, slurm, or another plugin whose jobs share folders"
+        raise UsageError(f"{OPTION} {name}: its jobs do not see this folder; {cure}")
     if name != LOCAL and importlib.util.find_spec(plugin.replace("-", "_")) is None:
         near = did_you_mean(name, KNOWN)
         cure = f"pip install {plugin}" if name in KNOWN else f"install {plugin}, or {near}"
         raise MissingError(f"{OPTION} {name}: its plugin is not installed; {cure}")
-    return Executor(name, profile, _slurm() if name == SLURM else shared)
+    return Executor(name, profile, _slurm() if name == SLURM else {})
 
 
-def in_pods(executor: Executor, workflow: Workflow) -> tuple[Executor, Workflow]:
-    """Both, where jobs are pods: what is in their image runs, and `--container` names that."""
-    image = workflow.container.removeprefix("docker://")
-    named = {"container-image": image} if image else {}
-    return (
-        replace(executor, settings={**executor.settings, **named}),
-        replace(workflow, simgen="simgen", container=""),
-    )
+def _shares_nothing(plugin: str) -> bool:
+    """Whether jobs of a plugin, if it is here, get their files from an object store alone."""
+    try:
+        if importlib.util.find_spec(plugin.replace("-", "_")) is None:
+            return False
+        module = importlib.import_module(plugin.replace("-", "_"))
+    except Exception as error:  # whatever its own code raises
+        fact = one_line(f"{type(error).__name__}: {error}")
+        raise MissingError(f"{plugin}: cannot be loaded ({fact}); mend or reinstall it") from None
+    common = getattr(module, "common_settings", None)
+    return bool(getattr(common, "implies_no_shared_fs", False))
 
 
 def _slurm() -> dict[str, Any]:

@@ -64,7 +64,8 @@ def of_another(root: str, gem5: Path, wanted: str) -> list[Lack]:
     version = found and f"{found[1]}.{found[2]}"
     if not version or version == wanted or wanted not in apu_se.KNOWN:
         return []
-    cure = f"set GEM5 to the folder of a gem5 {wanted}"
+    told = "GEM5_BINARY to" if os.environ.get("GEM5_BINARY") else "GEM5 to the folder of"
+    cure = f"set {told} a gem5 {wanted}"
     if version in apu_se.KNOWN:
         fact = f"{gem5} is version {said}, not {wanted}"
         return [Lack(fact, f"{cure}, or build with {spelled('gem5_version')} {version}")]

@@ -150,9 +150,11 @@ def _options(words: list[str], found: Posted) -> dict[str, tuple[str, str]]:
     given: dict[str, tuple[str, str]] = {}
     while rest:
         if not rest[0].startswith("-"):  # a pipe, or what follows the program
-            after = " ".join(rest).strip("\n")
+            after = " ".join(rest).strip()
+            shell = rest[0][0] in f"{ENDS}<>"
             if after:
-                found.rows.append((after, "not an option of apu_se.py"))
+                fact = "left out: the shell's" if shell else "not an option of apu_se.py"
+                found.rows.append((after, fact))
             break
         is_empty = rest[0].endswith("=")
         word, value = _taken(rest, table)

@@ -89,16 +89,14 @@ class Gem5Watcher(Watcher):
         return look
 
     def launches_done(self, log: str) -> int | None:
-        """gem5 enters its event queue once, and again after each kernel."""
-        if not self.simulated.version.dumps or self.simulated.m5ops or self.launcher.own_kernels:
-            return None
-        if re.search(AT_ONCE, log):
-            return None  # it is entered again when no kernel runs, and others may have ended
-        entered = log.count("Entering event queue @")
+        if self.launcher.own_kernels or re.search(AT_ONCE, log):
+            return None  # several end at once, and no one knows which
+        told = re.search(r"(?m)^simgen: (\d+) launches had ended$", log)
         own = re.search(rf"simgen: error: (?!{NAME}: |{HANGS})", log)  # before the kernels
+        if not told or own or "Entering event queue @" not in log:
+            return None
         # Nobody knows whether a runtime failed in the first kernel or before.
-        first = 2 if self.launcher.runtime else 1
-        return entered - 1 if entered >= first and not own else None
+        return int(told[1]) or (None if self.launcher.runtime else 0)
 
     def diagnosis(self, log: str) -> str | None:
         said = re.findall(r"simgen: error: (.+)", log)
