@@ -13,22 +13,35 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 __all__ = [
+    "Bisection",
     "BuiltBundle",
+    "Conformance",
+    "ExportedFiles",
     "Judgement",
+    "Linted",
     "MeasuredLaunch",
     "MeasuredStep",
     "Output",
     "PlannedBuild",
+    "RatesOf",
     "Report",
     "Result",
+    "Rewritten",
     "Row",
     "Rows",
+    "SweepOf",
     "__version__",
+    "conform",
     "errors",
+    "export",
+    "legalise",
+    "lint",
     "load",
     "plan",
+    "rates",
     "report",
     "rows",
+    "sweep",
 ]
 
 if TYPE_CHECKING:
@@ -36,20 +49,33 @@ if TYPE_CHECKING:
 
     from simgen import errors
     from simgen.api import (
+        Bisection,
         BuiltBundle,
+        Conformance,
+        ExportedFiles,
         Judgement,
+        Linted,
         MeasuredLaunch,
         MeasuredStep,
         Output,
         PlannedBuild,
+        RatesOf,
         Report,
         Result,
+        Rewritten,
         Row,
         Rows,
+        SweepOf,
+        conform,
+        export,
+        legalise,
+        lint,
         load,
         plan,
+        rates,
         report,
         rows,
+        sweep,
     )
 
 if not TYPE_CHECKING:  # so that a type checker knows names that are none

@@ -1,4 +1,6 @@
-"""simgen from Python: plan, build, run, diff, report. `import simgen` brings these names.
+"""simgen from Python: plan, build, run, diff, report, and what examines code and simulators.
+
+`import simgen` brings these names.
 
     plan = simgen.plan("softmax_fwd", set={"n": 4})
     bundle = plan.build("softmax", targets=["host"])
@@ -23,19 +25,38 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 from simgen.ask.build import BuildChoices, Destination
+from simgen.ask.checks import (
+    BisectChoices,
+    ConformChoices,
+    ExportChoices,
+    LegaliseChoices,
+    LintChoices,
+    RatesChoices,
+)
 from simgen.ask.choice import Asked, asking, choices, in_python, spelled
 from simgen.ask.report import ReportChoices
-from simgen.ask.run import RunChoices, RunCommand
-from simgen.bundle import finding, planning
+from simgen.ask.run import JobChoices, RunChoices, RunCommand
+from simgen.bundle import finding, outputs, planning
 from simgen.bundle import writing as bundles
 from simgen.bundle.launches import MeasuredLaunch, MeasuredStep
 from simgen.bundle.results import Output, Result
 from simgen.errors import SimgenError, UsageError, one_line
+from simgen.ground import plugins
+from simgen.ground.examined import Bisection, Conformance
+from simgen.ground.storage.files import write_atomic
+from simgen.isa.lint import checking
+from simgen.isa.lint.checking import Linted, Rewritten
+from simgen.reports.exports import base as exports
+from simgen.reports.exports.base import ExportedFiles
 from simgen.reports.pages import reporting
 from simgen.reports.pages.reporting import Report, Rows
 from simgen.reports.pages.row import Row
+from simgen.reports.rates import measuring
+from simgen.reports.rates.measuring import RatesOf
 from simgen.running import process, runs, sweeps
 from simgen.running.sweeps import SweepListener
+from simgen.running.workflow import starting
+from simgen.running.workflow.starting import SweepOf
 from simgen.targets import Target
 from simgen.verdict import judging
 from simgen.verdict.judging import Judgement
@@ -45,8 +66,10 @@ if TYPE_CHECKING:
     from simgen.targets.base import Progress as Reached
 
 __all__ = [
-    "BuiltBundle", "Judgement", "MeasuredLaunch", "MeasuredStep", "Output", "PlannedBuild",
-    "Report", "Result", "Row", "Rows", "load", "plan", "report", "rows",
+    "Bisection", "BuiltBundle", "Conformance", "ExportedFiles", "Judgement", "Linted",
+    "MeasuredLaunch", "MeasuredStep", "Output", "PlannedBuild", "RatesOf", "Report", "Result",
+    "Rewritten", "Row", "Rows", "SweepOf", "conform", "export", "legalise", "lint", "load", "plan",
+    "rates", "report", "rows", "sweep",
 ]  # fmt: skip
 
 Where = str | os.PathLike[str]
@@ -77,24 +100,69 @@ def asks(value: Callable[P, A]) -> Callable[[Callable[[S, A], R]], Callable[Conc
             with in_python():
                 return function(first, value(*args, **given))
 
-        assert isinstance(value, type)
-        with in_python():
-            lines = [f"    {each.name}: {each.help}" for each in choices(value)]
-        call.__doc__ = inspect.cleandoc(function.__doc__ or "").replace(
-            "    CHOICES", "\n".join(lines)
-        )
-        (own, _) = inspect.signature(function).parameters.values()
-        known = {each.name: each for each in choices(value)}
-        made = [
-            each.replace(default=known[name].default, annotation=known[name].python)
-            if name in known
-            else each
-            for name, each in inspect.signature(value).parameters.items()
-        ]
-        call.__signature__ = inspect.Signature([own, *made])  # type: ignore[attr-defined]
+        _describe(call, function, value)
         return call
 
     return decorate
+
+
+def asks_alone(value: Callable[P, A]) -> Callable[[Callable[[A], R]], Callable[P, R]]:
+    """The same for a function of nothing else."""
+
+    def decorate(function: Callable[[A], R]) -> Callable[P, R]:
+        @functools.wraps(function)
+        def call(*args: P.args, **given: P.kwargs) -> R:
+            with in_python():
+                return function(value(*args, **given))
+
+        _describe(call, function, value)
+        return call
+
+    return decorate
+
+
+def _describe(call: Any, function: Callable[..., Any], value: Any) -> None:
+    with in_python():
+        lines = [f"    {each.name}: {each.help}" for each in choices(value)]
+    text = inspect.cleandoc(function.__doc__ or "")
+    call.__doc__ = text.replace("    CHOICES", "\n".join(lines))
+    own = [*inspect.signature(function).parameters.values()][:-1]
+    known = {each.name: each for each in choices(value)}
+    made = [
+        each.replace(default=known[name].default, annotation=known[name].python)
+        if name in known
+        else each
+        for name, each in inspect.signature(value).parameters.items()
+    ]
+    call.__signature__ = inspect.Signature([*own, *made])
+
+
+@asking
+class Conforming(ConformChoices):
+    """Instructions to try, and whom it tells how that goes."""
+
+    _: KW_ONLY
+    notice: Notice | None = None
+
+
+@asking
+class Measuring(RatesChoices):
+    """A machine to measure, and whom it tells how that goes."""
+
+    _: KW_ONLY
+    progress: Progress | None = None
+    notice: Notice | None = None
+
+
+@asking
+class SweepingFile(JobChoices):
+    """A sweep's file as jobs."""
+
+    output: Where | None = None
+    _: KW_ONLY
+    jobs: int | None = None
+    dry_run: bool = False
+    notice: Notice | None = None
 
 
 @asks(BuildChoices)
@@ -162,6 +230,144 @@ def report(
         _check("baseline", baseline, str, "a result's name")
     looks = ReportChoices(title=title or None, author=author or None, figures=figures, width=width)
     return reporting.write(paths, _path("output", output), baseline, looks=looks)
+
+
+@asks(LintChoices)
+def lint(files: Where | Iterable[Where], choices: LintChoices) -> Linted:
+    """What a simulator makes of machine code, before it runs. True when nothing is refused.
+
+    Args:
+        files: code objects, programs, libraries, assembly or folders of those.
+        CHOICES
+
+    Raises:
+        UsageError: there is no such file, simulator or version, or no code of an AMD GPU.
+        RefusedError: the simulator has none of the code's processors.
+        DamagedError: the only file is damaged.
+    """
+    paths = [Path(each) for each in _several("files", files, str | os.PathLike, "a file")]
+    for path in paths:
+        if not path.exists():
+            raise UsageError(f"{path}: no such file or folder; correct the path")
+    if not paths:
+        raise UsageError("files: none is given; give one or more")
+    return checking.lint(paths, choices)
+
+
+@asks(LegaliseChoices)
+def legalise(file: Where, choices: LegaliseChoices) -> Rewritten:
+    """Replace the instructions of a code object that a simulator lacks or gets wrong.
+
+    Args:
+        file: a code object, or what holds one for the simulator, or assembly.
+        CHOICES
+
+    Raises:
+        UsageError: there is no such file, simulator or version; `output` is there already.
+        RefusedError: nothing replaces an instruction; nothing is written then.
+        DamagedError: the file is damaged.
+    """
+    path = _path("file", file)
+    if not path.is_file():
+        raise UsageError(f"{path}: no such file; correct the path")
+    output = None if choices.output is None else Path(choices.output)
+    if output:
+        outputs.new_file(output, f"{LegaliseChoices.output} ")
+    made = checking.legalise(path, choices)
+    if output:
+        write_atomic(output, made.code)
+    return made
+
+
+@asks_alone(Conforming)
+def conform(choices: Conforming) -> Conformance:
+    """Compare single instructions on a simulator, or a GPU, with the vendor's manuals. True when
+    all is right or, with `against`, nothing is worse than before.
+
+    Args:
+        CHOICES
+        notice: called with each line that the command would print meanwhile.
+
+    Raises:
+        UsageError: there is no such target, mode or form, or they do not go together.
+        MissingError: the target cannot run here.
+        RunError: it fails, and no instruction that is tried is to blame.
+        DamagedError: `against` is no findings.json.
+    """
+    examine = plugins.beside("conform", "examine")
+    return examine(choices, choices.notice or _nobody)  # type: ignore[no-any-return]
+
+
+@asks(Measuring)
+def rates(target: str, choices: Measuring) -> RatesOf:
+    """Measure the bandwidth, latency and rates of a simulated GPU, beside what is configured.
+
+    Args:
+        target: mgpusim or gem5-se.
+        CHOICES
+        progress, notice: as in `BuiltBundle.run`.
+
+    Raises:
+        UsageError: the target has no machine of its own, or no such option.
+        MissingError, RefusedError, RunError: it cannot run here.
+    """
+    _check("target", target, str, "a target's name")
+    runs.check_options(choices.options)
+    return measuring.on(target, choices, _Callbacks(choices.progress, choices.notice))
+
+
+@asks(ExportChoices)
+def export(
+    made: BuiltBundle | Where | Iterable[BuiltBundle | Where], choices: ExportChoices
+) -> ExportedFiles:
+    """Write bundles and measurements in a format of another tool.
+
+    Args:
+        made: the bundles.
+        CHOICES
+
+    Raises:
+        UsageError: there is no such format or result, or `output` is there already.
+        MissingError: a package that writes the format is not installed.
+        DamagedError: a result has changed since its run.
+    """
+    paths = _paths("made", made)
+    if choices.output is None:
+        raise UsageError(f"{ExportChoices.output}: none is given; give a file or folder")
+    return exports.export(paths, choices, Path(choices.output))
+
+
+@asks(SweepingFile)
+def sweep(spec: Where, choices: SweepingFile) -> SweepOf:
+    """Build, run, check and report what a sweep's file describes, as jobs. Finished jobs are not
+    repeated.
+
+    Args:
+        spec: a TOML file with workloads, targets, and settings of builds and runs.
+        CHOICES
+        output: folder of the workflow; None: `spec` without its ending.
+        jobs: jobs at a time; None: as the file says.
+        dry_run: write and run nothing.
+        notice: called with each line that the command would print.
+
+    Returns:
+        The folder, the `points` and which have run, the `bundles`, and the report's `page`.
+
+    Raises:
+        UsageError, ConfigError: the file cannot be accepted, or the folder is something else.
+        MissingError: Snakemake, its plugin or the cluster is not here.
+        RunError: jobs failed.
+    """
+    output = None if choices.output is None else _path("output", choices.output)
+    jobs = None if choices.jobs is None else RunChoices.jobs.read(choices.jobs)
+    made = starting.sweep(_path("spec", spec), output, jobs, choices)
+    if not choices.dry_run:
+        starting.start(made.folder, made.workflow, choices, made.jobs, choices.notice or _nobody)
+    return made
+
+
+def _nobody(line: str) -> None:
+    """Nobody is told."""
 
 
 @asking
@@ -340,6 +546,37 @@ class BuiltBundle:
             swept = sweeps.run(made, command, _Callbacks(asked.progress, asked.notice))
             swept.check()
             return {each.point.name: each.result for each in swept.points}
+
+    def bisect(
+        self,
+        a: str,
+        b: str,
+        *,
+        code: str | None = None,
+        ulps: int = 0,
+        notice: Notice | None = None,
+    ) -> Bisection:
+        """Find the first launch, instruction and lane where two targets differ, or two builds of a
+        simulator. It is true when they do not.
+
+        Args:
+            a, b: targets of the bundle: TARGET, mgpusim:emu or mgpusim:timing, and TARGET@FOLDER
+                for another build, in that checkout of gem5 or MGPUSim.
+            code: the target whose code objects both run; None: mgpusim's, or else those of `a`.
+            ulps: words that differ by at most this are equal.
+            notice: called with a line as the search goes on.
+
+        Raises:
+            UsageError: the bundle has no such target, or they are for different processors.
+            RefusedError: a target runs no code objects of AMD's.
+            MissingError, RunError: one cannot run here, or ends early.
+            DamagedError: the bundle's data have changed.
+        """
+        with in_python(), bundles.opened(self.path) as made:
+            names = [_word(name, each) for name, each in (("a", a), ("b", b))]
+            find = plugins.beside("bisect", "find")
+            asked = BisectChoices(code=code, ulps=ulps)
+            return find(made, *names, asked, notice or _nobody)  # type: ignore[no-any-return]
 
     @in_python()
     def diff(

@@ -110,7 +110,19 @@ SYNONYMS: dict[str, tuple[str, ...]] = {
     **{word: (f"--type {name}", name) for name, words in _TYPES.items() for word in words.split()},
     **{word: (f"--arch {name}", name) for name, words in _GPUS.items() for word in words.split()},
     **dict.fromkeys(["cpu", "x86", "native"], ("host",)),
-    **dict.fromkeys(["gpu", "nvidia"], ("--plan-for", "--on cuda", "cuda")),
+    **dict.fromkeys(["gpu", "nvidia"], ("--arch", "--on cuda", "cuda")),
+    **dict.fromkeys(
+        ["device", "sim", "backend", "platform", "simulator", "target", "targets", "on"],
+        ("--target", "--on", "--targets", "--simulator"),
+    ),
+    **dict.fromkeys(["format", "fmt"], ("--as",)),
+    **dict.fromkeys(["matmul", "mm", "bmm"], ("gemm_fwd",)),
+    **dict.fromkeys(["linear", "dense"], ("fc_fwd",)),
+    **dict.fromkeys(["relu", "gelu", "tanh", "sigmoid"], ("activation_fwd",)),
+    "gpus": ("machines",),
+    "simulators": ("targets",),
+    "models": ("networks",),
+    "formats": ("exports",),
     **dict.fromkeys(["rocm", "amd"], ("hip",)),
     **dict.fromkeys(["l2", "l2_size"], ("--tcc-size", "tcc_size")),
     **dict.fromkeys(["l1", "l1_size", "l1d_size"], ("--tcp-size", "tcp_size")),
@@ -118,6 +130,19 @@ SYNONYMS: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(["detailed", "cycle"], ("timing",)),
     **dict.fromkeys(["gpgpusim", "gpgpu_sim", "accel_sim"], ("gpgpusim",)),
 }
+_BOUNDS = "bounds follow from each kernel's sums, so there is none to set (page verdicts)"
+_CONFIG = "write it with its config.json, as page models says"
+# Words of what simgen has in another way: how it has it.
+OTHERWISE: dict[str, str] = {
+    **dict.fromkeys(["tolerance", "tol", "atol", "rtol", "threshold"], _BOUNDS),
+    "csv": "a report writes metrics.csv; simgen export --as csv writes launches",
+    **dict.fromkeys(["bert", "gpt2", "gpt", "llama", "mistral", "qwen", "mixtral"], _CONFIG),
+}
+
+
+def kernel_name(name: str) -> str:
+    """A kernel's name for people, without the digest that stands for numbers in it."""
+    return re.sub(r"_[0-9a-f]{12,32}(?=_|$)", "", name)
 
 
 def did_you_mean(word: str, known: Iterable[str], listing: str = "") -> str:
@@ -125,7 +150,7 @@ def did_you_mean(word: str, known: Iterable[str], listing: str = "") -> str:
 
     Where they are many, `listing` is the command that prints them.
     """
-    known = sorted({str(name) for name in known})
+    known = sorted({str(name) for name in known} - {""})
     folded = {name.lower(): name for name in known}
     meant = SYNONYMS.get(word.lower().lstrip("-").replace("-", "_"))
     for each in meant or ():
@@ -134,6 +159,8 @@ def did_you_mean(word: str, known: Iterable[str], listing: str = "") -> str:
     if newest := _nearest_version(word, known):
         return f"did you mean {printable(newest)}?"
     # What is longer than this resembles nothing, and comparing it would take its time.
+    if otherwise := OTHERWISE.get(word.lower().lstrip("-")):
+        return otherwise
     short = len(word) <= LONGEST_WORD and meant is None
     near = get_close_matches(word.lower(), folded, n=1) if short else []
     if near:

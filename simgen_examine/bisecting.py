@@ -2,36 +2,34 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from simgen.ask.checks import BisectChoices
-from simgen.ask.kinds import Whole
 from simgen.cli import completing
 from simgen.cli.answers import answer, json_option
-from simgen.cli.numbers import number
-from simgen.cli.options import asks, verbosity
+from simgen.cli.options import asked, asks, verbosity
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from simgen.bundle.folder import Bundle
+    from simgen.ground.examined import Bisection
+    from simgen_examine.bisect.searching import Divergence, Search
 
 
 @click.command()
 @click.argument("bundle", type=click.Path(path_type=Path), shell_complete=completing.bundle)
-@click.argument("a")
-@click.argument("b")
+@click.argument("a", shell_complete=completing.simulated)
+@click.argument("b", shell_complete=completing.simulated)
 @asks(BisectChoices)
-@number("--ulps", kind=Whole("N", 0, 2**20), default=0,
-        help="Words that differ by at most this are equal [default: 0].")  # fmt: skip
 @json_option
 @verbosity
 def bisect(
-    bundle: Path,
-    a: str,
-    b: str,
-    code: str | None,
-    ulps: int,
-    as_json: bool,
-    quiet: bool,
-    verbose: bool,
+    bundle: Path, a: str, b: str, as_json: bool, quiet: bool, verbose: bool, **given: Any
 ) -> None:
     """Find the first instruction where two targets differ.
 
@@ -39,45 +37,66 @@ def bisect(
     code objects. The search first replays launches, then the differing kernel with its registers
     stored at the start of a block, then before each instruction of that block. The last output is a
     reproducer of a few lines of assembly. Modes of MGPUSim are written mgpusim:emu and
-    mgpusim:timing. Exit code 6: the targets differ.
+    mgpusim:timing, and TARGET@FOLDER is another build, in that checkout of gem5 or MGPUSim. Exit
+    code 6: the targets differ.
 
     \b
     simgen build softmax_fwd --target mgpusim --target gem5-se --arch gfx942
     simgen bisect softmax_fwd mgpusim gem5-se
     simgen bisect softmax_fwd mgpusim:emu mgpusim:timing
+    GEM5=~/gem5 simgen bisect softmax_fwd gem5-se gem5-se@~/gem5-last-week
     """
-    import sys
-
     from simgen.bundle import writing as bundles
     from simgen.cli import following
-    from simgen.errors import MismatchError
-    from simgen.ground.storage import files
-    from simgen.kernels import cache
-    from simgen_examine.bisect import opening, telling
+    from simgen_examine.bisect import telling
 
     def tell(text: str) -> None:
         if verbose and not as_json:
             print(text, file=sys.stderr, flush=True)
 
-    base = cache.default().own
-    base.mkdir(parents=True, exist_ok=True)
-    with (
-        bundles.opened(bundle) as made,
-        files.scratch_folder("bisect", base) as folder,
-    ):
+    with bundles.opened(bundle) as made:
         following.Printing(quiet or as_json).notice_origin(made)
-        run = opening.search(made, a, b, folder, code=code or "", ulps=ulps, tell=tell)
-        place = run.place()
+        place, run = _searched(made, a, b, asked(BisectChoices, given), tell)
     took = f"{run.a.runs + run.b.runs} runs, {run.a.seconds + run.b.seconds:.0f} s of simulation"
     if as_json:
-        answer("bisect", telling.as_json(place, run.of, run.a, run.b, run.arch))
+        answer("bisect", telling.as_json(place, run))
     elif not quiet:
         if place is None:
             print(f"{a} and {b} leave the same, word by word ({took})")
         else:
-            print(*telling.lines(place, run.of, run.a, run.b, run.arch), took, sep="\n")
-    if place is not None:
-        what = f"{place.item.mnemonic} in " if place.item else ""
-        raise MismatchError(
-            f"{a} and {b} differ: {what}kernel {run.of.launches[place.launch].kernel}"
+            print(*telling.lines(place, run), took, sep="\n")
+    telling.bisection(place, run).check()
+
+
+def find(
+    made: Bundle, a: str, b: str, choices: BisectChoices,
+    tell: Callable[[str], None] = lambda _: None,
+) -> Bisection:  # fmt: skip
+    """What `simgen bisect` finds in an opened bundle; `tell` gets a line as the search goes on.
+
+    Raises:
+        UsageError: the bundle has no such target, or they are for different processors.
+        RefusedError: a target runs no code objects of AMD's.
+        MissingError: one cannot run here.
+        RunError: one ends early.
+        DamagedError: the bundle's data are not what they were.
+    """
+    from simgen_examine.bisect import telling
+
+    return telling.bisection(*_searched(made, a, b, choices, tell))
+
+
+def _searched(
+    made: Bundle, a: str, b: str, choices: BisectChoices, tell: Callable[[str], None]
+) -> tuple[Divergence | None, Search]:
+    from simgen.ground.storage import files
+    from simgen.kernels import cache
+    from simgen_examine.bisect import opening
+
+    base = cache.default().own
+    base.mkdir(parents=True, exist_ok=True)
+    with files.scratch_folder("bisect", base) as folder:
+        run = opening.search(
+            made, a, b, folder, code=choices.code or "", ulps=choices.ulps or 0, tell=tell
         )
+        return run.place(), run

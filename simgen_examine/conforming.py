@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import sys
 from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,12 +13,13 @@ import click
 
 from simgen.ask.checks import ConformChoices
 from simgen.cli.answers import answer, json_option
-from simgen.cli.numbers import SECONDS, number
 from simgen.cli.options import asked, asks, verbosity
+from simgen.errors import MismatchError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable
 
+    from simgen.ground.examined import Conformance
     from simgen_examine.conform.page import Told
 
 FINDINGS = "conformance"  # a folder of it
@@ -25,29 +28,9 @@ MOST_ROWS = 60  # rows of the table, without --verbose
 
 @click.command()
 @asks(ConformChoices)
-@number(
-    "--timeout",
-    kind=SECONDS,
-    help="Time limit: seconds per run; on gem5, CPU seconds per kernel [default: 120]; for PTX, "
-    "seconds per kernel [default: 10].",
-)
-@click.option("-o", "output", type=click.Path(path_type=Path, file_okay=False), metavar="DIR",
-              help="Write page.md, findings.json and a table for lint to DIR.")  # fmt: skip
-@click.option("--against", type=click.Path(path_type=Path, exists=True, dir_okay=False),
-              metavar="FILE", help=
-                  "findings.json of an earlier build: only what is worse now gives exit code 6.",
-              )  # fmt: skip
 @json_option
 @verbosity
-def conform(
-    timeout: float | None,
-    output: Path | None,
-    against: Path | None,
-    as_json: bool,
-    quiet: bool,
-    verbose: bool,
-    **given: Any,
-) -> None:
+def conform(as_json: bool, quiet: bool, verbose: bool, **given: Any) -> None:
     """Compare single instructions with the vendor's manuals.
 
     Each lane of each instruction on a simulator is compared. On cuda and gpgpusim, the instructions
@@ -64,22 +47,55 @@ def conform(
     GPGPUSIM_ROOT=~/gpgpu-sim simgen conform --on gpgpusim -o findings
     GEM5=~/gem5 simgen conform --on gem5-se -o findings
     simgen conform --on gem5-se --against findings/findings.json
+    simgen conform --on mgpusim@~/mgpusim --against findings/findings.json
     """
-    import re
-    import sys
-
-    from simgen.bundle import outputs
-    from simgen.errors import MismatchError, UsageError, did_you_mean
-    from simgen.ground.storage.files import write_atomic
-    from simgen_examine.conform import lint_table, page, probe
-    from simgen_examine.conform.judging import Found
-    from simgen_examine.conform.ptx import telling, trial
-
     context = click.get_current_context()
     if given["on"] is None:
         raise click.MissingParameter(ctx=context, param=context.command.params[0])
-    wanted, choices = asked(ConformChoices, given), ConformChoices
-    on, mode, version = wanted.on or "", wanted.mode or "", wanted.gem5_version or ""
+
+    def tell(text: str) -> None:
+        if not quiet and not as_json:
+            print(text, file=sys.stderr, flush=True)
+
+    told, found = _examined(asked(ConformChoices, given), tell)
+    if as_json:
+        from simgen_examine.conform import page
+
+        answer("conform", page.rows(told))
+    elif not quiet:
+        _print(told, verbose)
+        _compare(found)
+    if found.before and found.failure and (quiet or as_json):
+        raise MismatchError(f"{found.failure}; without -q each is listed")
+    if not found.before and found.failure:
+        raise MismatchError(f"{found.failure}; -v tells of each")
+    found.check()
+
+
+def examine(wanted: ConformChoices, tell: Callable[[str], None] = lambda _: None) -> Conformance:
+    """What `simgen conform` finds; `tell` gets a line as runs end.
+
+    Raises:
+        UsageError: the choices do not go together, or no form matches.
+        MissingError: the target cannot run here.
+        RunError: it fails, and no instruction that is tried is to blame.
+        DamagedError: `against` is no findings.json.
+    """
+    return _examined(wanted, tell)[1]
+
+
+def _examined(wanted: ConformChoices, tell: Callable[[str], None]) -> tuple[Told, Conformance]:
+    from simgen.bundle import outputs
+    from simgen.errors import UsageError, did_you_mean
+    from simgen.ground.storage.files import write_atomic
+    from simgen_examine import builds
+    from simgen_examine.conform import lint_table, page, probe
+    from simgen_examine.conform.ptx import telling, trial
+
+    choices = ConformChoices
+    whole = wanted.on or ""
+    on, folder = builds.split(whole)
+    mode, version = wanted.mode or "", wanted.gem5_version or ""
     only = wanted.only or ""
     modes = {probe.ON[1]: ("emu", "timing"), trial.GPGPUSIM: trial.MODES}.get(on, ())
     if mode and mode not in modes:
@@ -88,37 +104,32 @@ def conform(
             + (did_you_mean(mode, modes) if modes else f"{on} has none; leave it out")
         )
     is_ptx = on in trial.ON
+    if is_ptx and folder:
+        raise UsageError(f"{choices.on} {whole}: {on} has no other builds; leave @{folder} out")
     if is_ptx and (wanted.legalised or wanted.all):
         part = choices.legalised if wanted.legalised else choices.all
         raise UsageError(f"{part}: {on} has none; leave it out")
     if version and on != probe.ON[0]:
         raise UsageError(f"{choices.gem5_version} {version}: {on} has none; leave it out")
+    output = Path(wanted.output) if wanted.output else None
     if wanted.legalised and output:
-        raise UsageError(
-            f"-o {output}: {choices.legalised} tells nothing of the simulator; leave it out"
-        )
-    before = page.read_findings(against) if against else None
+        fact = f"{choices.legalised} tells nothing of the simulator"
+        raise UsageError(f"{choices.output} {output}: {fact}; leave it out")
+    before = page.read_findings(Path(wanted.against)) if wanted.against else None
     if output:
         outputs.check(output, FINDINGS)
-    if timeout is not None and timeout <= 0:
-        raise UsageError(f"--timeout {timeout:g}: write seconds, such as 120")
     try:
         re.compile(only)
     except re.error as error:
         fact = f"no regular expression ({error})"
         raise UsageError(f"{choices.only} {only}: {fact}; correct it") from None
-
-    def tell(text: str) -> None:
-        if not quiet and not as_json:
-            print(text, file=sys.stderr, flush=True)
-
     run: probe.Trial | trial.PtxTrial
     if is_ptx:
-        run = trial.PtxTrial(on, wanted.arch or "", mode, timeout or 0.0, only, tell)
+        run = trial.PtxTrial(whole, wanted.arch or "", mode, wanted.timeout or 0.0, only, tell)
     else:
         run = probe.Trial(
-            on, wanted.arch or "", mode, version, timeout or probe.LIMIT, only, wanted.all,
-            wanted.legalised, tell,
+            whole, wanted.arch or "", mode, version, wanted.timeout or probe.LIMIT, only,
+            wanted.all, wanted.legalised, tell,
         )  # fmt: skip
     found = run.findings()
     told = page.Told(
@@ -134,43 +145,20 @@ def conform(
         rows = lint_table.opcodes if is_ptx else lint_table.rows
         table = rows(told, run.lint_name, run.version_name)
         write_atomic(output / "lint.json", (json.dumps(table, indent=1) + "\n").encode())
-    if as_json:
-        answer("conform", page.rows(told))
-    elif not quiet:
-        _print(told, verbose)
-    wrong = [each for each in found if each.found not in (Found.RIGHT, Found.REFUSED)]
-    if before is not None:
-        _compare(told, before, quiet or as_json)
-    elif wrong:
-        counts = page.counts(found)
-        raise MismatchError(
-            f"{run.title}: {counts['wrong']} of {len(found)} forms of instructions are wrong, "
-            f"{counts['missing']} missing, and {counts['ends']} end it; -v tells of each"
-        )
+    return told, page.conformance(told, before)
 
 
-def _compare(told: Told, before: Mapping[str, str], quiet: bool) -> None:
-    """What is worse than before, and by class.
-
-    Raises:
-        MismatchError: a form is.
-    """
-    from simgen.errors import MismatchError
-    from simgen_examine.conform import page
-
-    worse, better = page.compared(told, before)
-    if not quiet:
-        for name, (was, now) in (worse | better).items():
-            print(f"{'worse' if name in worse else 'better'}: {name}: {was}, now {now}")
-        classes = Counter(f"{was}, now {now}" for was, now in (worse | better).values())
-        same = len(told.findings) - len(worse) - len(better)
-        print("; ".join([f"{same} as before", *(f"{n} {what}" for what, n in classes.items())]))
-    if worse:
-        first = next(iter(worse))
-        raise MismatchError(
-            f"{told.title}: {len(worse)} forms of instructions are worse than before, the first "
-            f"is {first}" + ("; without -q each is listed" if quiet else "")
-        )
+def _compare(found: Conformance) -> None:
+    """What is worse or better than before, and by class."""
+    if not found.before:
+        return
+    for what, them in (("worse", found.worse), ("better", found.better)):
+        for name, (was, now) in them.items():
+            print(f"{what}: {name}: {was}, now {now}")
+    changed = [*found.worse.values(), *found.better.values()]
+    classes = Counter(f"{was}, now {now}" for was, now in changed)
+    same = len(found.forms) - len(changed)
+    print("; ".join([f"{same} as before", *(f"{n} {what}" for what, n in classes.items())]))
 
 
 for _each in conform.params:

@@ -11,6 +11,7 @@ import click
 
 from simgen.ask.build import BuildChoices
 from simgen.ask.kinds import Whole
+from simgen.cli import completing
 from simgen.cli.answers import answer, json_option
 from simgen.cli.numbers import number
 from simgen.cli.options import verbosity
@@ -24,8 +25,9 @@ OTHER = "there, another one"
 
 
 @click.command()
-@click.argument("configs", nargs=-1)
-@click.option("--gfx", default="gfx902", show_default=True, metavar="G", help="GPU.")
+@click.argument("configs", nargs=-1, shell_complete=completing.workload)
+@click.option("--gfx", default="gfx902", show_default=True, metavar="G", help="GPU.",
+              shell_complete=completing.words("gfx801", "gfx803", "gfx900", "gfx902"))  # fmt: skip
 @number(
     "--num-cus",
     kind=Whole("N", 1),
@@ -39,9 +41,16 @@ OTHER = "there, another one"
     default="2.9.0",
     show_default=True,
     metavar="V",
+    shell_complete=completing.words("1.7.0", "2.9.0"),
     help="Version of MIOpen: 1.7.0 (gem5 20.1 and 21.0) or 2.9.0 (gem5 21.1 and later).",
 )
-@click.option("--pass", "passes", metavar="P", help="Passes of a network, such as fwd,bwd.")
+@click.option(
+    "--pass",
+    "passes",
+    metavar="P",
+    shell_complete=completing.passes,
+    help="Passes of a network, such as fwd,bwd.",
+)
 @click.option("--set", "settings", multiple=True, metavar="K=V", help="Set a config key.")
 @click.option(
     "--rows",
@@ -69,7 +78,12 @@ OTHER = "there, another one"
     metavar="DIR",
     help="MIOpen's src/kernels: compile kernels that are still missing.",
 )
-@click.option("--compiler", metavar="PROGRAM", help="[default: /opt/rocm/bin/clang-ocl]")
+@click.option(
+    "--compiler",
+    metavar="PROGRAM",
+    shell_complete=completing.files,
+    help="[default: /opt/rocm/bin/clang-ocl]",
+)
 @click.option(
     "-o",
     "--output",

@@ -63,10 +63,10 @@ class BuildChoices(Asked):
         "--loss-scale", Real("S", 2.0**-24, 2.0**24, told="2^-24 to 2^24"), text=
         "Multiply the first gradients of the backward pass by S, and divide the updates of pass "
         "sgd by S. This keeps small f16 gradients from vanishing. [default: 1]")
-    optimizer: Text = choice("--optimizer", ValueKind("O"), text=
+    optimizer: Text = choice("--optimizer", ValueKind("O"), completes="optimizers", text=
         "Optimiser of pass sgd: sgd, adam or adamw, with settings appended: "
         "sgd,momentum=0.9,weight_decay=5e-4,nesterov=true. [default: sgd]")
-    loss: Text = choice("--loss", ValueKind("L"), text=
+    loss: Text = choice("--loss", ValueKind("L"), completes="losses", text=
         "Loss at the end of the network: cross_entropy, squared_error or none. [default: with "
         "{inference.off}, cross_entropy in place of a last softmax]")
     steps: Count = choice("--steps", Whole("N", 1, 10_000), text=
@@ -81,7 +81,7 @@ class BuildChoices(Asked):
         "or fully connected layer. Pass fwd only.")
     reuse_memory: YesNo = choice("--reuse-memory", Flag(), False, text=
         "Reuse a tensor's memory after its last use. Pass fwd only.")
-    values: Files = choice("--values", Texts("FILE"), (), text=
+    values: Files = choice("--values", Texts("FILE"), (), completes="values", text=
         "Your own input values: a .npz, .npy or HDF5 file whose arrays are named as in data.h5. "
         "Repeatable. `exact`: draw whole numbers whose sums are not rounded. `model`: use the "
         "parameters of the ONNX model that is built.")
@@ -100,7 +100,7 @@ class BuildChoices(Asked):
     matrix: Text = choice("--matrix", Word("", ("auto", "yes", "no", "tf32")), text=
         "Use matrix cores: auto = where faster, never for f32; yes; no; tf32 = auto, plus f32 "
         "products in TF32 (11 bits). [default: auto]")
-    layout: Text = choice("--layout", ValueKind("F"), text=
+    layout: Text = choice("--layout", ValueKind("F"), completes="layouts", text=
         "Order of image axes in memory, nchw or nhwc. Filters: {set} filter_layout=krsc. simgen "
         "adds a conversion where a kernel needs the other order. [default: nchw]")
     queues: Count = choice("--queues", Whole("N", 1, QUEUES), text=

@@ -24,7 +24,7 @@ class FigureChoices(Asked):
     """How figures leave the page."""
 
     _: KW_ONLY
-    figures: Words = choice("--figures", Commas("F,F"), (), text=
+    figures: Words = choice("--figures", Commas("F,F"), (), completes="figures", text=
         "Also write the figures to DIR/figures, as pdf, svg or png.")
     width: Width = choice("--width", Length("W"), text=
         "Width of these figures, such as 3.3in or 84mm. [default: 3.3in]")

@@ -45,7 +45,7 @@ class RunChoices(Asked):
         "once the new one is complete. In a sweep: all points.")
     layers: NamesOf = choice("--layers", NameList("L"), completes="layers", text=
         "Run only these layers: a range such as conv1..pool1, or names separated by commas.")
-    inputs: FileOrNone = choice("--inputs", Path("R"), text=
+    inputs: FileOrNone = choice("--inputs", Path("R"), completes="inputs", text=
         "Source of these layers' inputs: a target that has run, a results.h5, or `reference`. "
         "[default: this target's result, or else the reference]")
     representatives: YesNo = choice("--representatives", Flag(), False, text=
@@ -146,9 +146,9 @@ class JobChoices(Asked):
     """How runs become jobs of a cluster."""
 
     _: KW_ONLY
-    executor: Text = choice("--executor", ValueKind("E"), text=
+    executor: Text = choice("--executor", ValueKind("E"), completes="executors", text=
         "Run as Snakemake jobs: local, slurm, or another executor plugin whose jobs share folders.")
-    profile: Text = choice("--profile", ValueKind("P"), text=
+    profile: Text = choice("--profile", ValueKind("P"), completes="files", text=
         "Snakemake profile with your cluster's options: a name or a folder.")
     container: Text = choice("--container", ValueKind("IMAGE"), text=
         "Run the jobs in this container image, such as docker://you/simgen, with Apptainer or "

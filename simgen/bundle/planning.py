@@ -23,7 +23,7 @@ from simgen.ground.ir import Pass, Workload
 from simgen.kernels import cache
 from simgen.kernels.build import Builder
 from simgen.layers.base import Phase
-from simgen.targets import TARGETS, Target
+from simgen.targets import TARGETS, Target, usual_targets
 from simgen.tensors import exact_values, own_values
 from simgen.tensors.samples import filling
 from simgen.workload import lowering as workload
@@ -376,7 +376,7 @@ def chosen_targets(names: Sequence[str], settings: Mapping[str, Any]) -> list[Ta
     """
     for name in names:
         if name not in TARGETS:
-            cure = did_you_mean(name, TARGETS)
+            cure = did_you_mean(name, usual_targets())
             raise UsageError(f"{Destination.targets} {name!r}: no such target; {cure}")
     names = tuple(dict.fromkeys(names)) or DEFAULT_TARGETS
     known = {name: {f.name for f in fields(TARGETS[name])} for name in names}

@@ -230,6 +230,113 @@ def _exports(ctx: click.Context) -> Iterable[str]:
     return [*offered.words("exports"), *plugins.named("simgen.exports")]
 
 
+def _simulators(ctx: click.Context) -> Iterable[str]:
+    from simgen.isa.legalise import facts, simulators
+
+    return [
+        name
+        for each in sorted(simulators.simulators())
+        for name in (
+            each,
+            *(f"{each}@{v}" for v in facts.versions(each) or simulators.versions(each)),
+        )
+    ]
+
+
+def _archs(ctx: click.Context) -> Iterable[str]:
+    """GPUs of the target that is named before, or all."""
+    having = offered.settings()["arch"]
+    named = ctx.params.get("on") or ctx.params.get("simulator") or ""
+    plain = named.partition("@")[0]
+    plain = "gem5-se" if plain == "gem5" else plain
+    wanted = [plain] if plain in having else having
+    return dict.fromkeys(word for each in wanted for word in having[each].words)
+
+
+def _gem5_versions(ctx: click.Context) -> Iterable[str]:
+    return offered.settings()["gem5_version"]["gem5-se"].words
+
+
+def _simulated(ctx: click.Context) -> Iterable[str]:
+    names = list(_bundle(ctx).targets)
+    return [*names, *("mgpusim:emu", "mgpusim:timing") * ("mgpusim" in names)]
+
+
+def _modes(ctx: click.Context) -> Iterable[str]:
+    modes = {"mgpusim": ("emu", "timing"), "gpgpusim": ("functional", "timing")}
+    return modes.get(ctx.params.get("on") or "", ("emu", "functional", "timing"))
+
+
+def _parts(ctx: click.Context) -> Iterable[str]:
+    """Families of a list of problems."""
+    found = (each.split("/") for each in offered.problems())
+    return dict.fromkeys(each[1] for each in found if each[0] == ctx.params.get("what"))
+
+
+def _studies(ctx: click.Context) -> Iterable[str]:
+    from simgen.reports.studies import STUDIES
+
+    return STUDIES
+
+
+def _forms(ctx: click.Context) -> Iterable[str]:
+    from simgen.frontend.drivers import table
+
+    return table.FORMS
+
+
+def _defaults(ctx: click.Context) -> Iterable[str]:
+    from simgen.cli import defaults
+
+    return [f"{key}=" for key in defaults.DEFAULTS]
+
+
+def _default_values(ctx: click.Context, key: str) -> Iterable[str]:
+    from simgen.cli import defaults
+
+    known = defaults.DEFAULTS[key].known
+    return known() if known else EXECUTORS
+
+
+def _inputs(ctx: click.Context, param: click.Parameter, text: str) -> list[CompletionItem]:
+    """Results of the bundle, and files."""
+    return [*results(ctx, param, text), *files(ctx, param, text)]
+
+
+def _values(ctx: click.Context, param: click.Parameter, text: str) -> list[CompletionItem]:
+    """Words for values, and files."""
+    return [*words("exact", "model")(ctx, param, text), *files(ctx, param, text)]
+
+
+def files(ctx: click.Context, param: click.Parameter, text: str) -> list[CompletionItem]:
+    return [CompletionItem(text, type="file")]
+
+
+def words(*names: str) -> Complete:
+    return completer(lambda _: names)
+
+
+LISTS = ("workloads", "networks", "layers", "targets", "algorithms", "machines", "metrics",
+         "exports", "schemas", "deepbench", "atrex")  # fmt: skip
+EXECUTORS = ("local", "slurm")
+examined = words("mgpusim", "gem5-se", "gpgpusim", "cuda")
+optimizers = words("sgd", "sgd,momentum=0.9", "adam", "adamw")
+losses = words("cross_entropy", "squared_error", "none")
+layouts = words("nchw", "nhwc")
+executors = words(*EXECUTORS)
+figures = _last(lambda _: ("pdf", "svg", "png"))
+model_facts = _last(lambda _: ("n_head=", "n_kv_head=", "vocab_size="))
+forms = completer(_forms)
+studies = completer(_studies)
+simulators = completer(_simulators)
+archs = completer(_archs)
+gem5_versions = completer(_gem5_versions)
+simulated = completer(_simulated)
+modes = completer(_modes)
+lists = words(*LISTS)
+parts = completer(_parts)
+defaults = _assigned(_defaults, _default_values)
+inputs, values = _inputs, _values
 targets = completer(_targets)
 build_targets = _last(_targets)
 exports = completer(_exports)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import click
 
+from simgen.cli import completing
 from simgen.cli.answers import answer, json_option
 from simgen.errors import UsageError
 
 
 @click.command()
-@click.argument("pairs", nargs=-1, metavar="[KEY=VALUE]...")
+@click.argument("pairs", nargs=-1, metavar="[KEY=VALUE]...", shell_complete=completing.defaults)
 @json_option
 def config(pairs: tuple[str, ...], as_json: bool) -> None:
     """Show or set defaults: target, arch, mode, executor.

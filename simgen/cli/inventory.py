@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     "--as",
     "form",
     metavar="F",
+    shell_complete=completing.forms,
     help="Print the layers that libraries support, as problem strings (string) or as command "
     "lines of MIOpenDriver (miopen), rocblas-bench (rocblas), hipblaslt-bench (hipblaslt), "
     "cutlass_profiler (cutlass), benchdnn, or DeepBench's own programs (deepbench).",
@@ -47,6 +48,7 @@ if TYPE_CHECKING:
 @click.option(
     "--budget",
     metavar="T",
+    shell_complete=completing.words("10m", "1h", "8h"),
     help="Also print how to stay within a time, such as 10m or 2h, and what that gives up.",
 )
 @json_option
@@ -202,8 +204,8 @@ def _show_json(plan: Plan, workload: Workload | None) -> dict[str, Any]:
 
 
 @click.command(name="list")
-@click.argument("what", required=False, default="workloads")
-@click.argument("part", required=False)
+@click.argument("what", required=False, default="workloads", shell_complete=completing.lists)
+@click.argument("part", required=False, shell_complete=completing.parts)
 @json_option
 def list_(what: str, part: str | None, as_json: bool) -> None:
     """List workloads, layers, targets, metrics and others.
@@ -342,10 +344,11 @@ def _list_atrex(family: str | None) -> list[dict[str, Any]]:
 
 
 def _list_targets() -> list[dict[str, Any]]:
-    from simgen.targets import TARGETS
+    from simgen.targets import TARGETS, usual_targets
 
     rows = []
-    for name, target in sorted(TARGETS.items(), key=lambda item: item[1].example):
+    for name in usual_targets():
+        target = TARGETS[name]
         made = target()
         lacks = made.needs.missing()
         rows.append(
@@ -698,7 +701,11 @@ def cache_clear(as_json: bool) -> None:
     help="Print how to get what this target needs, from nothing: commands, time and memory.",
 )
 @click.option(
-    "--gem5-version", "version", metavar="V", help="With --for gem5-se or gem5-fs: its version."
+    "--gem5-version",
+    "version",
+    metavar="V",
+    shell_complete=completing.gem5_versions,
+    help="With --for gem5-se or gem5-fs: its version.",
 )
 @json_option
 def doctor(target: str | None, version: str | None, as_json: bool) -> None:
@@ -738,10 +745,12 @@ def doctor(target: str | None, version: str | None, as_json: bool) -> None:
 def _show_steps(name: str, version: str | None, as_json: bool) -> None:
     from simgen.bundle.planning import chosen_targets
     from simgen.cli import present
-    from simgen.targets import TARGETS
+    from simgen.targets import TARGETS, usual_targets
 
     if name not in TARGETS:
-        raise UsageError(f"--for {printable(name)}: no such target; {did_you_mean(name, TARGETS)}")
+        raise UsageError(
+            f"--for {printable(name)}: no such target; {did_you_mean(name, usual_targets())}"
+        )
     (target,) = chosen_targets([name], {"gem5_version": version} if version else {})
     steps = target.needs.steps()
     if as_json:

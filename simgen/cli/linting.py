@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from simgen.ask.checks import SimulatorChoice
+from simgen.ask.checks import LintChoices
 from simgen.cli import streams
 from simgen.cli.answers import answer, json_option
-from simgen.cli.options import asks, verbosity
+from simgen.cli.options import asked, asks, verbosity
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from simgen.isa.lint.linting import Finding, Looked, Unread
+    from simgen.isa.lint.linting import Finding, Looked
 
 MOST_ROWS = 100  # rows of the table, without --verbose
 
@@ -23,24 +23,18 @@ MOST_ROWS = 100  # rows of the table, without --verbose
 @click.command()
 @click.argument("files", nargs=-1, required=True,
                 type=click.Path(path_type=Path, exists=True, allow_dash=True))  # fmt: skip
-@asks(SimulatorChoice)
-@click.option("--table", "own", type=click.Path(path_type=Path, exists=True, dir_okay=False),
-              metavar="FILE", help=
-                  "Instead of a simulator: lint.json of `simgen conform -o`.")  # fmt: skip
-@click.option("--arch", default="", metavar="A", help="Processor of assembly that names none.")
+@asks(LintChoices)
 @json_option
 @click.option("--as", "form", type=click.Choice(("sarif", "github")), help=
                   "Print SARIF, or annotations of GitHub Actions.")  # fmt: skip
 @verbosity
 def lint(
     files: tuple[Path, ...],
-    simulator: str | None,
-    own: Path | None,
-    arch: str,
     as_json: bool,
     form: str | None,
     quiet: bool,
     verbose: bool,
+    **given: Any,
 ) -> None:
     """Report instructions that a simulator lacks or gets wrong.
 
@@ -60,66 +54,43 @@ def lint(
     simgen lint build/ --simulator gem5 --as sarif > lint.sarif
     """
     from simgen.cli import present
-    from simgen.errors import RefusedError, UsageError
+    from simgen.errors import UsageError
     from simgen.isa.legalise import facts, history
-    from simgen.isa.lint import linting
+    from simgen.isa.lint import checking
 
     files = tuple(Path(streams.read(str(each), ".co", ".s")) for each in files)
     if form and as_json:
         raise UsageError(f"lint --as {form} --json: two forms of one output; leave out one of them")
-    if bool(simulator) is bool(own):
-        raise UsageError(f"lint: take one of {SimulatorChoice.simulator} S[@V] and --table FILE")
-    seen = facts.own(own) if own else None
-    named, version = (seen.simulator, seen.version) if seen else facts.named(simulator or "")
-    looked, unread = linting.of_files(files, arch, named, version, seen)
-    if not looked and not unread:
-        raise UsageError(f"{files[0]}: no code for an AMD GPU in it; name the files that have some")
-    here = [each for each in looked if not each.skipped]
-    if not here and not unread:
-        raise RefusedError(
-            f"{looked[0].held.place}: {looked[0].skipped}; compile it for a processor that it has"
-        )
-    findings = [finding for each in looked for finding in each.findings]
-    refused = [finding for finding in findings if finding.refused]
-    title = f"{named} {version}"
+    asking = asked(LintChoices, given)
+    found = checking.lint(files, asking)
+    findings, refused = found.findings, found.refused
+    here = [each for each in found.looked if not each.skipped]
     if form:
-        from simgen.isa.lint import forges
-
-        shown = findings if verbose else refused
-        print(forges.sarif(shown, title) if form == "sarif" else forges.github(shown, title))
+        print(getattr(found, form)(edges=verbose))
     elif as_json:
-        source = seen.source if seen else _source(named, version)
-        answer("lint", _json(looked, unread, (named, version, source)))
-    elif not quiet and looked:
-        for reason in sorted({each.skipped for each in looked if each.skipped}):
+        answer("lint", found.as_json())
+    elif not quiet and found.looked:
+        for reason in sorted({each.skipped for each in found.looked if each.skipped}):
             present.say(f"not looked at: code for another processor ({reason})")
         _print(here, findings if verbose else refused, verbose)
         edges = len(findings) - len(refused)
         if edges and not verbose:
             print(f"{edges} more are wrong for a few special values only: -v shows them")
-        for note in linting.notes_of(here):
+        for note in found.notes:
             present.say(f"note: {', '.join(note.mnemonics)} ({note.times} times): {note.reason}")
-        if named == facts.GEM5 and not seen:
-            present.say(f"{title}: {history.provenance(version)}")
-            rows = {row for each in here for row in history.launches(version, each.arch)}
+        if found.simulator == facts.GEM5 and not asking.table:
+            present.say(f"{found.title}: {history.provenance(found.version)}")
+            rows = {row for each in here for row in history.launches(found.version, each.arch)}
             for row in sorted(rows, key=lambda row: row.name):
-                present.say(f"launches: {title} {row.does}; {row.cure}")
+                present.say(f"launches: {found.title} {row.does}; {row.cure}")
     as_json = as_json or bool(form)
     # The last line is the error that the command ends with.
     if not as_json:
-        for each in unread if refused else unread[1:]:
+        for each in found.unread if refused else found.unread[1:]:
             click.echo(f"not looked at: {each.error}", err=True)
-    kernels = {(f.path, f.inside, f.kernel) for f in refused}
-    if refused:
-        first = refused[0]
-        raise RefusedError(
-            f"{first.path}: {title} does not execute {len(refused)} instructions right, in "
-            f"{len(kernels)} functions; the first is {first.instruction} in {first.kernel or 'it'}"
-        )
-    if unread:
-        raise unread[0].error
+    found.check()
     if not quiet and not as_json:
-        print(f"nothing in it that {title} is known to lack or to execute wrongly")
+        print(f"nothing in it that {found.title} is known to lack or to execute wrongly")
 
 
 def _print(looked: Sequence[Looked], findings: Sequence[Finding], verbose: bool) -> None:
@@ -164,37 +135,3 @@ def _first_of_each(findings: Sequence[Finding]) -> list[Finding]:
 
 def _times(finding: Finding, findings: Sequence[Finding]) -> int:
     return sum(_key(each) == _key(finding) for each in findings)
-
-
-def _source(simulator: str, version: str) -> str:
-    from simgen.isa.legalise.facts import GEM5, of_version, versions
-    from simgen.isa.legalise.history import provenance
-
-    known = version in versions(simulator)
-    how = f"; {provenance(version)}" if simulator == GEM5 else ""
-    return of_version(simulator, version).source + how if known else "data/isa"
-
-
-def _json(
-    looked: Sequence[Looked], unread: Sequence[Unread], by: tuple[str, str, str]
-) -> dict[str, Any]:
-    return {
-        **dict(zip(("simulator", "version", "source"), by, strict=True)),
-        "code_objects": [
-            {
-                "file": str(each.held.path), "inside": each.held.inside, "arch": each.arch,
-                "skipped": each.skipped,
-                "kernels": each.kernels, "instructions": each.instructions,
-                "findings": [
-                    {"kernel": f.kernel, "instruction": f.instruction, "address": f.address,
-                     "source": f.line, "finding": f.verdict, "refused": f.refused,
-                     "reason": f.reason, "cure": f.cure}
-                    for f in each.findings
-                ],
-                "notes": [{"instructions": list(n.mnemonics), "times": n.times, "reason": n.reason}
-                          for n in each.notes],
-            }
-            for each in looked
-        ],
-        "unread": [{"file": str(each.path), "reason": str(each.error)} for each in unread],
-    }  # fmt: skip

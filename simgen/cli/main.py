@@ -21,7 +21,7 @@ import click
 
 from simgen import errors
 from simgen.cli.options import Commands
-from simgen.errors import SYNONYMS, SimgenError, did_you_mean
+from simgen.errors import OTHERWISE, SYNONYMS, SimgenError, did_you_mean
 
 INTERRUPTED = 130
 PACKAGE = Path(__file__).resolve().parents[1]
@@ -173,10 +173,16 @@ def _raised(error: Exception) -> str:
 
 
 def _cure(error: click.NoSuchOption) -> str:
-    near = _near(error)
-    if near and error.option_name.lower().lstrip("-").replace("-", "_") in SYNONYMS:
+    near, word = _near(error), error.option_name.lower().lstrip("-").replace("-", "_")
+    if near and word in {**SYNONYMS, **OTHERWISE}:
         return near
-    return _elsewhere(error) or _passed_on(error) or near
+    meant = [each for each in SYNONYMS.get(word, ()) if each.startswith("--")]
+    return (
+        _elsewhere(error, error.option_name)
+        or next(filter(None, (_elsewhere(error, each, told=True) for each in meant)), "")
+        or _passed_on(error)
+        or near
+    )
 
 
 def _near(error: click.NoSuchOption) -> str:
@@ -186,11 +192,11 @@ def _near(error: click.NoSuchOption) -> str:
     params = error.ctx.command.get_params(error.ctx)
     known = [name for each in params for name in (*each.opts, *each.secondary_opts)]
     cure = did_you_mean(error.option_name, [name for name in known if name.startswith("-")])
-    return cure if cure.startswith("did you mean") else ""
+    return "" if cure.startswith(("known: ", "none is")) else cure
 
 
-def _elsewhere(error: click.NoSuchOption) -> str:
-    """Which commands have the option; empty: none has."""
+def _elsewhere(error: click.NoSuchOption, option: str, *, told: bool = False) -> str:
+    """Which commands have an option, which is `told` by name; empty: none has."""
     if error.ctx is None or not isinstance(group := error.ctx.find_root().command, click.Group):
         return ""
     context = error.ctx.find_root()
@@ -198,10 +204,10 @@ def _elsewhere(error: click.NoSuchOption) -> str:
     owners = [
         f"simgen {name}"
         for name, each in commands
-        if each and any(error.option_name in param.opts for param in each.get_params(context))
+        if each and any(option in param.opts for param in each.get_params(context))
     ]
     verb = "has" if len(owners) == 1 else "have"
-    return f"{', '.join(owners[:3])} {verb} it" if owners else ""
+    return f"{', '.join(owners[:3])} {verb} {option if told else 'it'}" if owners else ""
 
 
 def _passed_on(error: click.NoSuchOption) -> str:

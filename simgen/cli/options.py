@@ -15,6 +15,7 @@ import click
 from simgen.ask.build import BuildChoices, Destination
 from simgen.ask.choice import Asked, ChoiceField, choices, option
 from simgen.ask.kinds import Flag, Word
+from simgen.ask.kinds import Path as FilePath
 from simgen.cli import completing, defaults, offered, streams
 from simgen.errors import MissingError, UsageError, did_you_mean
 
@@ -109,7 +110,9 @@ class Commands(click.Group):
                     formatter.write_dl(rows, col_spacing=2)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        if (self.groups and args in ([], ["help"])) or args[:1] == [HELP_ALL]:
+        if self.groups and args[:1] == ["help"]:
+            args = [*args[1:], "--help"]
+        if (self.groups and not args) or args[:1] == [HELP_ALL]:
             args = ["--help"]
         return super().parse_args(ctx, args)
 
@@ -149,6 +152,8 @@ def _of_choice(each: ChoiceField[Any, Any]) -> click.Option:
         values = each.kind.values
         more["metavar"] = f"[{'|'.join(values)}]"
         more["shell_complete"] = completing.completer(lambda _: values)
+    if isinstance(each.kind, FilePath):
+        more["shell_complete"] = completing.files
     if each.completes:
         more["shell_complete"] = getattr(completing, each.completes)
     return _option([*each.flags, each.name], each.help, **more)

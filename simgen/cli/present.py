@@ -14,6 +14,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from simgen.bundle import result_names, verdict_file
+from simgen.errors import kernel_name
 from simgen.ground.ir import Buffer, DType, OpCount, Role, TensorSpec, Workload
 from simgen.ground.metrics import Metric, quantity
 from simgen.ground.metrics import seconds as seconds
@@ -641,7 +642,7 @@ def dispatches(workload: Workload) -> None:
         (
             step.layer,
             step.direction,
-            launch.kernel,
+            kernel_name(launch.kernel),
             shape(launch.grid),
             workload.kernel(launch.kernel).block,
             " ".join(f"{name}+{more}" if more else name for name, more in launch.places),
@@ -682,7 +683,7 @@ def launches(workload: Workload, found: Sequence[Result]) -> None:
         if divided:
             a, b = times
             cells.append(f"{a / b:.3g}" if a is not None and b else "")
-        rows.append((at, step.layer, step.direction, launch.kernel, *cells))
+        rows.append((at, step.layer, step.direction, kernel_name(launch.kernel), *cells))
     heads = ["launch", "layer", "pass", "kernel", *(result.name for result in found)]
     if divided:
         heads.append("ratio")
@@ -697,7 +698,7 @@ def _own_launches(workload: Workload, result: Result) -> None:
     for at, ((step, kernel), metrics) in enumerate(ran):
         of = workload.steps[step]
         time = seconds(metrics["seconds"]) if "seconds" in metrics else ""
-        rows.append((at, of.layer, of.direction, kernel, time))
+        rows.append((at, of.layer, of.direction, kernel_name(kernel), time))
     table(None, ("launch", "layer", "pass", "kernel", result.name), rows)
 
 

@@ -25,7 +25,11 @@ from simgen.cli.options import asked, asks, given_options, verbosity
     help="Target to run on. [default: host]",
 )
 @click.option(
-    "-o", "--output", metavar="DIR", help="Bundle to make. [default: its workload's name]"
+    "-o",
+    "--output",
+    metavar="DIR",
+    shell_complete=completing.bundle,
+    help="Bundle to make. [default: its workload's name]",
 )
 @asks(BuildChoices)
 @json_option

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from simgen.ask.run import RunChoices
+from simgen.ask.checks import RatesChoices
 from simgen.cli import completing
 from simgen.cli.answers import answer, json_option
-from simgen.cli.numbers import SECONDS, number
-from simgen.cli.options import OptionsCommand, given_options, verbosity
+from simgen.cli.options import OptionsCommand, asks, given_options, verbosity
 
 if TYPE_CHECKING:
     from simgen.reports.rates.measuring import RatesOf
@@ -20,52 +18,33 @@ if TYPE_CHECKING:
 @click.command(cls=OptionsCommand)
 @click.option("--on", required=True, metavar="T", shell_complete=completing.targets,
               help="Target: mgpusim or gem5-se.")  # fmt: skip
-@click.option("--arch", default=None, metavar="A", help="GPU [default: the target's].")
-@number("--timeout", kind=SECONDS, help="Stop the run after this time.")
+@asks(RatesChoices)
 @json_option
 @verbosity
-def rates(
-    on: str,
-    arch: str | None,
-    timeout: float | None,
-    as_json: bool,
-    quiet: bool,
-    verbose: bool,
-    **given: Any,
-) -> None:
+def rates(on: str, as_json: bool, quiet: bool, verbose: bool, **given: Any) -> None:
     """Measure the bandwidth, latency and rates of a simulated GPU.
 
     The results are printed next to configured values. Measured are latency and bandwidth of DRAM,
     both caches and LDS, the rate of multiply-adds, and the cost of a launch. Each follows from two
     launches that differ in a count. Run options of the target change the hardware. A note marks a
-    rate that cannot be measured, or that exceeds the rate of a nearer memory. -v keeps the bundle.
+    rate that cannot be measured, or that exceeds that of a nearer memory or the configured one. -v
+    keeps the bundle.
 
     \b
     simgen rates --on gem5-se
     simgen rates --on gem5-se --num-compute-units 16
     simgen rates --on mgpusim --json
     """
-    from simgen.bundle.planning import chosen_targets
     from simgen.cli.following import Printing
-    from simgen.errors import UsageError, did_you_mean
     from simgen.reports.rates import measuring
-    from simgen.targets import TARGETS
 
-    settings = {"arch": arch} if arch else {}
-    if on not in TARGETS:
-        raise UsageError(f"{RunChoices.target} {on}: no such target; {did_you_mean(on, TARGETS)}")
-    (target,) = chosen_targets([on], settings)
-    options = given_options(given)
-    measured = measuring.measure(target, options, Printing(quiet or as_json), timeout, keep=verbose)
+    options = {name: each for name, each in given.items() if name not in ("arch", "timeout")}
+    wanted = RatesChoices(given_options(options), arch=given["arch"], timeout=given["timeout"])
+    measured = measuring.on(on, wanted, Printing(quiet or as_json), keep=verbose)
     if as_json:
-        answer("rates", _as_json(on, measured))
+        answer("rates", {"target": on, **measured.as_json()})
     elif not quiet:
         _print(measured)
-
-
-def _as_json(on: str, measured: RatesOf) -> dict[str, Any]:
-    rows = [dataclasses.asdict(rate) | {"share": rate.share} for rate in measured.rates]
-    return {"target": on, "machine": measured.machine.label, "rates": rows}
 
 
 def _print(measured: RatesOf) -> None:

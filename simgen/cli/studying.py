@@ -10,6 +10,7 @@ import click
 
 from simgen.ask.build import BuildChoices
 from simgen.ask.report import FigureChoices
+from simgen.cli import completing
 from simgen.cli.answers import answer, json_option
 from simgen.cli.numbers import SECONDS, number
 from simgen.cli.options import asked, asks, folder_of_page, verbosity
@@ -25,7 +26,7 @@ MOST_BATCH = 2**20
 
 
 @click.command()
-@click.argument("name")
+@click.argument("name", shell_complete=completing.studies)
 @click.option(
     "-o",
     "--output",
@@ -38,6 +39,7 @@ MOST_BATCH = 2**20
 @click.option(
     "--targets",
     metavar="T,T",
+    shell_complete=completing.build_targets,
     help="Targets to run on. [default: those of gem5-se, mgpusim, cuda, hip and host that can "
     "run here]",
 )
@@ -50,6 +52,7 @@ MOST_BATCH = 2**20
     "settings",
     multiple=True,
     metavar="[CASE:]K=V",
+    shell_complete=completing.words(),
     help="Set a config key of all cases, or of one. Repeatable.",
 )
 @number(
@@ -86,6 +89,7 @@ MOST_BATCH = 2**20
 @click.option(
     "--elsewhere",
     metavar="T,T",
+    shell_complete=completing.build_targets,
     help="Targets on another machine. simgen writes T.sh, which runs their bundles there; copy "
     "the results back and run the study again. cuda=a,cuda=b are two such machines, A and B.",
 )

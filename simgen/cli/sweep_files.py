@@ -14,7 +14,6 @@ from simgen.cli.answers import answer, json_option
 from simgen.cli.numbers import number
 from simgen.cli.options import asked, asks, verbosity
 from simgen.cli.workflows import start
-from simgen.errors import UsageError
 
 
 @click.command()
@@ -54,42 +53,24 @@ def sweep(
 
     Exit code 5: jobs failed.
     """
-    from dataclasses import replace
-
-    from simgen.running.workflow import planning, sweep_spec
-
-    told = sweep_spec.read_spec(spec)
-    told = replace(told, jobs=jobs or told.jobs)
-    how = asked(JobChoices, given)
-    made = planning.of_spec(told, how.container or "")
-    folder = output or spec.with_suffix("")
-    if folder == spec:
-        raise UsageError(f"{spec}: has no ending to leave out; name the folder with -o")
-    quiet = quiet or as_json
-
-    def points() -> list[tuple[str, bool]]:
-        homes = {key: Path(each.path) for key, each in made.bundles.items()}
-        return [
-            (f"{homes[each.bundle].name}:{each.result}",
-             (folder / homes[each.bundle] / "results" / each.result).is_dir())
-            for each in made.points.values()
-        ]  # fmt: skip
-
     from simgen.cli import sweeping
+    from simgen.running.workflow import starting
 
+    how, looks = asked(JobChoices, given), asked(FigureChoices, given)
+    made = starting.sweep(spec, output, jobs, how)
+    quiet = quiet or as_json
     if dry_run:
-        sweeping.points(points(), as_json)
+        sweeping.points([*made.points.items()], as_json)
         return
-    start(folder, made, how, told.jobs, quiet)
-    looks = asked(FigureChoices, given)
+    start(made.folder, made.workflow, how, made.jobs, quiet)
     if looks.figures and not how.workflow_only:
         from simgen.reports.pages import explored_page, store
 
-        explored_page.write(folder / store.FILE, folder / "report", looks=looks)
-    page = None if how.workflow_only else folder / "report" / "report.html"
+        explored_page.write(made.folder / store.FILE, made.page.parent, looks=looks)
+    page = None if how.workflow_only else made.page
     if as_json:
-        where = {"folder": str(folder), "page": page and str(page)}
-        answer("sweep", {**where, "points": sweeping.told(points())})
+        where = {"folder": str(made.folder), "page": page and str(page)}
+        answer("sweep", {**where, "points": sweeping.told([*made.points.items()])})
     elif not quiet and page:
         print(f"page: {page}")
 

@@ -10,6 +10,7 @@ import click
 
 from simgen.ask.build import BuildChoices
 from simgen.ask.kinds import Real
+from simgen.cli import completing
 from simgen.cli.answers import answer, json_option
 from simgen.cli.numbers import number
 from simgen.cli.options import verbosity
@@ -24,7 +25,8 @@ MIN_OPERATIONS, MAX_OPERATIONS = 1e4, 1e15  # operations
 
 
 @click.command()
-@click.argument("workloads", nargs=-1, required=True, metavar="WORKLOAD...")
+@click.argument("workloads", nargs=-1, required=True, metavar="WORKLOAD...",
+                shell_complete=completing.workload)  # fmt: skip
 @click.option(
     "-o",
     "--output",

@@ -30,27 +30,13 @@ def run_jobs(bundle: Bundle, asked: RunCommand, jobs: JobChoices, quiet: bool) -
 
 def start(folder: Path, made: Workflow, jobs: JobChoices, count: int, quiet: bool) -> None:
     """Write the workflow and, unless that was all, run it."""
-    from simgen.cli import defaults, present
-    from simgen.running.workflow import engine, executors, writing
+    from dataclasses import replace
 
-    chosen = executors.find(
-        jobs.executor or defaults.value("executor") or "local",
-        jobs.profile or "",
-        starts=not jobs.workflow_only,
-    )
-    writing.write(folder, made, chosen, count)
-    if not quiet:
-        print(
-            f"workflow: {folder}: {present.many(len(made.points), 'point')}, about "
-            f"{present.many(made.jobs, 'job')}",
-            flush=True,
-        )
-    if jobs.workflow_only:
-        if not quiet:
-            print(f"next: snakemake -d {shlex.quote(str(folder))} "
-                  f"-s {shlex.quote(str(folder / writing.SNAKEFILE))}")  # fmt: skip
-        return
-    engine.run(folder, made, chosen, (lambda _: None) if quiet else _tell)
+    from simgen.cli import defaults
+    from simgen.running.workflow import starting
+
+    jobs = replace(jobs, executor=jobs.executor or defaults.value("executor") or None)
+    starting.start(folder, made, jobs, count, (lambda _: None) if quiet else _tell)
 
 
 def _tell(line: str) -> None:

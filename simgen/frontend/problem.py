@@ -319,7 +319,7 @@ def _from_library(
         return None
     typed = bool(line) or bool(re.search(r"[:,]\s*type\s*=", word))
     made = _from_operation(found, problem, settings, passes, dtype, typed=typed)
-    return replace(made, notes=(*made.notes, *table.notes(word))) if line else made
+    return replace(made, notes=table.notes(word, made.notes)) if line else made
 
 
 def _from_operation(

@@ -5,8 +5,10 @@ from __future__ import annotations
 
 import importlib.util
 from functools import cache
+from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
+from typing import Any
 
 from simgen.errors import ENDING, MissingError, one_line
 
@@ -30,6 +32,19 @@ def load(entry: EntryPoint) -> object:
             raise  # this process was asked to end meanwhile
         why = one_line(f"{type(error).__name__}: {error}")
         raise MissingError(fault(entry, f"cannot be loaded: {why}")) from error
+
+
+def beside(command: str, name: str) -> Any:
+    """What has this name in the module that brings a command: the same for Python.
+
+    Raises:
+        MissingError: no package brings it.
+    """
+    entry = named("simgen.commands").get(command)
+    if entry is None:
+        raise MissingError(f"simgen {command}: no installed package has it; install simgen again")
+    load(entry)
+    return getattr(import_module(entry.module), name)
 
 
 def fault(entry: EntryPoint, what: str) -> str:

@@ -34,6 +34,16 @@ MOST_NBYTES = 1 << 26  # size limit of a memory image; a kernel takes a thousand
 PF_X = 1  # flag of an executable segment
 DYNAMIC_STACK = 1 << 11  # bits of kernel_code_properties
 WAVEFRONT_SIZE_32 = 1 << 10
+# Registers that a simulator leaves out, so that all behind them are in the wrong place.
+LEFT_OUT = {
+    "mgpusim": {
+        2: ("queue_ptr", "the address of its queue"),
+        4: ("dispatch_id", "the number of its dispatch"),
+        5: ("flat_scratch_init", "the place of its scratch memory"),
+        6: ("private_segment_size", "the size of its scratch memory"),
+    }
+}
+ROUND_MODES = 12  # bits of compute_pgm_rsrc1: two for float32, two for other floats; 0: to nearest
 PRELOADED = 127  # kernarg_preload: the low bits hold the number of words, the others the first one
 
 # The low byte of e_flags (EF_AMDGPU_MACH) -> processor, vector registers in an allocation granule.
@@ -63,10 +73,11 @@ class Demand:
     cure: str
 
 
-def demand(descriptor: Sequence[int]) -> Demand | None:
+def demand(descriptor: Sequence[int], simulator: str = "") -> Demand | None:
     """The first thing in a descriptor (the fields of DESCRIPTOR) that no simulator here, and no
-    launcher for one, gives a kernel: what lint, legalise and builds refuse alike."""
-    _, scratch, _, _, _, _, _, properties, preload = descriptor
+    launcher for one, gives a kernel, or that `simulator` does not: what lint, legalise and builds
+    refuse alike."""
+    _, scratch, _, _, _, rsrc1, _, properties, preload = descriptor
     if properties & DYNAMIC_STACK:
         return Demand(
             ".amdhsa_uses_dynamic_stack 1",
@@ -92,6 +103,20 @@ def demand(descriptor: Sequence[int]) -> Demand | None:
             f"needs {words} words of its arguments in registers before it begins",
             "compile with -mllvm -amdgpu-kernarg-preload-count=0",
         )
+    for at, floats in enumerate(("32", "16_64")):
+        if mode := rsrc1 >> (ROUND_MODES + 2 * at) & 3:
+            return Demand(
+                f".amdhsa_float_round_mode_{floats} {mode}",
+                "needs results that are not rounded to nearest, as simulators round",
+                f"write .amdhsa_float_round_mode_{floats} 0",
+            )
+    for bit, (name, what) in LEFT_OUT.get(simulator, {}).items():
+        if properties >> bit & 1:
+            return Demand(
+                f".amdhsa_user_sgpr_{name} 1",
+                f"needs {what} in registers, which {simulator} does not give it",
+                "take it out, or run the kernel on another simulator",
+            )
     return None
 
 

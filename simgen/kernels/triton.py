@@ -45,7 +45,7 @@ MOST_LDS = 2**16
 # Environment variables that locate Python's packages and their libraries. Others are removed: they
 # may change what is compiled, and the executed file is a user's.
 KEPT = ("PATH", "PYTHONPATH", "LD_LIBRARY_PATH")
-INSTALL = "install it: python -m pip install 'gpu-simgen[triton]'"
+INSTALL = "install it: python -m pip install 'triton>=3.4,!=3.8.*,<3.10'"
 PROGRAM = Path("own") / "triton_program.py"
 FILE = "source.py"
 _ARGUMENTS = re.compile(r"(?<=^    \.args:\n)(?:      .*\n)+", re.M)

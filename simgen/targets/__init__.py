@@ -10,6 +10,7 @@ from simgen.targets import host as host
 from simgen.targets import null as null
 from simgen.targets.base import TARGETS as TARGETS
 from simgen.targets.base import Target as Target
+from simgen.targets.base import usual_targets as usual_targets
 from simgen.targets.gem5 import kfd as kfd
 from simgen.targets.gem5 import se as se
 from simgen.targets.gpgpusim import simulator as simulator

@@ -39,6 +39,11 @@ CLOCK = r"[1-9]\d{0,4}(\.\d{1,6})?[MG]Hz"
 TARGETS: dict[str, type[Target]] = {}  # by name; importing simgen.targets fills it
 
 
+def usual_targets() -> list[str]:
+    """Targets that users are told of: all but examples for those who write targets."""
+    return [name for name, target in TARGETS.items() if not target.example]
+
+
 def setting(default: Any, text: str, choices: Iterable[str] = ()) -> Any:
     """A setting of a target: an option of `simgen build` with `text` as its help.
 
@@ -96,7 +101,9 @@ class RunOption:
             return "\n".join(str(self.read(each)) for each in text.split("\n"))
         if self.pattern:
             if not re.fullmatch(self.pattern, text, re.ASCII):
-                raise ValueError(f"{printable(text)}: write it like {self.example}")
+                size = re.fullmatch(r"(\d{1,9}) ?([kmg])i?b?", text, re.ASCII | re.IGNORECASE)
+                meant = f"{size[1]}{size[2].upper()}iB" if size and self.pattern == SIZE else ""
+                raise ValueError(f"{printable(text)}: write {meant or f'it like {self.example}'}")
             if fault := self.fault(text):
                 raise ValueError(fault)
             return text

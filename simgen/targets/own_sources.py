@@ -16,6 +16,7 @@ from simgen.ask.build import Destination
 from simgen.ask.choice import spelled
 from simgen.errors import RefusedError, SimgenError
 from simgen.ground.ir import Kernel, Language, Workload
+from simgen.ground.machine import architectures
 from simgen.isa import code_object, cures, toolchain
 from simgen.isa.legalise import Legalised, Model, facts
 from simgen.isa.legalise.assembly import readable
@@ -94,7 +95,7 @@ def products(
     }
     for name, products in made.items():
         if known[name].source:
-            _check_loadable(known[name], products[stages.CODE_OBJECT])
+            _check_loadable(known[name], products[stages.CODE_OBJECT], model.arch)
             _check_launch(known[name], products[stages.CODE_OBJECT])
         # The stages rewrite all text of simgen's kernels for MGPUSim, by the rules that lint asks.
         if builder.linted and (known[name].source or model.simulator != facts.MGPUSIM):
@@ -158,8 +159,12 @@ def _rewritten(kernel: Kernel, model: Model) -> Products:
     return {stages.SOURCE: kernel, stages.LEGALISED: made, stages.CODE_OBJECT: elf}
 
 
-def _check_loadable(kernel: Kernel, elf: bytes) -> None:
+def _check_loadable(kernel: Kernel, elf: bytes, arch: str) -> None:
     """Refuse what no launcher of ours can start."""
+    if architectures()[arch].elf_machine is None:
+        known = ", ".join(name for name, e in architectures().items() if e.elf_machine is not None)
+        fact = f"no launcher here reads the machine code of {arch}, to start kernels that you wrote"
+        raise RefusedError(f"kernel {kernel.name}: {fact}; build for one of {known}")
     try:
         found = code_object.kernels(elf)
     except SimgenError as error:

@@ -18,6 +18,7 @@ from simgen.kernels.build import Builder
 from simgen.targets.mgpusim import legalised
 from simgen.targets.mgpusim.needs import NAME as MGPUSIM
 from simgen.tensors import data_file
+from simgen_examine import builds
 from simgen_examine.bisect import replay
 from simgen_examine.bisect.replay import Side
 from simgen_examine.bisect.searching import Search
@@ -48,7 +49,8 @@ def search(
     """
     targets = [_target(bundle, name) for name in (a, b)]
     if a == b:
-        raise UsageError(f"{a} and {b}: the same; name two targets, or two modes of one")
+        cure = "name two targets, or two modes or builds (TARGET@FOLDER) of one"
+        raise UsageError(f"{a} and {b}: the same; {cure}")
     chosen = _code_of(targets, code)
     archs = {_arch(target) for target in targets}
     if len(archs) > 1:
@@ -65,21 +67,22 @@ def search(
         model, str(chosen.settings().get("l1", "cached")),
     )  # fmt: skip
     objects = {bundle.workload.kernel(name).symbol: elf for name, elf in made.objects.items()}
-    sides = [
-        Side(name, _as_it_is(target), _mode(name))
-        for name, target in zip((a, b), targets, strict=True)
-    ]
-    for side in sides:
-        if lacks := side.target.needs.missing():
-            raise MissingError(f"{side.name}: " + "; ".join(map(str, lacks)))
+    sides = [_side(*each) for each in zip((a, b), targets, strict=True)]
     (arch,) = archs
     return Search(
         workload, sides[0], sides[1], objects, objects, _inputs(bundle), arch, folder, ulps, tell
     )
 
 
+def _parts(name: str) -> tuple[str, str, str]:
+    """TARGET, MODE and FOLDER of TARGET[:MODE][@FOLDER]."""
+    head, folder = builds.split(name)
+    target, _, mode = head.partition(":")
+    return target, mode, folder
+
+
 def _target(bundle: Bundle, name: str) -> Target:
-    plain, _, mode = name.partition(":")
+    plain, mode, _ = _parts(name)
     if plain not in bundle.targets:
         raise UsageError(
             f"{bundle.path}: {plain!r} is not a target of it; {did_you_mean(plain, bundle.targets)}"
@@ -96,9 +99,22 @@ def _target(bundle: Bundle, name: str) -> Target:
     return target
 
 
-def _mode(name: str) -> str:
-    plain, _, mode = name.partition(":")
-    return mode or (MODES[0] if plain == MGPUSIM else "")
+def _side(name: str, target: Target) -> Side:
+    """A side, on the build that it names.
+
+    Raises:
+        UsageError: no such simulator lies in its folder.
+        MissingError: it cannot run here.
+    """
+    plain, mode, folder = _parts(name)
+    mode = mode or (MODES[0] if plain == MGPUSIM else "")
+    target = _as_it_is(target)
+    if folder:
+        build, target = builds.of(name, target, folder)
+        return Side(name, target, mode, build)
+    if lacks := target.needs.missing():
+        raise MissingError(f"{name}: " + "; ".join(map(str, lacks)))
+    return Side(name, target, mode)
 
 
 def _arch(target: Target) -> str:

@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from simgen.kernels.stages import Products, Stage
+    from simgen_examine.builds import Build
 
     Memory = Mapping[str, NDArray[np.uint32]]  # words of each tensor, by its name
 
@@ -59,6 +60,7 @@ class Side:
     name: str  # name of the target with its mode: "mgpusim", "mgpusim:timing"
     target: Target
     mode: str = ""
+    build: Build | None = None  # None: that of GEM5, or simgen's MGPUSim
     runs: int = 0
     seconds: float = 0.0
 
@@ -165,6 +167,8 @@ def run(replay: Replay, side: Side, objects: Mapping[str, bytes], folder: Path) 
         {name: np.ascontiguousarray(words).view(np.int32) for name, words in replay.given.items()
          if any(each.name == name for each in planned.inputs)},
     )  # fmt: skip
+    if side.build:
+        side.build.put(path, side.target.name)
     _start(path, side)
     words = np.fromfile(path / "results" / side.target.name / "outputs.bin", np.uint32)
     return {
@@ -179,6 +183,7 @@ def _start(path: Path, side: Side) -> None:
     env.pop("SIMGEN_MODE", None)
     if side.mode:
         env["SIMGEN_MODE"] = side.mode
+    env.update(side.build.variables if side.build else {})
     side.runs += 1
     start = time.monotonic()
     process = subprocess.Popen(
@@ -197,6 +202,7 @@ def _start(path: Path, side: Side) -> None:
         return
     last = (said.strip().splitlines() or [""])[-1].removeprefix("simgen: error: ")
     if process.returncode in (2, 3, 4):
+        last = side.build.said(last, path, side.target.name) if side.build else last
         raise MissingError(last or f"{side.name}: it cannot run here")
     log = log_text(path / "results" / f"failed-{side.target.name}")
     why = side.target.watcher.diagnosis(log) or last

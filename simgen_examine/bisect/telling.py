@@ -7,24 +7,27 @@ import shlex
 from typing import TYPE_CHECKING, Any
 
 from simgen.ask.checks import ConformChoices
+from simgen.errors import kernel_name
+from simgen.ground.examined import Bisection
 from simgen.isa.legalise import roles
 from simgen_examine.bisect.instrumented import LANES
 
 if TYPE_CHECKING:
     from simgen.ground.ir import Workload
     from simgen_examine.bisect.replay import Side
-    from simgen_examine.bisect.searching import Divergence
+    from simgen_examine.bisect.searching import Divergence, Search
 
 MOST_LINES = 15  # lines of a reproducer, at most
 _MEMORY = ("global_", "flat_", "s_load", "ds_")
 
 
-def lines(place: Divergence, of: Workload, a: Side, b: Side, arch: str) -> list[str]:
+def lines(place: Divergence, run: Search) -> list[str]:
     """What to print."""
+    of, a, b, arch = run.of, run.a, run.b, run.arch
     launch, step = of.launches[place.launch], _step_name(of, place.launch)
     told = [
-        f"launch {place.launch} ({step}), kernel {launch.kernel}: {place.words} words of "
-        f"{place.tensor} differ, first word {place.element}: {a.name} {place.sizes[0]:#010x}, "
+        f"launch {place.launch} ({step}), kernel {kernel_name(launch.kernel)}: {place.words} words "
+        f"of {place.tensor} differ, first word {place.element}: {a.name} {place.sizes[0]:#010x}, "
         f"{b.name} {place.sizes[1]:#010x}"
     ]
     if place.wave is not None:
@@ -51,8 +54,17 @@ def lines(place: Divergence, of: Workload, a: Side, b: Side, arch: str) -> list[
     return told
 
 
-def as_json(place: Divergence | None, of: Workload, a: Side, b: Side, arch: str) -> dict[str, Any]:
+def bisection(place: Divergence | None, run: Search) -> Bisection:
+    """The same as a value."""
+    found = as_json(place, run)
+    several = {name: tuple(each) for name, each in found.items() if isinstance(each, list)}
+    told = tuple(lines(place, run)) if place else ()
+    return Bisection(**{**found, **several, "lines": told})
+
+
+def as_json(place: Divergence | None, run: Search) -> dict[str, Any]:
     """The same for programs."""
+    of, a, b, arch = run.of, run.a, run.b, run.arch
     told: dict[str, Any] = {
         "a": a.name, "b": b.name, "arch": arch, "runs": a.runs + b.runs,
         "seconds": round(a.seconds + b.seconds, 1), "differ": place is not None,

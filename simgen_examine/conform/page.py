@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from simgen.ask.checks import ConformChoices
-from simgen.errors import DamagedError
+from simgen.errors import DamagedError, UsageError
+from simgen.ground.examined import Conformance
 from simgen.ground.storage.files import read_regular
 from simgen_examine.conform import buffers, consequences, description, ids, matrix, scalar_memory
 from simgen_examine.conform.float_mode import FLUSHING, USUAL
@@ -110,15 +111,26 @@ def rows(told: Told) -> dict[str, Any]:
     }  # fmt: skip
 
 
+def conformance(told: Told, before: Mapping[str, str] | None = None) -> Conformance:
+    """All of it as a value; `before` is what an earlier build made of each form."""
+    found = {**rows(told), "forms": tuple(rows(told)["forms"])}
+    worse, better = ({}, {}) if before is None else compared(told, before)
+    return Conformance(**found, before=before is not None, worse=worse, better=better)
+
+
 def read_findings(path: Path) -> dict[str, str]:
     """What `rows` said of each form before, by its text.
 
     Raises:
+        UsageError: it cannot be read.
         DamagedError: it is no such file.
     """
     try:
         told = json.loads(read_regular(path, MAX_NBYTES))
         found = {f"{each['form']}: {each['text']}": each["finding"] for each in told["forms"]}
+    except OSError as error:
+        fact = f"{ConformChoices.against} {path}: {error.strerror}"
+        raise UsageError(f"{fact}; name findings.json of simgen conform -o DIR") from None
     except (ValueError, KeyError, TypeError) as error:
         fact = f"no findings.json of simgen conform ({type(error).__name__})"
         raise DamagedError(f"{path}: {fact}; make it with: simgen conform -o DIR") from None

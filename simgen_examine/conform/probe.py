@@ -29,6 +29,7 @@ from simgen.targets.gem5.launcher import NAME as GEM5
 from simgen.targets.gem5.se import Gem5Se
 from simgen.targets.mgpusim import needs
 from simgen.targets.mgpusim.needs import NAME as MGPUSIM
+from simgen_examine import builds
 from simgen_examine.conform import assembly, bundling, judging
 from simgen_examine.conform.catalogue import catalogue
 from simgen_examine.conform.description import SEQUENCE
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from simgen.targets.base import Target
+    from simgen_examine.builds import Build
     from simgen_examine.conform.bundling import Probed
     from simgen_examine.conform.forms import Form
 
@@ -68,16 +70,21 @@ class Trial:
     all: bool = False  # also what gem5's sources say that it ends at
     legalised: bool = False  # what `simgen legalise` makes of the forms, in their place
     tell: Callable[[str], None] = field(default=lambda _: None)
+    build: Build | None = None  # the one that ON@FOLDER names
     runs: int = 0
     seconds: float = 0.0  # seconds that the simulator took
     _rewritten: dict[bytes, bytes] = field(default_factory=dict)  # code object -> legalised
 
     def __post_init__(self) -> None:
+        self.named = self.on
+        self.on, folder = builds.split(self.on)
         if self.on not in ON:
             known = ", ".join(EVERY)
             fact = f"{ConformChoices.on} {self.on}: not a target that is probed"
             raise UsageError(f"{fact}; take one of {known}")
         self.target = self._target()
+        if folder:
+            self.build, self.target = builds.of(self.named, self.target, folder)
 
     def _target(self) -> Target:
         if self.on == MGPUSIM:
@@ -92,11 +99,11 @@ class Trial:
     @property
     def title(self) -> str:
         """The simulator, its version and mode."""
+        where = f" in {self.named.partition('@')[2]}" if self.build else ""
         if self.on == MGPUSIM:
-            return (
-                f"MGPUSim {needs.version()}, {'timing' if self.mode == 'timing' else 'emulation'}"
-            )
-        return f"gem5 (as {self.target.gem5_version})"  # type: ignore[attr-defined]
+            mode = "timing" if self.mode == "timing" else "emulation"
+            return f"MGPUSim {needs.version()}{where}, {mode}"
+        return f"gem5 (as {self.target.gem5_version}){where}"  # type: ignore[attr-defined]
 
     @property
     def lint_name(self) -> str:
@@ -112,7 +119,7 @@ class Trial:
     def command(self) -> str:
         """What a user types for the same."""
         asked = ConformChoices(
-            on=self.on, arch=self.arch_name, mode=self.mode, gem5_version=self.version,
+            on=self.named, arch=self.arch_name, mode=self.mode, gem5_version=self.version,
             legalised=self.legalised,
         )  # fmt: skip
         return shlex.join(asked.command())
@@ -127,7 +134,7 @@ class Trial:
             MissingError: the simulator is not here.
             RunError: it fails without an instruction that is tried being to blame.
         """
-        if lacks := self.target.needs.missing():
+        if not self.build and (lacks := self.target.needs.missing()):
             raise MissingError(f"{self.on}: " + "; ".join(map(str, lacks)))
         pattern = re.compile(self.only)
         arch = self.arch_name
@@ -260,6 +267,9 @@ class Trial:
         env = {**os.environ, "SIMGEN_PYTHON": sys.executable, "SIMGEN_TIMEOUT": f"{self.limit:g}"}
         if self.on == MGPUSIM:
             env["SIMGEN_MODE"] = self.mode or "emu"
+        if self.build:
+            self.build.put(path, self.on)
+            env.update(self.build.variables)
         process = subprocess.Popen(
             [*until_parent_ends(signal.SIGTERM), "/bin/sh", str(path / self.on / "run.sh")],
             env=env, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
@@ -278,7 +288,8 @@ class Trial:
             raise
         self.seconds += time.monotonic() - start
         lines = said.strip().splitlines()
-        return process.returncode, lines[-1] if lines else ""
+        last = lines[-1] if lines else ""
+        return process.returncode, self.build.said(last, path, self.on) if self.build else last
 
 
 def _known_gaps(

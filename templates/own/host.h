@@ -3,6 +3,12 @@
 #define __host__
 #define __constant__
 #define __managed__
+/* Attributes of GPUs' kernels, which a CPU's functions cannot have; launches were checked against them. */
+#define amdgpu_flat_work_group_size(...)
+#define amdgpu_waves_per_eu(...)
+#define amdgpu_num_vgpr(...)
+#define amdgpu_num_sgpr(...)
+#define amdgpu_max_num_work_groups(...)
 inline simgen_index simgen_block, simgen_grid; /* host_workers.h sets them */
 #define blockDim simgen_block
 #define gridDim simgen_grid

@@ -192,6 +192,20 @@ def test_a_config_that_is_no_file_is_told(simgen, name, tmp_path):
 TYPED = [
     ("run x --num-cus 8", "'--num-compute-units'"),
     ("run x --sms 8", "'--num-compute-units'"),
+    ("build softmax_fwd --num-cus 8", "simgen run, simgen quick, simgen rates have --num-comp"),
+    ("run x --on mgpusim --tcc-size 16k", "write 16KiB"),
+    ("run x --target mgpusim", "'--on'"),
+    ("run x --simulator mgpusim", "'--on'"),
+    ("build softmax_fwd --on mgpusim", "'--target'"),
+    ("build softmax_fwd --device cuda", "'--target'"),
+    ("build softmax_fwd --gpu gfx942", "'--arch'"),
+    ("lint . --target gem5", "'--simulator'"),
+    ("diff x --atol 1e-3", "bounds follow from each kernel's sums"),
+    ("report x --csv", "simgen export --as csv"),
+    ("export x --format csv -o y", "'--as'"),
+    ("build matmul", "'gemm_fwd'"),
+    ("build gpt2", "config.json"),
+    ("list gpus", "'machines'"),
     ("run x --l2-size 1MiB", "'--tcc-size'"),
     ("build softmax_fwd --batch 4", "'--set n=N'"),
     ("build softmax_fwd --batch-size 4", "'--set n=N'"),
@@ -232,6 +246,12 @@ def test_earlier_names_of_commands_work_and_say_the_new_one(simgen, old, now):
     done = simgen(*shlex.split(old))
     assert f"simgen {old.split()[0]}: its name is now simgen {now}" in done.err
     assert ("none: no such folder" in done.err) if "none" in old else (done.code == 0)
+
+
+def test_help_of_a_command_is_what_help_and_its_name_print(simgen):
+    assert simgen("help build").out == simgen("build --help").out
+    assert simgen("help cache list").out == simgen("cache list --help").out
+    fails(simgen("help biuld"), 2, "did you mean 'build'")
 
 
 def test_a_missing_argument_is_told_with_the_usage(simgen):

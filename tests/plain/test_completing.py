@@ -7,11 +7,13 @@ import os
 import subprocess
 import sys
 
+import click
 import golden
 import pytest
 from command_line import CUDA, ROOT
 
 from simgen.cli import offered
+from simgen.cli.main import cli
 
 TRANSPOSE = str(ROOT / "examples" / "kernels" / "transpose.toml")
 OFFERED = {
@@ -41,6 +43,28 @@ OFFERED = {
     "run made --sweep counters=": {"counters=yes", "counters=no"},
     "run made --sweep algo=direct,wino": {"algo=direct,winograd"},
     "run made --sweep pool1.pool_mode=av": {"pool1.pool_mode=avg"},
+    "lint x -s gem5@25": {"gem5@25.0", "gem5@25.1"},
+    "legalise x --simulator mgp": {"mgpusim", "mgpusim@4.2.0"},
+    "lint x -s mgpusim --arch ": {"gfx803", "gfx942"},
+    "conform --on g": {"gem5-se", "gpgpusim"},
+    "conform --on gpgpusim --mode ": {"functional", "timing"},
+    "conform --gem5-version 25": {"25.0", "25.1"},
+    "rates --on mgpusim --arch gfx9": {"gfx942"},
+    "bisect made cu": {"cuda"},
+    "build lenet5 --optimizer ad": {"adam", "adamw"},
+    "build lenet5 --loss cr": {"cross_entropy"},
+    "build lenet5 --layout n": {"nchw", "nhwc"},
+    "build lenet5 --values ex": {"exact"},
+    "run made --executor s": {"slurm"},
+    "report made --figures pdf,s": {"pdf,svg"},
+    "show lenet5 --as m": {"miopen"},
+    "study ic": {"icpe18"},
+    "study icpe18 --targets mgp": {"mgpusim"},
+    "list metr": {"metrics"},
+    "list deepbench co": {"conv"},
+    "config target=mg": {"target=mgpusim"},
+    "doctor --gem5-version 23": {"23.0", "23.1"},
+    "cache miopen --gfx gfx90": {"gfx900", "gfx902"},
     # As bash parts words.
     "build lenet5 --set conv1.bias = t": {"true"},
     "build lenet5 --set conv1.bias =": {"true", "false"},
@@ -58,6 +82,32 @@ def test_names_are_completed(simgen, monkeypatch, line, tmp_path):
         )
         assert simgen(f"build net.dnnmark {CUDA} -o made").code == 0
     assert OFFERED[line] <= _offered(simgen, monkeypatch, line)
+
+
+FREE = {  # metavars of texts and numbers, which nobody can know before
+    "N", "N,N", "R", "S", "K", "D", "L", "P", "MONEY", "F,F", "P%", "OPS", "BYTES", "SECONDS", "W", "TEXT", "RE",
+    "ARG", "IMAGE", "K=V",
+}  # fmt: skip
+
+
+def test_every_option_that_has_words_or_files_is_completed():
+    def commands(of, path):
+        if isinstance(of, click.Group):
+            for name, each in of.all().items():
+                yield from commands(each, f"{path} {name}")
+        else:
+            yield path, of
+
+    lacking, seen = [], 0
+    for path, command in commands(cli, ""):
+        for param in command.get_params(click.Context(command)):
+            if isinstance(param, click.Option) and not param.is_flag and not param.hidden:
+                seen += 1
+                known = isinstance(param.type, click.Choice | click.Path)
+                if not known and not param._custom_shell_complete and param.metavar not in FREE:
+                    lacking.append(f"{path} {param.opts[0]}")
+    assert lacking == []
+    assert seen > 200
 
 
 def test_what_is_offered_before_anything_is_imported_is_what_there_is():

@@ -12,12 +12,22 @@ from simgen_examine.conform.judging import Found
 
 
 def seen(text, found):
-    return SimpleNamespace(form=SimpleNamespace(what="usual", text=text), found=found)
+    form = SimpleNamespace(what="usual", text=text, instruction=SimpleNamespace(name=text))
+    return SimpleNamespace(form=form, found=found, reason="", lanes=64, wrong=0, examples=())
 
 
 def told(**forms):
     found = tuple(seen(text, Found(word)) for text, word in forms.items())
-    return SimpleNamespace(title="gem5", findings=found)
+    words = SimpleNamespace(manual=lambda arch: "", consequence=lambda form: "")
+    return SimpleNamespace(title="gem5", arch="gfx902", seconds=1.0, findings=found, words=words)
+
+
+def compared(now, before):
+    """What is printed, and the error, if any."""
+    found = page.conformance(now, before)
+    conforming._compare(found)
+    assert bool(found) is not bool(found.worse)
+    found.check()
 
 
 @pytest.fixture
@@ -31,9 +41,7 @@ def before(tmp_path):
 
 def test_what_is_worse_or_new_and_not_right_is_told_with_exit_code_6(before, capsys):
     with pytest.raises(MismatchError, match="3 forms of instructions are worse than before"):
-        conforming._compare(
-            told(a="wrong", b="ends", c="right", d="right", e="missing"), before, False
-        )
+        compared(told(a="wrong", b="ends", c="right", d="right", e="missing"), before)
     out = capsys.readouterr().out
     assert "worse: usual: a: right, now wrong" in out
     assert "worse: usual: e: not tried, now missing" in out
@@ -42,7 +50,7 @@ def test_what_is_worse_or_new_and_not_right_is_told_with_exit_code_6(before, cap
 
 
 def test_known_findings_are_no_failure(before, capsys):
-    conforming._compare(told(a="right", b="wrong", c="missing", e="right"), before, False)
+    compared(told(a="right", b="wrong", c="missing", e="right"), before)
     assert capsys.readouterr().out == "4 as before\n"
 
 

@@ -232,6 +232,8 @@ REFUSED = [
     ("benchdnn --matmul --strides=8x4x1:24x6x1:21x7x1 3x2x4:3x4x6", "tensors have no gaps"),
     ("benchdnn --matmul --attr-post-ops=sum+relu:0.5 10x30:30x20", "only sum is read"),
     ("benchdnn --pool ic8ih8kh3", "write a config with [Pooling]"),
+    ("gemm_bench train int8 8 8 8 0 0", "int8 is of inference alone"),
+    ("rocblas-bench -f gemm -r d -m 8", "-r is 'd'; known: bf16_r"),
 ]  # fmt: skip
 
 
@@ -247,14 +249,31 @@ def test_what_no_layer_does_is_refused_for_that_reason(line, fact):
         ("hipblaslt-bench -m 8 --bias_vector", "the bias that --bias_vector adds is left out"),
         ("cutlass_profiler --operation=Gemm --m=8", "kernels of every type that fits; this is f32"),
         ("benchdnn --conv ic8ih8oc8kh3", "the library choose how images lie; here they are NCHW"),
+        ("hipblaslt-bench -m 8 --compute_type f16_r", "sums are of f32 here"),
+        ("rocblas-bench -f gemm_ex -r f16_r --compute_type h", "sums are of f32 here"),
+        ("cutlass_profiler --operation=Gemm --m=8 --accum=f16", "sums are of f32 here"),
+        # gemm_bench.cu and conv_bench.cu of baidu-research/DeepBench: PAD_KERNELS, A_type, T1
+        ("gemm_bench train half 8 8 8 0 0", "sums are of f32 here"),
+        ("gemm_bench inference int8 35 8 64 0 0", "the program raises m to 36; simgen does not"),
+        ("conv_bench inference int8 8 7 30 1 4 3 3 1 1 1 1", "raises c to 32, h to 8; simgen"),
+        ("conv_bench inference int8 8 8 8 1 4 3 3 1 1 1 1", "NHWC and its results int8"),
+        ("conv_bench train float 8 8 3 1 4 3 3 1 1 1 1", "the program raises c to 8"),
+        # products by columns
+        ("MIOpenDriver gemm -m 8 -C 1", "matrices by columns, as in BLAS"),
+        ("benchdnn --matmul --dtag=ba 8x4:4x2", "matrices by columns, as in BLAS"),
+        ("cutlass_profiler --operation=Gemm --m=8", "matrices by columns, as in BLAS"),
     ],
 )
 def test_what_a_line_leaves_open_is_said(simgen, line, note):
     assert note in simgen(f"show {shlex.quote(line)}").out
     plain = {
         "hipblaslt": "-m 8",
-        "cutlass_p": "--operation=Gemm --A=f16",
+        "cutlass_p": "--operation=Gemm --A=f16 --C=f16:row",
         "benchdnn ": "--matmul 2x3:3x4",
+        "rocblas-b": "-f gemm",
+        "MIOpenDri": "gemm -m 8",
+        "gemm_benc": "inference float 36 8 64 0 0" if "sums" in note else "train half 3 3 3 0 0",
+        "conv_benc": "inference float 8 8 8 1 4 3 3 1 1 1 1",
     }
     assert note not in simgen(f"show {shlex.quote(f'{line.split()[0]} {plain[line[:9]]}')}").out
 

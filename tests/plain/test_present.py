@@ -8,6 +8,7 @@ from handmade import small
 
 from simgen.bundle.results import Result
 from simgen.cli import present
+from simgen.errors import kernel_name
 from simgen.verdict.compare import Comparison
 from simgen.verdict.losses import StepLoss
 from simgen.verdict.verdict import Diff, Verdict
@@ -169,3 +170,14 @@ def test_a_card_of_a_number_says_what_it_counts(capsys, monkeypatch):
     heads = ("launch", *(f"column{at}" for at in range(9)))
     lines = printed(capsys, 40, monkeypatch, None, heads, [("0", *"abcdefghi")]).splitlines()
     assert lines[1] == "launch 0"
+
+
+def test_kernels_are_shown_without_the_digests_in_their_names():
+    """Adam's numbers, a broadcast's constants, and the rows of many parts."""
+    names = {
+        "adam_500_0123456789abcdef_f32": "adam_500_f32",
+        "broadcast_add_0123456789ab": "broadcast_add",
+        "concat_0123456789abcdef0123456789abcdef_4": "concat_4",
+        "conv_gemm_fwd_1x3_4f8b580000000pm17_f16": "conv_gemm_fwd_1x3_4f8b580000000pm17_f16",
+    }
+    assert {name: kernel_name(name) for name in names} == names

@@ -78,12 +78,11 @@ LEVELS = {"LDS": 1.0, "L1": 2.0, "L2": 4.0, "DRAM": 8.0}  # how slow they are be
 
 
 def configured_seconds(of: machine.Machine) -> list[float]:
-    """Of launches: a count takes 1 ns of latency or 1 ps of a rate, as often as its level says."""
+    """Of launches: a count takes 1 ns, as often as its level says."""
     seconds = [1.0] * (probes.LAUNCH + 1)
     for pair in PAIRS:
         slow = LEVELS.get(pair.name.split(",")[0], 1.0)
-        unit = 1e-9 if pair.unit == "s" else 1e-12
-        seconds[pair.second] += slow * unit * pair.more(Sizes.of(of))
+        seconds[pair.second] += slow * 1e-9 * pair.more(Sizes.of(of))
     return seconds
 
 
@@ -97,10 +96,14 @@ def configured_seconds(of: machine.Machine) -> list[float]:
         ({"L2, latency": 2e-9}, {}),
         ({"L2, latency": 1.9e-9}, {"L2, latency": "doubtful: faster than L1"}),
         ({"DRAM, latency": 3e-9}, {"DRAM, latency": "doubtful: faster than L2"}),
-        ({"L2, bandwidth": 1e-12}, {"L2, bandwidth": "doubtful: faster than L1"}),
+        ({"L2, bandwidth": 1e-9}, {"L2, bandwidth": "doubtful: faster than L1"}),
+        (
+            {"multiply-adds, f32": 1 / 1.1e12},
+            {"multiply-adds, f32": "doubtful: more than is configured"},
+        ),
         # What was not measured is passed over.
         (
-            {"L2, bandwidth": 0.0, "DRAM, bandwidth": 1e-12},
+            {"L2, bandwidth": 0.0, "DRAM, bandwidth": 1e-9},
             {
                 "L2, bandwidth": "more work took no more time",
                 "DRAM, bandwidth": "doubtful: faster than L1",
@@ -128,7 +131,7 @@ def test_a_row_that_tells_nothing_ends_no_table(changed, notes, capsys) -> None:
         (line,) = (each for each in lines if each.strip().startswith(name))
         assert line.rstrip().endswith(note)
         assert ("not measured" in line) is (name in unmeasured)
-    rows = {row["name"]: row for row in rating._as_json("gem5-se", told)["rates"]}
+    rows = {row["name"]: row for row in told.as_json()["rates"]}
     assert {name for name, row in rows.items() if row["value"] is None} == unmeasured
     assert {name: row["note"] for name, row in rows.items() if row["note"]} == notes
 

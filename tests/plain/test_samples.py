@@ -132,6 +132,9 @@ LAYOUTS = {
                                       "columns 1 and 2 of 3"),
     "a heading": ("source\ttarget\na b\tc\n", [("a b", "c")],
                   "without the first line, which names them"),
+    "a heading of codes": ("en-US\tde\na b\tc\n", [("a b", "c")],
+                           "without the first line, which names them"),
+    "no heading of codes": ("it\tit\ngo\tva\n", [("it", "it"), ("go", "va")], ""),
     "a heading over numbers": ("id\ten\tx\tfr\n1\ta b\t7\tc\n", [("a b", "c")],
                                "columns 2 and 4 of 4, without the first line, which names them"),
     "two columns": ("a b\tx\nb a\ty z\n", [("a b", "x"), ("b a", "y z")], ""),
@@ -241,6 +244,10 @@ def test_questions_of_cbtest_fit_the_reader(tmp_path: Path) -> None:
     path.write_text(_question(7) + _question(8, "fox"))
     with pytest.raises(UsageError, match="line 43 is no question of CBTest"):
         filling.read_samples(path)
+    whole = _question(7) + _question(8)
+    path.write_text(whole[: whole.rindex("21 ")])
+    with pytest.raises(UsageError, match=r"ends before line \d+ has no question; copy it again"):
+        filling.read_samples(path)
 
 
 def test_a_text_does_not_fill_a_source_and_a_target(tmp_path: Path) -> None:
@@ -297,7 +304,7 @@ BAD: list[tuple[str, dict[str, bytes], str]] = [
     (LABELS, {LABELS: _idx(4)}, "name that of the images"),
     ("a.bin", {"a.bin": bytes(3072)}, "no whole records of 3073"),
     ("a.gz", {"a.gz": gzip.compress(_idx(4, 28, 28))[:-20]}, "name a file of images"),
-    ("a.txt", {"a.txt": b"\xff\xfe\xff"}, "byte 0 is in no UTF-8 text"),
+    ("a.txt", {"a.txt": b"\xff\xff\xff"}, "byte 0 is in no UTF-8 text"),
     ("a.txt", {"a.txt": b" \n"}, "holds no words"),
     ("a.txt", {"a.txt": b""}, "holds nothing; name a text"),
     ("a.txt", {"a.txt": b"some words"}, "a text, but conv1.x takes no words"),
@@ -308,6 +315,7 @@ BAD: list[tuple[str, dict[str, bytes], str]] = [
     ("a.json", {"a.json": b'{"translation": {"en": "a", "fr": "b"}}\n'}, "JSON or XML"),
     ("a.tmx", {"a.tmx": b"<?xml version='1.0'?>\n<tmx/>\n"}, "JSON or XML"),
     ("fra-eng.zip", {"fra-eng.zip": b"PK\3\4" + bytes(40)}, "a ZIP archive"),
+    ("u.txt", {"u.txt": "a b\tc\n".encode("utf-16")}, "a text in UTF-16; write it in UTF-8"),
     ("c.tar", {"c.tar": bytes(257) + b"ustar" + bytes(300)}, "an archive of tar"),
     ("data_batch_1", {"data_batch_1": b"\x80\x02}q\1"}, "take the binary version"),
     ("none", {}, "No such file"),

@@ -168,7 +168,9 @@ def test_executors_that_are_not_here_are_told_with_their_cure(monkeypatch):
         executors.find("Slurm!")
     assert executors.find("lsf", starts=False).name == "lsf"
     monkeypatch.setattr(executors.importlib.util, "find_spec", lambda name: None)
-    with pytest.raises(MissingError, match="Snakemake is not installed; pip install"):
+    with pytest.raises(
+        MissingError, match="Snakemake is not installed; python -m pip install snakemake snake"
+    ):
         executors.find("local")
     monkeypatch.setattr(
         executors.importlib.util, "find_spec", lambda name: name if name == "snakemake" else None

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
+import subprocess
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -11,12 +14,11 @@ import simgen
 from simgen.bundle import writing as bundles
 from simgen.isa.lint import rewriting
 from simgen.targets.gem5.se import Gem5Se
+from simgen.targets.mgpusim import needs
 from simgen.targets.mgpusim.target import MGPUSim
 from simgen_examine.bisect import instrumented, opening, telling
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from simgen_examine.bisect.searching import Search
 
 LACKS = MGPUSim().needs.missing()
@@ -85,6 +87,41 @@ def test_a_changed_instruction_is_found(tmp_path: Path, old: str, new: str) -> N
         lines = telling.reproducer(place, search.a, search.b, search.arch)
         assert len(lines) <= telling.MOST_LINES
         assert str(place.item) in lines
+
+
+def test_a_change_of_a_build_is_found_by_conform_and_bisect(tmp_path: Path) -> None:
+    """Lane 5 of a subtraction, changed in MGPUSim's own sources."""
+    go = needs.go()
+    if go is None:
+        pytest.skip("no Go")
+    words = [go, "list", "-m", "-f", "{{.Dir}}", "github.com/sarchlab/mgpusim/v4"]
+    found = subprocess.run(
+        words, cwd=needs.templates(), capture_output=True, text=True, check=True,
+        env={**os.environ, "GOFLAGS": "-mod=mod"},
+    )  # fmt: skip
+    changed = tmp_path / "mgpusim"
+    for path in (source := Path(found.stdout.strip())).rglob("*"):
+        if path.suffix in (".go", ".hsaco", ".mod", ".sum", ".csv"):
+            copy = changed / path.relative_to(source)
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            copy.write_bytes(path.read_bytes())
+    code = changed / "amd/emu/cdna3/vop2.go"
+    head, name, tail = code.read_text().partition("runVSUBF32(state")
+    line = "dst := src0 - src1\n"
+    fault = "if i == 5 {\ndst *= 1.0001\n}\n"
+    code.write_text(head + name + tail.replace(line, line + fault, 1))
+
+    out = tmp_path / "findings"
+    simgen.conform("mgpusim", only="^v_sub_f32_e32", output=out)
+    table = simgen.conform(
+        f"mgpusim@{changed}", only="^v_sub_f32_e32", against=out / "findings.json"
+    )
+    assert {"e32: v_sub_f32_e32 v10, v4, v6"} <= table.worse.keys()
+    assert not table
+    bundle = simgen.plan("softmax_fwd", set={"n": 3, "c": 70}).build(tmp_path / "b", MGPUSim())
+    place = bundle.bisect("mgpusim", f"mgpusim@{changed}")
+    assert (place.text or "").startswith("v_sub_f32_e32")
+    assert place.lanes == (5,)
 
 
 @pytest.mark.skipif(bool(Gem5Se().needs.missing()), reason="no gem5")

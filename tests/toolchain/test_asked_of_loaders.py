@@ -18,7 +18,9 @@ from simgen.errors import RefusedError, SimgenError
 from simgen.isa import code_object, toolchain
 from simgen.isa.lint import containers, functions, linting, rewriting
 from simgen.targets.gem5.se import Gem5Se
+from simgen.targets.host import Host
 from simgen.targets.mgpusim.target import MGPUSim
+from simgen_rocm.hip import Hip
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -98,17 +100,29 @@ def test_lint_legalise_and_build_say_the_same(case: str, simulator: str, tmp_pat
     assert [bool(each) for each in said] == [bool(fact)] * 3, said
 
 
-@pytest.mark.parametrize("simulator", SIMULATORS)
-def test_wavefronts_of_32_are_refused_alike(simulator: str, tmp_path: Path) -> None:
-    """Bit 10 of kernel_code_properties, in bytes 56 and 57 of a descriptor."""
+# Bits of a descriptor -> what is said of them, and by which simulators.
+BITS = {
+    (57, 4): ("wavefronts of 32", tuple(SIMULATORS)),
+    (56, 4): ("the address of its queue", ("mgpusim 4.2.0",)),
+    (56, 16): ("the number of its dispatch", ("mgpusim 4.2.0",)),
+    (49, 0x30): ("not rounded to nearest", tuple(SIMULATORS)),
+    (49, 0x80): ("not rounded to nearest", tuple(SIMULATORS)),
+}
+
+
+@pytest.mark.parametrize(
+    ("bits", "simulator"), [(bits, each) for bits, (_, held) in BITS.items() for each in held]
+)
+def test_what_a_descriptor_asks_is_refused_alike(bits, simulator: str, tmp_path: Path) -> None:
+    """kernel_code_properties, in bytes 56 and 57 of a descriptor; compute_pgm_rsrc1, from 48 on:
+    "AMDHSA Kernel Descriptor" of LLVM's AMDGPUUsage."""
     arch, target = SIMULATORS[simulator]
     elf = bytearray(toolchain.assemble_foreign(assembly("nothing", arch), arch, "k.s"))
     (kernel,) = (each for each in functions.functions_of(bytes(elf), "k")[1] if each.is_kernel)
     raw = code_object.DESCRIPTOR.pack(*kernel.descriptor)
-    at = elf.index(raw) + 57
-    elf[at] |= 4
+    elf[elf.index(raw) + bits[0]] |= bits[1]
     said = refusals(bytes(elf), simulator, tmp_path, target, arch)
-    assert ["wavefronts of 32" in each for each in said] == [True] * 3, said
+    assert [BITS[bits][0] in each for each in said] == [True] * 3, said
 
 
 def test_what_is_not_linked_or_has_no_sections_asks_the_same() -> None:
@@ -179,11 +193,20 @@ def test_a_launch_keeps_to_what_the_source_declares(
     for block in (*right, *wrong):
         (tmp_path / "k.toml").write_text(LAUNCH.format(suffix=suffix, block=block))
         if block in right:
-            simgen.plan(tmp_path / "k.toml")
+            plan = simgen.plan(tmp_path / "k.toml")
+            if "amdgpu" in text:  # no CPU's function has such attributes
+                plan.build(tmp_path / f"bundle{block}", Host())
             continue
         with pytest.raises(SimgenError, match=fact) as error:
             simgen.plan(tmp_path / "k.toml")
         assert "\n" not in str(error.value)
+
+
+def test_what_no_launcher_reads_is_refused_by_its_name(tmp_path: Path) -> None:
+    (tmp_path / "k.hip").write_text(HIP.format("__global__ void"))
+    (tmp_path / "k.toml").write_text(LAUNCH.format(suffix="hip", block=64))
+    with pytest.raises(RefusedError, match=r"the machine code of gfx1100.*build for one of gfx801"):
+        simgen.plan(tmp_path / "k.toml").build(tmp_path / "bundle", Hip(arch="gfx1100"))
 
 
 @pytest.mark.parametrize("simulator", ["mgpusim 4.2.0", "gem5 24.1"])

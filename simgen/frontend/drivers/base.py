@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 MEASURING = ""  # in a table of options: passed over, since it does not change what is computed
 MOST_DIGITS = 10  # digits of a number, at most
+NARROW_SUMS = "sums are of f32 here, where the program's are of f16"
 T = TypeVar("T")
 
 
@@ -36,6 +37,10 @@ class Driver(ABC):
     def notes(self, words: list[str]) -> tuple[str, ...]:
         """What a user has to know of a line that was read."""
         return ()
+
+    def by_rows(self, words: list[str]) -> bool:
+        """Whether the line is a product of matrices by rows, which [Gemm] has as they are."""
+        return False
 
     @abstractmethod
     def lines(self, operation: LibraryOperation) -> list[str]:
@@ -97,6 +102,15 @@ class GivenOptions:
         """Raises UsageError if the option is given, with a value that is none of these."""
         if name in self.found and self.found[name] not in values:
             raise self.refuse(name, cure)
+
+
+def value_in(words: list[str], *names: str) -> str:
+    """The value of an option in a line that was read; "" where it is not given."""
+    for at, word in enumerate(words):
+        name, equals, value = word.partition("=")
+        if name in names:
+            return value if equals else words[at + 1]
+    return ""
 
 
 def read_options(

@@ -21,7 +21,14 @@ from math import prod
 from typing import TypeVar
 
 from simgen.errors import UsageError, did_you_mean, printable
-from simgen.frontend.drivers.base import MEASURING, MOST_DIGITS, Driver, GivenOptions, read_options
+from simgen.frontend.drivers.base import (
+    MEASURING,
+    MOST_DIGITS,
+    Driver,
+    GivenOptions,
+    read_options,
+    value_in,
+)
 from simgen.frontend.operation import ConvOperation, FilterMode, GemmOperation, LibraryOperation
 from simgen.ground.ir import Pass
 from simgen.layers.layout import FilterLayout, Layout
@@ -127,6 +134,9 @@ class Benchdnn(Driver):
         if "--conv" not in words or tagged:
             return ()
         return ("benchdnn lets the library choose how images lie; here they are NCHW",)
+
+    def by_rows(self, words: list[str]) -> bool:
+        return "--matmul" in words and not value_in(words, "--dtag").endswith("ba")
 
     def lines(self, operation: LibraryOperation) -> list[str]:
         if isinstance(operation, GemmOperation):

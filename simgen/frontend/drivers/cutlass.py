@@ -15,7 +15,14 @@ import re
 from typing import Any
 
 from simgen.errors import UsageError, did_you_mean, printable
-from simgen.frontend.drivers.base import MEASURING, Driver, GivenOptions, read_options
+from simgen.frontend.drivers.base import (
+    MEASURING,
+    NARROW_SUMS,
+    Driver,
+    GivenOptions,
+    read_options,
+    value_in,
+)
 from simgen.frontend.drivers.defaults import DEFAULTS
 from simgen.frontend.operation import ConvOperation, FilterMode, GemmOperation, LibraryOperation
 from simgen.ground.ir import Pass
@@ -110,9 +117,14 @@ class CutlassProfiler(Driver):
         return reader(given)
 
     def notes(self, words: list[str]) -> tuple[str, ...]:
+        narrow = value_in(words, "--accum", "--accumulator-type") == "f16"
+        said = (NARROW_SUMS,) if narrow else ()
         if any(word.startswith(("--A=", "--Activation=", "--kernels=")) for word in words):
-            return ()
-        return ("cutlass_profiler runs kernels of every type that fits; this is f32",)
+            return said
+        return ("cutlass_profiler runs kernels of every type that fits; this is f32", *said)
+
+    def by_rows(self, words: list[str]) -> bool:
+        return value_in(words, "--C").endswith((":row", ":t"))
 
     def lines(self, operation: LibraryOperation) -> list[str]:
         if isinstance(operation, GemmOperation):

@@ -5,6 +5,7 @@
     rnn_bench  train|inference float|half|int8  HIDDEN BATCH STEPS vanilla|lstm|gru
 
 In training, a convolution runs forward and both ways backward. Products have alpha = beta = 1.
+For the libraries, the programs raise some extents and sum half in f16; notes say so.
 
 Source: the *_bench.cu of DeepBench's code/nvidia; arguments of one problem: scripts that trace them
 for Accel-Sim, as `conv_bench train half 7 7 832 16 128 5 5 2 2 1 1`.
@@ -15,7 +16,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from simgen.errors import UsageError, did_you_mean, printable
-from simgen.frontend.drivers.base import Driver
+from simgen.frontend.drivers.base import NARROW_SUMS, Driver
 from simgen.frontend.drivers.defaults import DEFAULTS
 from simgen.frontend.operation import (
     FAMILIES,
@@ -38,6 +39,12 @@ KEYS = {  # family -> names of its arguments in order
     "conv": ("w", "h", "c", "n", "k", "s", "r", "pad_w", "pad_h", "stride_w", "stride_h"),
     "rnn": ("hidden", "batch", "steps", "cell"),
 }
+# (family, mode or precision) -> extents that PAD_KERNELS raises to a multiple, by default
+RAISED = {
+    ("gemm", "int8"): (("m",), 4),
+    ("conv", "int8"): (("c", "h", "w"), 4),
+    ("conv", TRAIN): (("c",), 8),
+}
 
 
 class DeepBenchPrograms(Driver):
@@ -56,12 +63,29 @@ class DeepBenchPrograms(Driver):
             if word not in known:
                 cure = did_you_mean(word, known)
                 raise UsageError(f"{program}: unknown word {printable(word)}; {cure}")
+        if (mode, precision) == (TRAIN, "int8"):
+            raise UsageError(f"{program}: {precision} is of inference alone; write inference")
         given = {**dict(zip(keys, values, strict=True)), "type": TYPES[precision]}
         if family == "gemm":
             given |= DEFAULTS[program].values
         if family in ("conv", "rnn") and mode == TRAIN:
             given["passes"] = "+".join(ConvOperation.PASSES)
         return FAMILIES[family].read(given.items(), program)
+
+    def notes(self, words: list[str]) -> tuple[str, ...]:
+        mode, precision, *values = words
+        family = next(name for name, keys in KEYS.items() if len(keys) == len(values))
+        given = dict(zip(KEYS[family], values, strict=True))
+        said = [NARROW_SUMS] if precision == "half" and family != "rnn" else []
+        for word in (mode, precision):
+            names, most = RAISED.get((family, word), ((), 1))
+            to = [
+                f"{n} to {-(-int(given[n]) // most) * most}" for n in names if int(given[n]) % most
+            ]
+            said += [f"the program raises {', '.join(to)}; simgen does not"] if to else []
+        if (family, precision) == ("conv", "int8"):
+            said.append("the program's images are NHWC and its results int8; here NCHW and int32")
+        return tuple(said)
 
     def lines(self, operation: LibraryOperation) -> list[str]:
         if operation.family not in KEYS:

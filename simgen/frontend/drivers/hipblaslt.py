@@ -11,7 +11,7 @@ lines these are; log_bench in library/src/amd_detail/rocblaslt.
 from __future__ import annotations
 
 from simgen.errors import UsageError
-from simgen.frontend.drivers.base import Driver, read_options
+from simgen.frontend.drivers.base import NARROW_SUMS, Driver, read_options, value_in
 from simgen.frontend.drivers.rocblas import (
     NAMES,
     RESULTS,
@@ -83,7 +83,9 @@ class HipblasltBench(Driver):
 
     def notes(self, words: list[str]) -> tuple[str, ...]:
         biased = any(f"--{flag}" in words for flag in BIAS)
-        return ("the bias that --bias_vector adds is left out",) if biased else ()
+        left = ("the bias that --bias_vector adds is left out",) if biased else ()
+        narrow = value_in(words, "--compute_type").removeprefix("c_") == "f16_r"
+        return (*left, *((NARROW_SUMS,) if narrow else ()))
 
     def lines(self, operation: LibraryOperation) -> list[str]:
         if not isinstance(operation, GemmOperation):

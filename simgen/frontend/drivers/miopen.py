@@ -15,7 +15,7 @@ README.md there.
 from __future__ import annotations
 
 from simgen.errors import UsageError, did_you_mean, printable
-from simgen.frontend.drivers.base import MEASURING, Driver, GivenOptions, read_options
+from simgen.frontend.drivers.base import MEASURING, Driver, GivenOptions, read_options, value_in
 from simgen.frontend.operation import (
     Cell,
     ConvOperation,
@@ -157,6 +157,9 @@ class MIOpenDriver(Driver):
         }[kind]
         place, row = f"{self.program} {first}", f"{self.program} {kind}"
         return reader(read_options(words[1:], _spellings(says, measuring), place, row), dtype)
+
+    def by_rows(self, words: list[str]) -> bool:
+        return words[0].startswith("gemm") and value_in(words, "-C", "--isColMajor") != "1"
 
     def _unknown(self, word: str, known: list[str]) -> UsageError:
         """The error of a first word that is not read."""

@@ -3,7 +3,7 @@
 What rocBLAS logs with ROCBLAS_LAYER=2 are such lines. Matrices have no gaps in simgen: leading
 dimensions and strides that rocblas-bench raises to the least that is possible are taken as that,
 and others are refused. That holds for its defaults too, 128 and 128 * 128. Sums are of type f32,
-whatever --compute_type says of f16. Unless --outofplace is given, d is c.
+whatever --compute_type says of f16, which a note says. Unless --outofplace is given, d is c.
 
 Source: main of clients/benchmarks/client.cpp of rocBLAS; its example of gemm_ex.
 """
@@ -13,7 +13,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from simgen.errors import UsageError
-from simgen.frontend.drivers.base import MEASURING, Driver, GivenOptions, read_options
+from simgen.frontend.drivers.base import (
+    MEASURING,
+    NARROW_SUMS,
+    Driver,
+    GivenOptions,
+    read_options,
+    value_in,
+)
 from simgen.frontend.operation import GemmOperation, LibraryOperation
 
 RESULTS = {"f32": "f32", "f16": "f16", "bf16": "bf16", "i8": "i32"}  # type of a, b -> of c, d
@@ -74,6 +81,9 @@ class RocblasBench(Driver):
         alpha, beta = given.number("--alpha"), given.number("--beta")
         return GemmOperation(m, n, k, ta, tb, batch, alpha, beta, dtype)
 
+    def notes(self, words: list[str]) -> tuple[str, ...]:
+        return (NARROW_SUMS,) if value_in(words, "--compute_type") in ("f16_r", "h") else ()
+
     def lines(self, operation: LibraryOperation) -> list[str]:
         if not isinstance(operation, GemmOperation):
             raise self.cannot(f"line for {operation.title}")
@@ -97,8 +107,11 @@ def element_type(given: GivenOptions) -> str:
         UsageError: they are not.
     """
     names = (*(f"--{each}_type" for each in "abcd"), "--compute_type")
+    usual = "" if all(given.text(name) for name in names) else given.text("-r")
+    if usual:
+        given.one_of("-r", TYPES)
     for name in names:
-        given.found[name] = given.text(name) or given.text("-r")
+        given.found[name] = given.text(name) or usual
     a, *others = (given.one_of(name, TYPES) for name in names)
     if a not in RESULTS:
         raise UsageError(f"{given.place}: a is of type {a}; take one of {', '.join(RESULTS)}")

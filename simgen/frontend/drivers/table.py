@@ -45,10 +45,14 @@ def parse_line(line: str) -> LibraryOperation | None:
     return PROGRAMS[found[0]].read(found[1], found[0]) if found else None
 
 
-def notes(line: str) -> tuple[str, ...]:
-    """What the operation of a line is not, or is by choice of simgen; () where it is no line."""
+def notes(line: str, usual: tuple[str, ...]) -> tuple[str, ...]:
+    """What the operation of a line is not, or is by choice of simgen, behind the operation's own
+    notes, which are those of BLAS for a product."""
     found = _split(line)
-    return PROGRAMS[found[0]].notes(found[1]) if found else ()
+    if not found:
+        return usual
+    program = PROGRAMS[found[0]]
+    return (*(() if program.by_rows(found[1]) else usual), *program.notes(found[1]))
 
 
 def _split(line: str) -> tuple[str, list[str]] | None:

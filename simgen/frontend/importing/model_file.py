@@ -26,7 +26,7 @@ MAX_NODES = 2**16
 PACKED = {4: (21, 22, 23), 2: (25, 26)}  # bits of an element -> TensorProto.DataType
 MAX_DEPTH = 100  # nesting limit of functions that call functions
 MAX_COPIED = 2**27  # bytes of functions, in all places that call them
-EXTRA = "gpu-simgen[onnx]"
+INSTALL = "python -m pip install onnx"
 
 
 def check_installed(where: str) -> None:
@@ -38,7 +38,7 @@ def check_installed(where: str) -> None:
         import onnx.reference  # noqa: F401
     except ImportError:
         raise MissingError(
-            f"{where}: the package onnx, which reads it, is not installed; pip install '{EXTRA}'"
+            f"{where}: the package onnx, which reads it, is not installed; {INSTALL}"
         ) from None
 
 

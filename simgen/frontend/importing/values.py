@@ -305,7 +305,8 @@ class Values:
                 each.dim_value if each.HasField("dim_value") else -1 for each in tensor.shape.dim
             ]
             if not tensor.HasField("shape") or min(dims, default=1) < 0:
-                raise Refused("gives a tensor whose shape depends on values")
+                unknown = "depends on values, or is none that ONNX tells"
+                raise Refused(f"gives a tensor whose shape {unknown}")
             if prod(dims) > MAX_ELEMENTS:
                 raise Refused(f"gives a tensor of {prod(dims)} elements, which is too large")
             made[name] = Value(tuple(dims), tensor.elem_type)

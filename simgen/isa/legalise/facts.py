@@ -37,7 +37,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING
 
-from simgen.ask.checks import SimulatorChoice
+from simgen.ask.checks import LintChoices, SimulatorChoice
 from simgen.errors import DamagedError, UsageError, did_you_mean
 from simgen.ground import resources
 from simgen.ground.storage import schema
@@ -143,14 +143,16 @@ def own(path: Path) -> Tables:
     """A user's table, as `simgen conform -o` writes it.
 
     Raises:
+        UsageError: it cannot be read.
         DamagedError: it is not what it should be.
     """
+    cure = "take lint.json of `simgen conform -o`"
     try:
         return schema.from_json(Tables, schema.parse(read_regular(path, MAX_NBYTES)))
-    except (OSError, ValueError) as error:
-        fact = getattr(error, "strerror", None) or error
-        cure = "take lint.json of `simgen conform -o`"
-        raise DamagedError(f"{path}: no table of lint ({fact}); {cure}") from None
+    except OSError as error:
+        raise UsageError(f"{LintChoices.table} {path}: {error.strerror or error}; {cure}") from None
+    except ValueError as error:
+        raise DamagedError(f"{path}: no table of lint ({error}); {cure}") from None
 
 
 def table_of(model: Model) -> Table | None:

@@ -141,7 +141,8 @@ def _code_object(held: Held, simulator: str, version: str, own: Tables | None) -
     noted: dict[str, Counter[str]] = {}
     for function in found:
         kernels += function.is_kernel
-        if asked := code_object.demand(function.descriptor) if function.descriptor else None:
+        descriptor = function.descriptor
+        if asked := code_object.demand(descriptor, simulator) if descriptor else None:
             made.append(
                 Finding(held.path, held.inside, arch, function.name, function.address,
                         asked.directive, ENDS, f"the kernel {asked.fact}", asked.cure)

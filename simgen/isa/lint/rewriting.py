@@ -68,7 +68,7 @@ def rewritten(
     """
     arch, found, _ = functions.functions_of(elf, place)
     for each in found:
-        if asked := code_object.demand(each.descriptor) if each.descriptor else None:
+        if asked := code_object.demand(each.descriptor, simulator) if each.descriptor else None:
             where = place if place == f"kernel {each.name}" else f"{place}: kernel {each.name}"
             raise RefusedError(f"{where} {asked.fact}; {asked.cure}")
     model = Model(simulator, version, arch)

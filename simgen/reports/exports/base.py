@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import re
 import shlex
@@ -10,7 +11,8 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING, ClassVar
 
-from simgen.bundle import finding, outputs
+from simgen.ask.checks import ExportChoices
+from simgen.bundle import finding, outputs, writing
 from simgen.errors import UsageError, did_you_mean, one_line, printable
 
 if TYPE_CHECKING:
@@ -69,7 +71,7 @@ class Export(ABC):
     @property
     def option(self) -> str:
         """The words that chose it, for messages."""
-        return f"--as {self.name}"
+        return f"{ExportChoices.form} {self.name}"
 
 
 def find(name: str) -> Export:
@@ -87,7 +89,7 @@ def find(name: str) -> Export:
         cure = f"take {read.option}, which {printable(name)} reads"
     else:
         cure = did_you_mean(name, EXPORTS)
-    raise UsageError(f"--as {name!r}: no such format; {cure}")
+    raise UsageError(f"{ExportChoices.form} {name!r}: no such format; {cure}")
 
 
 def source(export: Export, bundle: Bundle, wanted: str | None) -> Exported:
@@ -100,7 +102,8 @@ def source(export: Export, bundle: Bundle, wanted: str | None) -> Exported:
     place = one_line(bundle.path.resolve().name)
     if not export.reads_results:
         if wanted is not None:
-            raise UsageError(f"--result {wanted!r}: {export.name} tells of no result; leave it out")
+            fact = f"{ExportChoices.result} {wanted!r}: {export.name} tells of no result"
+            raise UsageError(f"{fact}; leave it out")
         return Exported(place, bundle, ())
     names = [wanted] if wanted is not None else bundle.ran()
     if not names:
@@ -111,7 +114,8 @@ def source(export: Export, bundle: Bundle, wanted: str | None) -> Exported:
     if len(names) > 1 and not export.all_results:
         shown = ", ".join(names[:SHOWN]) + (", ..." if len(names) > SHOWN else "")
         raise UsageError(
-            f"{bundle.path}: {len(names)} results have run ({shown}); choose one with --result"
+            f"{bundle.path}: {len(names)} results have run ({shown}); choose one with "
+            f"{ExportChoices.result}"
         )
     return Exported(place, bundle, tuple(finding.find_result(bundle, each) for each in names))
 
@@ -127,7 +131,7 @@ def with_model(export: Export, facts: str | None) -> Export:
     given: dict[str, int] = {}
     for fact in facts.split(","):
         key, _, value = (word.strip() for word in fact.partition("="))
-        place = f"--model {printable(fact)}"
+        place = f"{ExportChoices.model} {printable(fact)}"
         if not export.model_keys:
             raise UsageError(f"{place}: {export.option} has no use for it; leave it out")
         if key not in export.model_keys:
@@ -138,6 +142,36 @@ def with_model(export: Export, facts: str | None) -> Export:
     made = copy.copy(export)
     made.model = given
     return made
+
+
+def chosen(asked: ExportChoices) -> Export:
+    """The format that is asked for.
+
+    Raises:
+        UsageError: there is none of this name, or it does not take the facts of a model.
+    """
+    return with_model(find(asked.form or ""), asked.model)
+
+
+@dataclass(frozen=True)
+class ExportedFiles:
+    """What was exported: the format, its file or folder, and what a user has to know."""
+
+    format: str
+    output: Path
+    notes: tuple[str, ...]
+
+
+def export(paths: Sequence[Path], asked: ExportChoices, output: Path) -> ExportedFiles:
+    """Export the bundles in folders.
+
+    Raises:
+        UsageError, MissingError, DamagedError: as `chosen` and `write`; or a folder is no bundle.
+    """
+    made = chosen(asked)
+    with contextlib.ExitStack() as held:
+        opened = [held.enter_context(writing.opened(path)) for path in paths]
+        return ExportedFiles(made.name, output, tuple(write(made, opened, output, asked.result)))
 
 
 def write(

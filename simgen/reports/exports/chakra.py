@@ -89,6 +89,8 @@ class ChakraTrace(base.Export):
                 f"{trace.short} of {trace.count} nodes take less than a microsecond, Chakra's unit "
                 "of time: they have 1; the attribute `seconds` has what was counted"
             )
+        if share.gpus == 1:
+            lines.append("one GPU, which ASTRA-sim's analytical backends refuse; run with several")
         return [*lines, f"for ASTRA-sim: --workload-configuration={path / source.name}"]
 
 

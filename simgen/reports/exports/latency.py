@@ -27,6 +27,7 @@ from math import prod
 from statistics import fmean
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from simgen.ask.checks import ExportChoices
 from simgen.frontend.network import make_layer
 from simgen.frontend.operation import GemmOperation, LibraryOperation
 from simgen.ground.ir import OpCount, Pass, Step, Workload
@@ -266,7 +267,8 @@ def _mlp(
     if set(model) != set(MODEL):
         words = ",".join(f"{key}=N" for key in MODEL if key not in model)
         return ((), []), [
-            f"no vidur/mlp.csv: layers do not tell all of the model; add --model {words}"
+            "no vidur/mlp.csv: layers do not tell all of the model; add "
+            f"{ExportChoices.model} {words}"
         ]
     kept: dict[tuple[Any, ...], str] = {}
     said = []

@@ -4,27 +4,30 @@ from __future__ import annotations
 
 import os
 import shutil
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
 
 from simgen.ask.build import BuildChoices, Destination
 from simgen.ask.choice import spelled
 from simgen.ask.run import RunChoices
 from simgen.bundle import writing as bundles
-from simgen.bundle.planning import Plan
-from simgen.errors import RunError, UsageError
+from simgen.bundle.planning import Plan, chosen_targets
+from simgen.errors import RunError, UsageError, did_you_mean
+from simgen.ground import html, resources, tidy
 from simgen.ground import machine as machines
-from simgen.ground import resources
+from simgen.ground.metrics import quantity
 from simgen.kernels import cache
 from simgen.reports.rates import keeping, probes
 from simgen.reports.rates.probes import MeasuredRate, Sizes
 from simgen.running import process, runs
+from simgen.targets import TARGETS, usual_targets
 from simgen.verdict import judging
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
+    from simgen.ask.checks import RatesChoices
     from simgen.ground.machine import Machine
     from simgen.running.runs import Listener
     from simgen.targets import Target
@@ -34,12 +37,53 @@ SOURCE = "data/rates/rates.toml"
 FILLING = "initial_values"  # begins the names of kernels that write what outputs hold before
 
 
+HEADS = ("rate", "measured", "configured", "share", "note")
+
+
 @dataclass(frozen=True)
-class RatesOf:
-    """What a machine does on a target."""
+class RatesOf(tidy.Tidy):
+    """What a machine does on a target: `rates`, each with what is measured and configured."""
 
     machine: Machine
     rates: tuple[MeasuredRate, ...]
+
+    def __repr__(self) -> str:
+        measured = sum(rate.value is not None for rate in self.rates)
+        return f"<RatesOf {self.machine.label}: {measured} of {len(self.rates)} measured>"
+
+    def _repr_html_(self) -> str:
+        def told(value: float | None, unit: str) -> str:
+            return "" if value is None else quantity(value, unit)
+
+        rows = [
+            (each.name, told(each.value, each.unit), told(each.configured, each.unit),
+             "" if each.share is None else f"{each.share:.0%}", each.note)
+            for each in self.rates
+        ]  # fmt: skip
+        return html.table(HEADS, rows)
+
+    def columns(self) -> dict[str, list[Any]]:
+        """A line for each rate: name, value, unit, configured, note, share."""
+        lines = self.as_json()["rates"]
+        return tidy.columns(lines[0], lines)
+
+    def as_json(self) -> dict[str, Any]:
+        """What `simgen rates --json` prints, but for the name of its schema and the target."""
+        rows = [asdict(rate) | {"share": rate.share} for rate in self.rates]
+        return {"machine": self.machine.label, "rates": rows}
+
+
+def on(name: str, asked: RatesChoices, listener: Listener, *, keep: bool = False) -> RatesOf:
+    """As `measure`, on the target of this name.
+
+    Raises:
+        UsageError: there is none.
+    """
+    if name not in TARGETS:
+        cure = did_you_mean(name, usual_targets())
+        raise UsageError(f"{RunChoices.target} {name}: no such target; {cure}")
+    (target,) = chosen_targets([name], {"arch": asked.arch} if asked.arch else {})
+    return measure(target, asked.options, listener, asked.timeout, keep=keep)
 
 
 def measure(

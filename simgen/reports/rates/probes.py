@@ -102,6 +102,7 @@ PAIRS = (
          lambda m: 2 * m.rate),
 )  # fmt: skip
 LEVELS = ("L1", "L2", "DRAM")  # what is farther from a unit is slower
+MOST_SHARE = 1.02  # part of the configured rate; more is no measurement
 LAUNCH = 30  # index of the launch of an empty kernel whose code is in a cache
 
 
@@ -109,7 +110,7 @@ def rates(seconds: Sequence[float], sizes: Sizes, machine: Machine) -> list[Meas
     """Rates from the seconds of all launches of rates.toml.
 
     A rate whose longer launch took no longer is not measured; one of a level of memory that is
-    faster than the level before it is doubtful. The note says so.
+    faster than the level before it is doubtful, and one above what is configured. A note says so.
 
     Raises:
         ValueError: none is measured: the target measures no time.
@@ -131,5 +132,8 @@ def rates(seconds: Sequence[float], sizes: Sizes, machine: Machine) -> list[Meas
         for (nearer, before, _), (_, value, each) in pairwise(known):
             if value < before if each.unit == "s" else value > before:
                 found[each.name] = replace(each, note=f"doubtful: faster than {nearer}")
+    for each in found.values():
+        if each.unit != "s" and (each.share or 0) > MOST_SHARE and not each.note:
+            found[each.name] = replace(each, note="doubtful: more than is configured")
     launch = machine.launch_cycles / machine.clock
     return [*found.values(), MeasuredRate("a launch", seconds[LAUNCH], "s", launch)]

@@ -17,7 +17,7 @@ from simgen.errors import MissingError, UsageError, did_you_mean, one_line, prin
 OPTION = JobChoices.executor
 UNSHARED = ("kubernetes",)  # executors whose plugins want files in an object store
 KNOWN = LOCAL, SLURM = "local", "slurm"
-EXTRA = "pip install 'gpu-simgen[cluster]'"
+INSTALL = "python -m pip install snakemake snakemake-executor-plugin-slurm"
 SECONDS = 30.0  # time limit of a query to a cluster
 # Without accounting there is no sacct, and squeue forgets a job after MinJobAge.
 BY_QUEUE: Mapping[str, Any] = {"slurm-status-command": "squeue", "slurm-no-account": True}
@@ -44,7 +44,7 @@ def find(name: str, profile: str = "", *, starts: bool = True) -> Executor:
     if not starts:
         return Executor(name, profile)
     if importlib.util.find_spec("snakemake") is None:
-        raise MissingError(f"{OPTION} {name}: Snakemake is not installed; {EXTRA}")
+        raise MissingError(f"{OPTION} {name}: Snakemake is not installed; {INSTALL}")
     plugin = f"snakemake-executor-plugin-{name}"
     if name in UNSHARED or (name not in KNOWN and _shares_nothing(plugin)):
         cure = "use local, slurm, or another plugin whose jobs share folders"

@@ -19,7 +19,7 @@ from simgen.ground.version import version
 from simgen.running import runs, siblings, sweep_points
 from simgen.running.workflow import jobs, sweep_spec
 from simgen.running.workflow.jobs import JobBundle, JobPoint, Workflow
-from simgen.targets import TARGETS, Target
+from simgen.targets import TARGETS, Target, usual_targets
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -128,7 +128,7 @@ def _homes(spec: SweepSpec) -> Iterator[_Home]:
     axes = {name: sweep_spec.axis(name, value) for name, value in spec.build.items()}
     for name in spec.targets:
         if name not in TARGETS:
-            raise UsageError(f"targets: {name!r} is unknown; {did_you_mean(name, TARGETS)}")
+            raise UsageError(f"targets: {name!r} is unknown; {did_you_mean(name, usual_targets())}")
     varied = [name for name, values in axes.items() if len(values) > 1]
     for word in spec.workloads:
         for values in itertools.product(*axes.values()):

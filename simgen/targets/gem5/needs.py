@@ -52,16 +52,7 @@ OBJECT_NBYTES = 2 << 30  # memory that the compiler takes for the largest object
 
 def of_another(root: str, gem5: Path, wanted: str) -> list[Lack]:
     """What gem5-version.sh.j2 refuses: a gem5 of another version than the bundle's is to be."""
-    try:
-        said = _said(str(gem5), gem5.stat().st_mtime_ns)
-    except OSError:
-        return []
-    sources = Path(root, "src/base/version.cc")
-    if not said and gem5.is_relative_to(root) and sources.is_file():
-        text = sources.read_text(errors="replace")
-        said = next(iter(re.findall(r'gem5Version *= *"(.*)"', text)), "")
-    found = re.match(r"\D*(\d+)\.(\d+)", said)
-    version = found and f"{found[1]}.{found[2]}"
+    said, version = version_of(root, gem5)
     if not version or version == wanted or wanted not in apu_se.KNOWN:
         return []
     told = "GEM5_BINARY to" if os.environ.get("GEM5_BINARY") else "GEM5 to the folder of"
@@ -72,6 +63,21 @@ def of_another(root: str, gem5: Path, wanted: str) -> list[Lack]:
     if [*map(int, version.split("."))] > [*map(int, apu_se.KNOWN[-1].split("."))]:
         return []
     return [Lack(f"{gem5} is version {said}, older than any that simgen knows", cure)]
+
+
+def version_of(root: str, gem5: Path) -> tuple[str, str]:
+    """What a gem5 says its version is, or its sources do, and the first two numbers of that; empty,
+    where nothing says it."""
+    try:
+        said = _said(str(gem5), gem5.stat().st_mtime_ns)
+    except OSError:
+        return "", ""
+    sources = Path(root, "src/base/version.cc")
+    if not said and gem5.is_relative_to(root) and sources.is_file():
+        text = sources.read_text(errors="replace")
+        said = next(iter(re.findall(r'gem5Version *= *"(.*)"', text)), "")
+    found = re.match(r"\D*(\d+)\.(\d+)", said)
+    return said, f"{found[1]}.{found[2]}" if found else ""
 
 
 @functools.cache
@@ -117,9 +123,21 @@ class Gem5Checkout(Requirements):
 
     simulated: Simulated
     launcher: Launcher
+    root: str = ""  # empty: GEM5's
+
+    def as_built(self, root: Path) -> dict[str, str]:
+        """The setting of a target that says the version of another build."""
+        _, version = version_of(str(root), root / self.simulated.gem5_opt)
+        return {"gem5_version": version} if version in apu_se.KNOWN else {}
+
+    def _place(self) -> tuple[str, Path]:
+        """The checkout, and its gem5."""
+        root = self.root or os.environ.get("GEM5", "")
+        binary = "" if self.root else os.environ.get("GEM5_BINARY", "")
+        return root, Path(binary or Path(root, self.simulated.gem5_opt))
 
     def missing(self, bundle: Path | None = None) -> list[Lack]:
-        root = os.environ.get("GEM5", "")
+        root, gem5 = self._place()
         if not root:
             lacks = [Lack("GEM5 is not set", self.simulated.build_cure)]
             return lacks + self.launcher.missing()
@@ -128,7 +146,6 @@ class Gem5Checkout(Requirements):
             lacks.append(Lack(f"GEM5 is {root}", "write the whole path, from / on"))
         if not Path(root, APU_SE).is_file():
             lacks.append(Lack(f"{Path(root, APU_SE)} is missing", self.simulated.build_cure))
-        gem5 = Path(os.environ.get("GEM5_BINARY") or Path(root, self.simulated.gem5_opt))
         if not (gem5.is_file() and os.access(gem5, os.X_OK)):
             lacks.append(Lack(f"{gem5} is missing", self.simulated.build_cure))
         else:
@@ -159,8 +176,7 @@ class Gem5Checkout(Requirements):
         return None
 
     def identity(self) -> str:
-        root = os.environ.get("GEM5", "")
-        gem5 = Path(os.environ.get("GEM5_BINARY") or Path(root, self.simulated.gem5_opt))
+        _, gem5 = self._place()
         try:
             found = gem5.stat()
         except OSError:

@@ -31,6 +31,11 @@ if TYPE_CHECKING:
 _NUMBER = re.compile(r"[-+]?(?:\d+(?:[.,]\d+)*|[.,]\d+)(?:[eE][-+]?\d+)?%?|\d{4}-\d\d-\d\d.*|\\N|")
 _SOURCE = re.compile(r"https?://|www\.|tatoeba\.org|\bCC[- ]?(?:BY|0)\b|\battribution\b|", re.I)
 _LANGUAGE = re.compile(r"[a-z]{2,3}(?:[-_][A-Za-z]{2,4})?")
+_CODE = re.compile(  # languages of corpora, by ISO 639
+    r"(?:ar|bg|bn|ca|cs|da|de|el|en|es|et|fa|fi|fr|ga|he|hi|hr|hu|id|is|it|ja|ka|kk|ko|lt|lv|mk|ms|"
+    r"mt|nb|ne|nl|no|pl|pt|ro|ru|si|sk|sl|sq|sr|sv|sw|ta|te|th|tr|uk|ur|vi|xh|yo|zh|zu|"
+    r"eng|deu|fra|spa|ita|por|rus|zho|jpn|hin)(?:[-_][A-Za-z]{2,4})?"
+)
 _HEADING = re.compile(
     r"(?:source|src|target|tgt|trg|input|output|text|sentence|translation|id|lang(?:uage)?|"
     r"english|french|german|spanish|italian|portuguese|russian|chinese|japanese|hindi|score)"
@@ -120,7 +125,8 @@ def _is_heading(rows: Sequence[Sequence[str]]) -> bool:
     first, *rest = rows
     if not rest:
         return False
-    if all(map(_HEADING.fullmatch, first)):
+    codes = len(set(first)) > 1 and all(map(_CODE.fullmatch, first))
+    if codes or all(map(_HEADING.fullmatch, first)):
         return True
     kinds = [(_kind(column), _kind(column[1:])) for column in zip(*rows, strict=True)]
     return any(whole != of_rest == "number" for whole, of_rest in kinds)

@@ -46,6 +46,8 @@ FOREIGN = (
     (b"\x80", "a pickle of Python, as CIFAR's files for Python are", "take the binary version"),
     (b"\x89PNG", "an image by itself, without a label", "name a file of MNIST or CIFAR"),
     (b"\xff\xd8\xff", "an image by itself, without a label", "name a file of MNIST or CIFAR"),
+    (b"\xff\xfe", "a text in UTF-16", "write it in UTF-8, as with iconv -f UTF-16"),
+    (b"\xfe\xff", "a text in UTF-16", "write it in UTF-8, as with iconv -f UTF-16"),
     (b"\x89HDF", "an HDF5 file", f"tensors go with {BuildChoices.values}"),
     (b"\x93NUMPY", "an array of NumPy", f"tensors go with {BuildChoices.values}"),
 )

@@ -81,9 +81,12 @@ def read_questions(path: Path, text: str) -> Questions:
         UsageError: a line is neither a sentence nor a question, or its answer is no candidate.
     """
     document: list[str] = []
+    asked = True
     found: list[tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...], int]] = []
     for at, line in enumerate(text.split("\n"), 1):
         if not line.strip():
+            if not asked:
+                break
             document = []
             continue
         match = _LINE.match(line.strip())
@@ -92,6 +95,7 @@ def read_questions(path: Path, text: str) -> Questions:
         sentence, *rest = match[2].split("\t")
         if not rest:
             document += sentence.split()
+            asked = False
             continue
         candidates = tuple(each.strip() for each in rest[-1].split("|") if each.strip())
         answer = rest[0].strip()
@@ -100,5 +104,8 @@ def read_questions(path: Path, text: str) -> Questions:
             raise fault(path, f"{fact}; copy it again, or remove the question")
         query = tuple(sentence.split())
         found.append((tuple(document), query, candidates, candidates.index(answer)))
+        asked = True
+    if not asked:
+        raise fault(path, f"the document that ends before line {at} has no question; copy it again")
     documents, queries, choices, answers = zip(*found, strict=True)
     return Questions(documents, queries, choices, answers)
