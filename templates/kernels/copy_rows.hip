@@ -1,5 +1,6 @@
-/* Rows of one or two matrices, FIRST_EXTENT elements apart, copied to rows that are FIRST_PITCH apart: what a longer row has more is zero.
- * Pieces are as many neighbours as lie on an address of their size. */
+/* Rows of one or two matrices, FIRST_EXTENT elements apart, copied to rows that are FIRST_PITCH
+ * apart: what a longer row has more is zero. Pieces are as many neighbours as lie on an address of
+ * their size. */
 #include "prelude.h"
 #include "constants/copy_rows.h"
 
@@ -31,7 +32,8 @@ constexpr unsigned FIRST_GROUPS = (FIRST_PIECES + BLOCK * EACH - 1) / (BLOCK * E
 
 /* OF_ROW and PITCH are pieces of a row, as it lies and as it is written. */
 template <class Piece, unsigned ROWS, unsigned OF_ROW, unsigned PITCH>
-static __device__ __forceinline__ void copy_rows(const Piece* __restrict__ from, Piece* __restrict__ to, unsigned group)
+static __device__ __forceinline__ void copy_rows(
+    const Piece* __restrict__ from, Piece* __restrict__ to, unsigned group)
 {
     const unsigned first = group * (BLOCK * EACH) + threadIdx.x;
     Piece pieces[EACH];
@@ -48,22 +50,23 @@ static __device__ __forceinline__ void copy_rows(const Piece* __restrict__ from,
             to[first + i * BLOCK] = pieces[i];
 }
 
-extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
-    const FirstPiece* __restrict__ a,
+extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(const FirstPiece* __restrict__ a,
 #if BOTH
     const SecondPiece* __restrict__ b,
 #endif
     FirstPiece* __restrict__ copied_a
 #if BOTH
-    , SecondPiece* __restrict__ copied_b
+    ,
+    SecondPiece* __restrict__ copied_b
 #endif
 )
 {
     if (!BOTH || blockIdx.x < FIRST_GROUPS)
-        copy_rows<FirstPiece, FIRST_ROWS, FIRST_EXTENT / FIRST_WIDTH, FIRST_PITCH / FIRST_WIDTH>(a, copied_a, blockIdx.x);
+        copy_rows<FirstPiece, FIRST_ROWS, FIRST_EXTENT / FIRST_WIDTH, FIRST_PITCH / FIRST_WIDTH>(
+            a, copied_a, blockIdx.x);
 #if BOTH
     else
-        copy_rows<SecondPiece, SECOND_ROWS, SECOND_EXTENT / SECOND_WIDTH, SECOND_PITCH / SECOND_WIDTH>(
-            b, copied_b, blockIdx.x - FIRST_GROUPS);
+        copy_rows<SecondPiece, SECOND_ROWS, SECOND_EXTENT / SECOND_WIDTH,
+            SECOND_PITCH / SECOND_WIDTH>(b, copied_b, blockIdx.x - FIRST_GROUPS);
 #endif
 }

@@ -5,8 +5,8 @@
 #include "access.h"
 #include "shifted_rows.h"
 
-/* How often loops over a work-item's elements are unrolled: wholly, where registers hold these. Of the others clang unrolls those for
- * AMD GPUs by itself. */
+/* How often loops over a work-item's elements are unrolled: wholly, where registers hold these. Of
+ * the others clang unrolls those for AMD GPUs by itself. */
 #if defined(__AMDGCN__)
 static constexpr unsigned UNROLL = IN_REGISTERS ? HELD / VECTOR : 1;
 #else
@@ -14,18 +14,26 @@ static constexpr unsigned UNROLL = IN_REGISTERS ? HELD / VECTOR : 4;
 #endif
 
 /* No tests where the sizes fit. */
-static __device__ __forceinline__ bool is_row(unsigned row) { return ROWS % GROUP_ROWS == 0 || row < ROWS; }
+static __device__ __forceinline__ bool is_row(unsigned row)
+{
+    return ROWS % GROUP_ROWS == 0 || row < ROWS;
+}
 static __device__ __forceinline__ bool inside(unsigned row, unsigned at)
 {
     return is_row(row) && ((!SHIFTED && AXIS == SLICES * HELD) || at < AXIS + lead(row));
 }
 
-/* Where behind `lead` places before the row a work-item's elements from its k-th on lie: neighbours have neighbours. */
-static __device__ __forceinline__ unsigned place(unsigned k, unsigned slice) { return k * SLICES + slice * VECTOR; }
+/* Where behind `lead` places before the row a work-item's elements from its k-th on lie: neighbours
+ * have neighbours. */
+static __device__ __forceinline__ unsigned place(unsigned k, unsigned slice)
+{
+    return k * SLICES + slice * VECTOR;
+}
 
 /* VECTOR elements from `at` on, or zeros. */
 template <class T>
-static __device__ __forceinline__ void fetch(float (&to)[VECTOR], const T* from, unsigned at, bool there)
+static __device__ __forceinline__ void fetch(
+    float (&to)[VECTOR], const T* from, unsigned at, bool there)
 {
     if constexpr (VECTOR == 4) {
         const float4 four = there ? load4(from + at) : float4{0, 0, 0, 0};
@@ -40,10 +48,14 @@ static __device__ __forceinline__ void fetch(float (&to)[VECTOR], const T* from,
 
 /* The access with which a row of a tensor begins. */
 template <class T>
-static __device__ __forceinline__ T* start(T* tensor, unsigned row) { return tensor + (row * AXIS - lead(row)); }
+static __device__ __forceinline__ T* start(T* tensor, unsigned row)
+{
+    return tensor + (row * AXIS - lead(row));
+}
 
 /* The same of a row that begins so, and of what there is of each column. */
-static __device__ __forceinline__ void fetch_row(float (&to)[VECTOR], const Element* from, unsigned row, unsigned at)
+static __device__ __forceinline__ void fetch_row(
+    float (&to)[VECTOR], const Element* from, unsigned row, unsigned at)
 {
     fetch(to, from, at, inside(row, at));
     if constexpr (SHIFTED)
@@ -51,14 +63,16 @@ static __device__ __forceinline__ void fetch_row(float (&to)[VECTOR], const Elem
         for (unsigned j = 0; j < VECTOR; j++)
             to[j] = of_row(row, at + j) ? to[j] : 0.0f;
 }
-static __device__ __forceinline__ void fetch_columns(float (&to)[VECTOR], const float* from, unsigned row, unsigned at)
+static __device__ __forceinline__ void fetch_columns(
+    float (&to)[VECTOR], const float* from, unsigned row, unsigned at)
 {
     if constexpr (SHIFTED)
         fetch_shifted<AXIS>(to, from, at, lead(row));
     else
         fetch(to, from, at, inside(row, at));
 }
-static __device__ __forceinline__ void put_row(Element* to, unsigned row, unsigned at, const float (&from)[VECTOR])
+static __device__ __forceinline__ void put_row(
+    Element* to, unsigned row, unsigned at, const float (&from)[VECTOR])
 {
     if (!inside(row, at))
         return;
@@ -82,7 +96,10 @@ struct Share {
     unsigned row;
     float held[IN_REGISTERS ? HELD : 1];
 
-    __device__ __forceinline__ Share(const Element* from, unsigned at) : tensor(start(from, at)), row(at) {}
+    __device__ __forceinline__ Share(const Element* from, unsigned at)
+        : tensor(start(from, at)), row(at)
+    {
+    }
     __device__ __forceinline__ void first(float (&part)[VECTOR], unsigned k, unsigned slice)
     {
         const unsigned at = place(k, slice);
@@ -103,7 +120,8 @@ struct Share {
             fetch_row(part, tensor, row, at);
     }
     /* What `part` has, times gamma. */
-    __device__ __forceinline__ void weigh(float (&part)[VECTOR], const float* gamma, unsigned k, unsigned slice)
+    __device__ __forceinline__ void weigh(
+        float (&part)[VECTOR], const float* gamma, unsigned k, unsigned slice)
     {
         float weight[VECTOR];
         fetch_columns(weight, gamma, row, place(k, slice));
@@ -114,7 +132,8 @@ struct Share {
                 held[k + j] = part[j];
         }
     }
-    __device__ __forceinline__ void again_weighed(float (&part)[VECTOR], const float* gamma, unsigned k, unsigned slice)
+    __device__ __forceinline__ void again_weighed(
+        float (&part)[VECTOR], const float* gamma, unsigned k, unsigned slice)
     {
         again(part, k, slice);
         if constexpr (!WEIGHED)

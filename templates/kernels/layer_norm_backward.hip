@@ -1,12 +1,13 @@
-/* Layer normalisation, the gradient of x: of each row of dy times gamma, less what the mean and the variance make of it.
- * Without WITH_RESULT, what there is of each row alone: then layer_norm_apply_backward.hip makes the rest. */
+/* Layer normalisation, the gradient of x: of each row of dy times gamma, less what the mean and
+ * the variance make of it. Without WITH_RESULT, what there is of each row alone: then
+ * layer_norm_apply_backward.hip makes the rest. */
 #include "prelude.h"
 #include "constants/layer_norm.h"
 #include "layer_norm.h"
 
-extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
-    const Element* __restrict__ x, const Element* __restrict__ dy, const float* __restrict__ gamma,
-    const float* __restrict__ mean, const float* __restrict__ invstd,
+extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(const Element* __restrict__ x,
+    const Element* __restrict__ dy, const float* __restrict__ gamma, const float* __restrict__ mean,
+    const float* __restrict__ invstd,
 #if WITH_RESULT
     Element* __restrict__ dx)
 #else

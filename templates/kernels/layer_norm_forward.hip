@@ -1,11 +1,11 @@
-/* Layer normalisation, forward: each row less its mean, by its standard deviation, times gamma, plus beta.
- * Without WITH_RESULT, the statistics of rows alone: then layer_norm_apply.hip makes the rest. */
+/* Layer normalisation, forward: each row less its mean, by its standard deviation, times gamma,
+ * plus beta. Without WITH_RESULT, the statistics of rows alone: then layer_norm_apply.hip makes
+ * the rest. */
 #include "prelude.h"
 #include "constants/layer_norm.h"
 #include "layer_norm.h"
 
-extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
-    const Element* __restrict__ x,
+extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(const Element* __restrict__ x,
 #if WITH_RESULT
     const float* __restrict__ gamma, const float* __restrict__ beta, Element* __restrict__ y,
 #endif

@@ -1,5 +1,5 @@
-/* A sum of two tensors, and its rows by their root mean squares, times gamma: s = x0 + x1, y = gamma s / rms(s). Of narrow
- * elements, the sum is not rounded before it is normalised. */
+/* A sum of two tensors, and its rows by their root mean squares, times gamma: s = x0 + x1, y =
+ * gamma s / rms(s). Of narrow elements, the sum is not rounded before it is normalised. */
 #include "prelude.h"
 #include "constants/layer_norm.h"
 #include "rms_norm.h"
@@ -28,9 +28,9 @@ struct Sum {
     }
 };
 
-extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
-    const Element* __restrict__ x0, const Element* __restrict__ x1, const float* __restrict__ gamma,
-    Element* __restrict__ y, Element* __restrict__ s)
+extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(const Element* __restrict__ x0,
+    const Element* __restrict__ x1, const float* __restrict__ gamma, Element* __restrict__ y,
+    Element* __restrict__ s)
 {
     alignas(16) __shared__ float squares[BLOCK];
     const unsigned slice = threadIdx.x % SLICES;

@@ -1,5 +1,6 @@
-/* Rows of narrow elements that begin between accesses of VECTOR elements. Accesses lie where the tensor has them: the first of a row
- * begins `lead` elements before it, and the last may end behind it. Where rows lie by VECTOR, nothing of this is there. */
+/* Rows of narrow elements that begin between accesses of VECTOR elements. Accesses lie where the
+ * tensor has them: the first of a row begins `lead` elements before it, and the last may end behind
+ * it. Where rows lie by VECTOR, nothing of this is there. */
 #pragma once
 #include "prelude.h"
 #include "access.h"
@@ -8,7 +9,10 @@
 constexpr bool SHIFTED = VECTOR > 1 && AXIS % VECTOR != 0;
 
 /* Elements between the access in which a row begins and the row. */
-static __device__ __forceinline__ unsigned lead(unsigned row) { return SHIFTED ? row * AXIS % VECTOR : 0; }
+static __device__ __forceinline__ unsigned lead(unsigned row)
+{
+    return SHIFTED ? row * AXIS % VECTOR : 0;
+}
 
 /* Whether an element of an access is the row's. */
 static __device__ __forceinline__ bool of_row(unsigned row, unsigned at)
@@ -29,9 +33,11 @@ static __device__ __forceinline__ void unpack_inside(float* to, const float* fro
         to[j] = at + j < COUNT ? from[at + j] : 0.0f;
 }
 
-/* Elements [at - behind, at - behind + 4) of COUNT, of two accesses that lie by 4; zeros before and behind them. */
+/* Elements [at - behind, at - behind + 4) of COUNT, of two accesses that lie by 4; zeros before and
+ * behind them. */
 template <unsigned COUNT>
-static __device__ __forceinline__ void fetch_shifted(float* to, const float* from, unsigned at, unsigned behind)
+static __device__ __forceinline__ void fetch_shifted(
+    float* to, const float* from, unsigned at, unsigned behind)
 {
     float pair[8] = {}, odd[5];
     if (behind != 0 && at != 0)
@@ -59,7 +65,8 @@ static __device__ __forceinline__ void store_one(Stored* to, float value)
 
 /* The elements of an access that are the row's; `to` is where its first access begins. */
 template <class Stored>
-static __device__ __forceinline__ void store_piece(Stored* to, unsigned row, unsigned at, float4 value)
+static __device__ __forceinline__ void store_piece(
+    Stored* to, unsigned row, unsigned at, float4 value)
 {
     if (of_row(row, at) && of_row(row, at + 3)) {
         store4(to + at, value);

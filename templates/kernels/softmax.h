@@ -16,24 +16,30 @@ static __device__ __forceinline__ unsigned place(unsigned lane, unsigned slice)
 
 /* Over the work-items of a row. */
 template <class Combine>
-static __device__ __forceinline__ float row_reduce(float value, float* partial, unsigned lane, unsigned slice)
+static __device__ __forceinline__ float row_reduce(
+    float value, float* partial, unsigned lane, unsigned slice)
 {
     return reduce<Combine, SLICES, FINALS>(
         value, partial, slice, [lane](unsigned k) { return place(lane, k); });
 }
 
 /* Where a row begins. */
-static __device__ __forceinline__ unsigned start(unsigned row) { return row / INNER * (AXIS * INNER) + row % INNER; }
+static __device__ __forceinline__ unsigned start(unsigned row)
+{
+    return row / INNER * (AXIS * INNER) + row % INNER;
+}
 
 /* False beyond the last row and beyond the end of a row; no test where the sizes fit. */
 static __device__ __forceinline__ bool inside(unsigned row, unsigned at)
 {
-    return (ROWS % GROUP_ROWS == 0 || row < ROWS) && ((!SHIFTED && AXIS == SLICES * HELD) || at < AXIS + lead(row));
+    return (ROWS % GROUP_ROWS == 0 || row < ROWS)
+           && ((!SHIFTED && AXIS == SLICES * HELD) || at < AXIS + lead(row));
 }
 
 /* VECTOR elements of a row, from `at` on, as one access; those of its neighbours are `beyond`. */
 template <unsigned WIDTH = VECTOR>
-static __device__ __forceinline__ auto read(const Element* x, unsigned row, unsigned at, float beyond)
+static __device__ __forceinline__ auto read(
+    const Element* x, unsigned row, unsigned at, float beyond)
 {
     const unsigned base = start(row);
     if constexpr (WIDTH == 4) {
