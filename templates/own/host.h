@@ -3,7 +3,8 @@
 #define __host__
 #define __constant__
 #define __managed__
-/* Attributes of GPUs' kernels, which a CPU's functions cannot have; launches were checked against them. */
+/* Attributes of GPUs' kernels, which a CPU's functions cannot have; launches were checked
+ * against them. */
 #define amdgpu_flat_work_group_size(...)
 #define amdgpu_waves_per_eu(...)
 #define amdgpu_num_vgpr(...)
