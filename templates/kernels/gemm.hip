@@ -13,8 +13,8 @@
 #include "constants/tile.h"
 #include "epilogue.h"
 
-constexpr const AddedElement* c =
-    nullptr; /* these two stand for parameters that the kernel may lack */
+/* these two stand for parameters that the kernel may lack */
+constexpr const AddedElement* c = nullptr;
 constexpr const AddedElement* bias = nullptr;
 constexpr const ScaleElement* group_scales = nullptr; /* and this one for scales of groups of B */
 
@@ -49,8 +49,8 @@ struct Matrix {
                 reinterpret_cast<const char*>(tile + (ALONG_K ? step : step * PITCH));
             if (depth.ends(step))
                 return {};
-            if constexpr (sizeof(Stored)
-                          == 4) /* the same, but for how compilers order instructions */
+            /* the same, but for how compilers order instructions */
+            if constexpr (sizeof(Stored) == 4)
                 return *reinterpret_cast<const Vector<Element, WIDTH>*>(start + offset);
             else
                 return fetched<Held, WIDTH>(reinterpret_cast<const Stored*>(start + offset));
@@ -74,8 +74,8 @@ struct Matrix {
 };
 constexpr unsigned RESULT_ROW = RESULT_PITCH > 0 ? RESULT_PITCH : N; /* elements of y */
 using Cut = Tile<TILE_M, TILE_N, TILE_K, ITEM_M, ITEM_N, AHEAD, Total>;
-constexpr unsigned PAIR =
-    PAIRED ? 2 : 1; /* tiles below each other that work-groups side by side compute */
+/* tiles below each other that work-groups side by side compute */
+constexpr unsigned PAIR = PAIRED ? 2 : 1;
 constexpr bool ROWS_FILL = M % (PAIR * TILE_M) == 0; /* no tile goes beyond M */
 /* Rows that a tile of a pair loads, which may lie beyond the end: nothing of those is stored. */
 static __device__ __forceinline__ unsigned loaded(unsigned row)
