@@ -20,7 +20,7 @@ _UNKNOWN = re.compile(
 # Types and families that the languages have: names of functions stand in data/own_functions.txt.
 _FAMILIES = (
     ("CUDA's",
-     r"__nv_\w+|cu[A-Z]\w+|__pipeline_\w+|memcpy_async|__grid_constant__|__cluster_dims__"),
+     r"__nv_\w+|cu[A-Z]\w+|__pipeline_\w+|__grid_constant__|__cluster_dims__|__trap|__nanosleep"),
     ("HIP's", r"__hip_\w+|hip[A-Z]\w+|__ockl_\w+|__ocml_\w+|__llvm_\w+|__builtin_\w+"),
     ("HIP's and CUDA's",
      r"atomic\w+|(?:u?char|u?short|u?int|u?long|u?longlong|float|double)[1-4]_?\w*|make_\w+"
@@ -31,9 +31,21 @@ _OF_OPENCL = re.compile(
     r"|sub_group_\w+|work_group_\w+|(?:CLK|M|FLT|DBL|HUGE)_\w+"
 )
 _ABSENT = re.compile("^'[^']*' file not found")
+_OF_LIBRARY = re.compile(
+    r"no (?:template|type|member) named '(\w+)' in (?:namespace )?'(std|cooperative_groups)\b"
+)
+# What a compiler says of other things than names, and what to do.
+_SAID = (
+    ("device-side kernel call", "kernels start no kernels here; make it a [[launch]]"),
+    ("'operator new", "kernels get no memory while they run; pass a tensor"),
+    ("clusters of work-groups", "leave them out"),
+    (r"cannot use '(?:try|throw)'", "kernels have no exceptions; leave them out"),
+)
 # Unknown name -> what it belongs to, and what is here instead.
 _CURES = (
     (r"printf|puts|cout", "kernels print nothing here; leave it out"),
+    (r"alloca", "local arrays have a fixed size here; give it one"),
+    (r"cuda", "CUDA's library of cuda:: names is not here; write it with what is"),
     (r"malloc|free|new", "kernels get no memory while they run; pass a tensor"),
     (r"hipcub|cub|rocprim|thrust|rocthrust|Block\w+|Warp(Reduce|Scan)|Device\w+",
      "CUB, Thrust and rocPRIM are not here; write the step with shuffles or LDS"),
@@ -57,6 +69,8 @@ def message(said: str, source: str, cure: str = "correct it") -> str:
     known."""
     if _ABSENT.search(said):
         return f"{said}; name it in an #include of its own, and copy it beside the source"
+    if cure_of_it := next((c for pattern, c in _SAID if re.search(pattern, said)), None):
+        return f"{said}; {cure_of_it}"
     known = _cure(said)
     if not known and (has := _has(said, source)):
         return f"{has} is not here; write it with what is (docs/own-kernels.md)"
@@ -85,6 +99,8 @@ def documented() -> dict[str, str]:
 
 def _has(said: str, source: str) -> str | None:
     """The name that is not known, as a language's that has it."""
+    if of := _OF_LIBRARY.search(said):
+        return f"`{of[2]}::{of[1]}`" if of[2] == "std" else f"`{of[1]}` of cooperative groups"
     named = _UNKNOWN.search(said)
     if not named:
         return None

@@ -314,8 +314,9 @@ SCRATCH_FLAGS = ("-Xclang", "-target-feature", "-Xclang", "+enable-flat-scratch"
 
 
 # A local variable that is read before it is set has one value on all targets: NaN, or bytes 0xAA.
-# The optimiser removes these stores where it sees that all is set first.
-UNSET_FLAG = "-ftrivial-auto-var-init=pattern"
+# The optimiser removes these stores where it sees that all is set first. Memory is read as whatever
+# type a pointer is cast to, as HIP's own vectors and halves allow, being unions.
+MEANING_FLAGS = ("-fno-strict-aliasing", "-ftrivial-auto-var-init=pattern")
 
 
 def own_flags(suffix: str, arch: str, *, gem5: bool = False) -> tuple[str, ...]:
@@ -329,9 +330,9 @@ def own_flags(suffix: str, arch: str, *, gem5: bool = False) -> tuple[str, ...]:
         left_out = ("--offload-device-only", "-std=c++20", "-Wall", "-Werror")
         common = [f for f in DEVICE_FLAGS[1:] if f not in left_out and not f.startswith("-W")]
         language = ("-x", "cl", "-cl-std=CL2.0", "-cl-no-stdinc", f"-mcpu={arch}")
-        return (f"--target={AMD_TARGET}", *language, *common, *mixing, UNSET_FLAG, "-w")
+        return (f"--target={AMD_TARGET}", *language, *common, *mixing, *MEANING_FLAGS, "-w")
     common = [flag for flag in DEVICE_FLAGS if not flag.startswith("-W")]
-    return ("-x", "hip", f"--offload-arch={arch}", *common, *mixing, UNSET_FLAG, "-w")
+    return ("-x", "hip", f"--offload-arch={arch}", *common, *mixing, *MEANING_FLAGS, "-w")
 
 
 def llvm_flags(arch: str) -> tuple[str, ...]:

@@ -127,7 +127,8 @@ def _check_matrix(text: str, model: Model) -> None:
             has = f"it has {', '.join(known)}" if known else "it has none"
             raise RefusedError(
                 f"{model.simulator} {model.version}: it does not implement {found} "
-                f"({model.arch}); {has}; build with {BuildChoices.matrix} no"
+                f"({model.arch}); {has}; build with {BuildChoices.matrix} no, or write a kernel "
+                "of your own without it"
             )
 
 

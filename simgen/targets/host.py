@@ -148,7 +148,7 @@ class HostPackage(Package):
         flags = SANITIZER_FLAGS if self.sanitize else FLAGS
         others = {}
         if job.workload.is_own:
-            flags = (*flags, "-w", *toolchain.ENCLOSED, toolchain.UNSET_FLAG)  # sources of users
+            flags = (*flags, "-w", *toolchain.ENCLOSED, *toolchain.MEANING_FLAGS)
         try:
             program = builder.executable(files, MAIN, flags)
             if job.workload.is_own and self.sanitize:

@@ -41,7 +41,11 @@ static inline __device__ unsigned __bitinsert_u32(
     return (x & ~mask) | (y << (from & 31) & mask);
 }
 #ifndef SIMGEN_NVIDIA
-static inline __device__ int __mul24(int a, int b) { return (a << 8 >> 8) * (b << 8 >> 8); }
+static inline __device__ int __mul24(int a, int b)
+{
+    return static_cast<int>(
+        static_cast<unsigned>(a << 8 >> 8) * static_cast<unsigned>(b << 8 >> 8));
+}
 static inline __device__ unsigned __umul24(unsigned a, unsigned b)
 {
     return (a & 0xffffff) * (b & 0xffffff);
@@ -93,8 +97,16 @@ static inline __device__ unsigned __funnelshift_r(unsigned low, unsigned high, u
 {
     return static_cast<unsigned>((static_cast<unsigned long>(high) << 32 | low) >> (by & 31));
 }
-/* three bits of each four count */
-static inline __device__ unsigned __byte_perm(unsigned a, unsigned b, unsigned which)
+static inline __device__ unsigned __funnelshift_lc(unsigned low, unsigned high, unsigned by)
+{
+    return by < 32 ? __funnelshift_l(low, high, by) : low;
+}
+static inline __device__ unsigned __funnelshift_rc(unsigned low, unsigned high, unsigned by)
+{
+    return by < 32 ? __funnelshift_r(low, high, by) : high;
+}
+static inline __device__ unsigned __byte_perm(
+    unsigned a, unsigned b, unsigned which) /* three bits of each four count */
 {
     const unsigned long both = static_cast<unsigned long>(b) << 32 | a;
     unsigned r = 0;
@@ -102,11 +114,13 @@ static inline __device__ unsigned __byte_perm(unsigned a, unsigned b, unsigned w
         r |= (static_cast<unsigned>(both >> (8 * (which >> i / 2 & 7))) & 255) << i;
     return r;
 }
-static inline __device__ int __dp4a(int a, int b, int c)
+static inline __device__ int __dp4a(int a, int b, int c) /* sums wrap around */
 {
+    unsigned sum = static_cast<unsigned>(c);
     for (int i = 0; i < 32; i += 8)
-        c += static_cast<signed char>(a >> i) * static_cast<signed char>(b >> i);
-    return c;
+        sum += static_cast<unsigned>(
+            static_cast<signed char>(a >> i) * static_cast<signed char>(b >> i));
+    return static_cast<int>(sum);
 }
 static inline __device__ unsigned __dp4a(unsigned a, unsigned b, unsigned c)
 {
@@ -114,7 +128,105 @@ static inline __device__ unsigned __dp4a(unsigned a, unsigned b, unsigned c)
         c += (a >> i & 255) * (b >> i & 255);
     return c;
 }
-static inline __device__ unsigned umin(unsigned a, unsigned b) { return a < b ? a : b; }
+#define SIMGEN_DP2A(end, from)                                                                     \
+    static inline __device__ int __dp2a_##end(int a, int b, int c)                                 \
+    {                                                                                              \
+        return static_cast<int>(                                                                   \
+            static_cast<unsigned>(c)                                                               \
+            + static_cast<unsigned>(static_cast<short>(a) * static_cast<signed char>(b >> (from))  \
+                                    + (a >> 16) * static_cast<signed char>(b >> ((from) + 8))));   \
+    }                                                                                              \
+    static inline __device__ unsigned __dp2a_##end(unsigned a, unsigned b, unsigned c)             \
+    {                                                                                              \
+        return c + (a & 0xffff) * (b >> (from) & 255) + (a >> 16) * (b >> ((from) + 8) & 255);     \
+    }
+SIMGEN_DP2A(lo, 0)
+SIMGEN_DP2A(hi, 16)
+#define SIMGEN_DOT(name, A, B, I)                                                                  \
+    static inline __device__ I name(A a, B b, I c)                                                 \
+    {                                                                                              \
+        return name(__builtin_bit_cast(I, a), __builtin_bit_cast(I, b), c);                        \
+    }
+    SIMGEN_DOT(__dp4a, char4, char4, int) SIMGEN_DOT(__dp4a, uchar4, uchar4, unsigned)
+        SIMGEN_DOT(__dp2a_lo, short2, char4, int) SIMGEN_DOT(__dp2a_lo, ushort2, uchar4, unsigned)
+            SIMGEN_DOT(__dp2a_hi, short2, char4, int)
+                SIMGEN_DOT(__dp2a_hi, ushort2, uchar4, unsigned)
+    /* The halves of a word, or its bytes, each by itself. */
+    template <class T, class F> static inline __device__
+    unsigned simgen_parts(unsigned a, unsigned b, F f)
+{
+    constexpr int bits = 8 * sizeof(T);
+    unsigned r = 0;
+    for (int i = 0; i < 32; i += bits)
+        r |= (static_cast<unsigned>(f(static_cast<int>(static_cast<T>(a >> i)),
+                  static_cast<int>(static_cast<T>(b >> i)), bits))
+                 & ((1u << bits) - 1))
+             << i;
+    return r;
+}
+static inline __device__ int simgen_within(int x, int least, int most)
+{
+    return x < least ? least : x > most ? most : x;
+}
+#define SIMGEN_SATURATED(x) simgen_within(x, -(1 << (bits - 1)), (1 << (bits - 1)) - 1)
+#define SIMGEN_UNSIGNED(x) simgen_within(x, 0, (1 << bits) - 1)
+#define SIMGEN_PARTS(name, S, value)                                                               \
+    static inline __device__ unsigned __v##name##2(unsigned x, unsigned y)                         \
+    {                                                                                              \
+        return simgen_parts<S short>(                                                              \
+            x, y, [](int a, int b, int bits) { return static_cast<void>(bits), value; });          \
+    }                                                                                              \
+    static inline __device__ unsigned __v##name##4(unsigned x, unsigned y)                         \
+    {                                                                                              \
+        return simgen_parts<S char>(                                                               \
+            x, y, [](int a, int b, int bits) { return static_cast<void>(bits), value; });          \
+    }
+#define SIMGEN_PART(name, S, value)                                                                \
+    static inline __device__ unsigned __v##name##2(unsigned x)                                     \
+    {                                                                                              \
+        return simgen_parts<S short>(                                                              \
+            x, 0, [](int a, int, int bits) { return static_cast<void>(bits), value; });            \
+    }                                                                                              \
+    static inline __device__ unsigned __v##name##4(unsigned x)                                     \
+    {                                                                                              \
+        return simgen_parts<S char>(                                                               \
+            x, 0, [](int a, int, int bits) { return static_cast<void>(bits), value; });            \
+    }
+#define SIMGEN_COMPARED(name, S, how)                                                              \
+    SIMGEN_PARTS(cmp##name, S, -(a how b)) SIMGEN_PARTS(set##name, S, a how b)
+SIMGEN_PARTS(add, unsigned, a + b)
+SIMGEN_PARTS(addss, signed, SIMGEN_SATURATED(a + b)) SIMGEN_PARTS(
+    addus, unsigned, SIMGEN_UNSIGNED(a + b)) SIMGEN_PARTS(sub, unsigned, a - b) SIMGEN_PARTS(subss,
+    signed, SIMGEN_SATURATED(a - b)) SIMGEN_PARTS(subus, unsigned, SIMGEN_UNSIGNED(a - b))
+    SIMGEN_PARTS(absdiffs, signed, a > b ? a - b : b - a) SIMGEN_PARTS(absdiffu, unsigned,
+        a > b ? a - b : b - a) SIMGEN_PARTS(maxs, signed, a > b ? a : b) SIMGEN_PARTS(maxu,
+        unsigned, a > b ? a : b) SIMGEN_PARTS(mins, signed, a < b ? a : b) SIMGEN_PARTS(minu,
+        unsigned, a < b ? a : b) SIMGEN_PARTS(avgs, signed, (a + b + (a + b >= 0)) >> 1)
+        SIMGEN_PARTS(avgu, unsigned, (a + b + 1) >> 1) SIMGEN_PARTS(haddu, unsigned, (a + b) >> 1)
+            SIMGEN_PART(abs, signed, a < 0 ? -a : a) SIMGEN_PART(
+                absss, signed, SIMGEN_SATURATED(a < 0 ? -a : a)) SIMGEN_PART(neg, signed, -a)
+                SIMGEN_PART(negss, signed, SIMGEN_SATURATED(-a)) SIMGEN_COMPARED(eq, unsigned, ==)
+                    SIMGEN_COMPARED(ne, unsigned, !=) SIMGEN_COMPARED(ges, signed, >=)
+                        SIMGEN_COMPARED(gts, signed, >) SIMGEN_COMPARED(les, signed, <=)
+                            SIMGEN_COMPARED(lts, signed, <) SIMGEN_COMPARED(geu, unsigned, >=)
+                                SIMGEN_COMPARED(gtu, unsigned, >) SIMGEN_COMPARED(leu, unsigned, <=)
+                                    SIMGEN_COMPARED(ltu, unsigned, <)
+#define SIMGEN_SUMMED(name)                                                                        \
+    static inline __device__ unsigned __vsad##name##2(unsigned a, unsigned b)                      \
+    {                                                                                              \
+        const unsigned d = __vabsdiff##name##2(a, b);                                              \
+        return (d & 0xffff) + (d >> 16);                                                           \
+    }                                                                                              \
+    static inline __device__ unsigned __vsad##name##4(unsigned a, unsigned b)                      \
+    {                                                                                              \
+        const unsigned d = __vabsdiff##name##4(a, b);                                              \
+        return (d & 255) + (d >> 8 & 255) + (d >> 16 & 255) + (d >> 24);                           \
+    }
+                                        SIMGEN_SUMMED(s) SIMGEN_SUMMED(u) static inline __device__
+    unsigned umin(unsigned a, unsigned b)
+{
+    return a < b ? a : b;
+}
 static inline __device__ unsigned umax(unsigned a, unsigned b) { return a > b ? a : b; }
 static inline __device__ long long llmin(long long a, long long b) { return a < b ? a : b; }
 static inline __device__ long long llmax(long long a, long long b) { return a > b ? a : b; }

@@ -43,8 +43,8 @@ struct alignas(2) simgen_half {
     }
     __device__ simgen_half &operator++() { return *this = static_cast<float>(*this) + 1.0f; }
     __device__ simgen_half &operator--() { return *this = static_cast<float>(*this) - 1.0f; }
-    /* of a float, ties to even */
-    static __device__ constexpr unsigned short simgen_nearest(unsigned word)
+    static __device__ constexpr unsigned short simgen_nearest(
+        unsigned word) /* of a float, ties to even */
     {
         const unsigned sign = word >> 16 & 0x8000, left = word & 0x7fffffff;
         if (left > 0x7f800000)
@@ -96,7 +96,31 @@ typedef half2 __half2;
 static inline __device__ half __float2half(float x) { return static_cast<half>(x); }
 #define __float2half_rn __float2half
 static inline __device__ float __half2float(half x) { return static_cast<float>(x); }
-static inline __device__ half __int2half_rn(int x)
+#define SIMGEN_HALF_DIRECTED(way, w)                                                               \
+    static inline __device__ half __float2half_##way(float x)                                      \
+    {                                                                                              \
+        return simgen_directed<w>(                                                                 \
+            static_cast<half>(x), x - static_cast<float>(static_cast<half>(x)));                   \
+    }                                                                                              \
+    static inline __device__ half __int2half_##way(int x)                                          \
+    {                                                                                              \
+        return __float2half_##way(static_cast<float>(x));                                          \
+    }                                                                                              \
+    static inline __device__ half __uint2half_##way(unsigned x)                                    \
+    {                                                                                              \
+        return __float2half_##way(static_cast<float>(x));                                          \
+    }                                                                                              \
+    static inline __device__ half __short2half_##way(short x)                                      \
+    {                                                                                              \
+        return __float2half_##way(static_cast<float>(x));                                          \
+    }                                                                                              \
+    static inline __device__ half __ushort2half_##way(unsigned short x)                            \
+    {                                                                                              \
+        return __float2half_##way(static_cast<float>(x));                                          \
+    }
+SIMGEN_HALF_DIRECTED(rz, 'z')
+SIMGEN_HALF_DIRECTED(ru, 'u') SIMGEN_HALF_DIRECTED(rd, 'd') static inline __device__ half
+    __int2half_rn(int x)
 {
     return static_cast<half>(static_cast<float>(x));
 }
@@ -211,6 +235,13 @@ typedef simgen_bfloat162 __hip_bfloat162;
 typedef simgen_bfloat162 nv_bfloat162;
 static inline __device__ simgen_bfloat16 __float2bfloat16(float x) { return x; }
 #define __float2bfloat16_rn __float2bfloat16
+#define SIMGEN_BFLOAT_DIRECTED(way, w)                                                             \
+    static inline __device__ __hip_bfloat16 __float2bfloat16_##way(float x)                        \
+    {                                                                                              \
+        return simgen_directed<w>(static_cast<__hip_bfloat16>(x),                                  \
+            x - static_cast<float>(static_cast<__hip_bfloat16>(x)));                               \
+    }
+SIMGEN_BFLOAT_DIRECTED(rz, 'z') SIMGEN_BFLOAT_DIRECTED(ru, 'u') SIMGEN_BFLOAT_DIRECTED(rd, 'd')
 static inline __device__ float __bfloat162float(simgen_bfloat16 x) { return x; }
 static inline __device__ float2 __bfloat1622float2(simgen_bfloat162 a) { return float2(a.x, a.y); }
 static inline __device__ simgen_bfloat162 __floats2bfloat162_rn(float a, float b) { return {a, b}; }

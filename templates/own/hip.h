@@ -39,6 +39,12 @@ namespace nvcuda {} /* for sources that open it */
 #define __align__(n) __attribute__((aligned(n)))
 #define __noinline__ __attribute__((noinline))
 #define assert(...) ((void)0)
+#define __threadfence_system __threadfence
+#define __nanosleep(ns) ((void)(ns))
+__device__ void *operator new(unsigned long) __attribute__((unavailable));
+__device__ void *operator new[](unsigned long) __attribute__((unavailable));
+#define __grid_constant__
+#define __cluster_dims__(...) _Pragma("GCC error \"clusters of work-groups are not here\"")
 #endif
 #define FLT_MAX __FLT_MAX__
 #define FLT_MIN __FLT_MIN__

@@ -45,6 +45,23 @@ using ::fmin;
 using ::fmod;
 using ::fma;
 using ::hypot;
+using ::remainder;
+using ::nearbyint;
+using ::rint;
+using ::ldexp;
+using ::copysign;
+using ::tgamma;
+using ::lgamma;
+using ::erfc;
+using ::cbrt;
+using ::atanh;
+using ::acosh;
+using ::asinh;
+using ::acos;
+using ::asin;
+using ::cosh;
+using ::sinh;
+using ::log10;
 using ::isnan;
 using ::isinf;
 using ::isfinite;
@@ -65,6 +82,14 @@ template <bool c, class T = void> using enable_if_t = typename enable_if<c, T>::
 template <bool, class A, class> struct conditional { typedef A type; };
 template <class A, class B> struct conditional<false, A, B> { typedef B type; };
 template <bool c, class A, class B> using conditional_t = typename conditional<c, A, B>::type;
+template <class...> using void_t = void;
+template <class T> T&& declval();
+template <class T, T... i> struct integer_sequence { static __device__ constexpr size_t size() { return sizeof...(i); } };
+template <size_t... i> using index_sequence = integer_sequence<size_t, i...>;
+template <size_t n, size_t... i> struct simgen_counted : simgen_counted<n - 1, n - 1, i...> {};
+template <size_t... i> struct simgen_counted<0, i...> { typedef index_sequence<i...> type; };
+template <size_t n> using make_index_sequence = typename simgen_counted<n>::type;
+template <class T> static inline __device__ constexpr const T& clamp(const T& x, const T& low, const T& high) { return x < low ? low : high < x ? high : x; }
 template <class T> using remove_cv_t = __remove_cv(T);
 template <class T> using remove_const_t = __remove_const(T);
 template <class T> using remove_reference_t = __remove_reference_t(T);
@@ -101,6 +126,7 @@ template <class T, size_t n> struct array {
     __device__ constexpr T* end() { return elements + n; }
 };
 template <class A, class B> struct pair { A first; B second; };
+template <class A, class B> __device__ constexpr pair<A, B> make_pair(A a, B b) { return { a, b }; }
 template <class T> struct numeric_limits {
     static constexpr bool is_specialized = true, is_integer = true, has_infinity = false;
     static constexpr bool is_signed = static_cast<T>(-1) < T(0);

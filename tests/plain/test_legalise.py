@@ -342,7 +342,6 @@ def test_carries_and_limits_are_roles_of_their_architecture():
         "scratch_load_dword v0, off, s0",
         "ds_inc_u64 v0, v[2:3]",
         "v_div_scale_f64 v[0:1], vcc, v[2:3], v[2:3], v[4:5]",
-        "v_mov_b32_dpp v0, v1 wave_shr:1 row_mask:0xf bank_mask:0xf",
         "ds_swizzle_b32 v0, v1 offset:0x8055",
         "s_setreg_imm32_b32 hwreg(HW_REG_MODE, 0, 4), 3",
         "v_pk_mul_lo_u16 v0, v1, 3",

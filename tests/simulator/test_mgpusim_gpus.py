@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
+from loaded import program
 
 import simgen as package
 from simgen.bundle import finding, results
@@ -237,7 +237,7 @@ def test_a_store_behind_a_share_is_seen(
 
 def simgen(where: Path, *words: object, code: int = 0) -> str:
     done = subprocess.run(
-        [sys.executable, "-m", "simgen", *map(str, words)],
+        [program(), *map(str, words)],
         cwd=where, capture_output=True, text=True, timeout=TIMEOUT,
     )  # fmt: skip
     assert done.returncode == code, done.stderr

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import csv
 import math
+import operator
 import re
 import shutil
 import tempfile
@@ -52,7 +53,9 @@ ELEMENT = {"H": "h", "B": "b", "F": "f"}
 # Of lanes and work-groups: test_own_kernel_numbers.py and tests/simulator. Rough by their documents.
 LANES = re.compile(r"__(all|any|ballot|activemask|lane_id|sync\w+|thread\w+|shfl\w*)")
 # What MGPUSim has not: float64's fused steps, and multiply-adds whose products are no numbers.
-REFUSED = re.compile(r"__ll2float|__dp4a uuu|.* .*d|fmaf? fff|__fmaf_rn|__hfma\w* [bB]")
+REFUSED = re.compile(
+    r"__dp4a uuu|(?!(floor|ceil|trunc|rint|nearbyint|f?max|f?min) d).* .*d|fmaf? fff|__fmaf_rn|__hfma\w* [bB]"
+)
 # gem5's products take a subnormal factor for zero.
 SUBNORMAL = re.compile(r"__(hmul|fmul)")
 # CUDA documents them roughly, or not where others do.
@@ -227,11 +230,48 @@ INTEGERS: dict[str, Any] = {
     "__sad": lambda a, b, c: abs(a - b) + c, "__usad": lambda a, b, c: abs(a - b) + c,
     "__dp4a": lambda a, b, c: sum(x * y for x, y in zip(bytes_of(a), bytes_of(b), strict=True)) + c,
     "__dp4a_signed": lambda a, b, c: sum(signed(x, 8) * signed(y, 8) for x, y in zip(bytes_of(a), bytes_of(b), strict=True)) + c,
+    "__dp2a_lo": lambda a, b, c: sum(x * y for x, y in zip((a & 65535, a >> 16), bytes_of(b)[:2], strict=True)) + c,
+    "__dp2a_hi": lambda a, b, c: sum(x * y for x, y in zip((a & 65535, a >> 16), bytes_of(b)[2:], strict=True)) + c,
+    "__dp2a_lo_signed": lambda a, b, c: sum(signed(x, 16) * signed(y, 8) for x, y in zip((a, a >> 16), bytes_of(b)[:2], strict=True)) + c,
+    "__dp2a_hi_signed": lambda a, b, c: sum(signed(x, 16) * signed(y, 8) for x, y in zip((a, a >> 16), bytes_of(b)[2:], strict=True)) + c,
+    "__funnelshift_lc": lambda a, b, n: (b << 32 | a) << min(n, 32) >> 32, "__funnelshift_rc": lambda a, b, n: (b << 32 | a) >> min(n, 32),
     "__funnelshift_l": lambda a, b, n: (b << 32 | a) << n % 32 >> 32, "__funnelshift_r": lambda a, b, n: (b << 32 | a) >> n % 32,
     "__byte_perm": permuted, "__bitextract_u32": lambda x, at, n: x >> at % 32 & low(min(n, 32)),
     "__bitextract_u64": lambda x, at, n: x >> at % 64 & low(min(n, 64)),
     "__bitinsert_u32": lambda x, y, at, n: x & ~(low(min(n, 32)) << at % 32) | (y & low(min(n, 32))) << at % 32,
 }  # fmt: skip
+PARTS = re.compile(
+    r"__v(abs|neg|add|sub|absdiff|max|min|avg|hadd|sad|(?:cmp|set)(..))(ss|us|s|u|)([24])"
+)
+OF_PARTS: dict[str, Any] = {
+    "abs": lambda a, _: abs(a), "neg": lambda a, _: -a, "add": operator.add, "sub": operator.sub,
+    "absdiff": lambda a, b: abs(a - b), "sad": lambda a, b: abs(a - b), "max": max, "min": min,
+    "avg": lambda a, b: a + b + (a + b >= 0) >> 1, "hadd": lambda a, b: a + b >> 1,
+}  # fmt: skip
+
+
+def by_parts(name: str) -> Any:
+    """The halves of words, or their bytes, each by itself."""
+    found = PARTS.fullmatch(name)
+    assert found
+    kind, compared, how, count = found.groups()
+    bits, has_sign = 32 // int(count), how in ("ss", "s") or kind in ("abs", "neg")
+
+    def part(x: int, y: int) -> int:
+        a, b = (signed(v, bits) if has_sign else v & low(bits) for v in (x, y))
+        if compared:
+            return getattr(operator, compared)(a, b) * (-1 if kind.startswith("cmp") else 1)
+        value = OF_PARTS[kind](a, b)
+        least, most = (-(1 << bits - 1), low(bits - 1)) if has_sign else (0, low(bits))
+        return min(max(value, least), most) if how in ("ss", "us") else value
+
+    def of(x: int, y: int = 0) -> int:
+        made = [(part(x >> at, y >> at) & low(bits), at) for at in range(0, 32, bits)]
+        return sum(v << (0 if kind == "sad" else at) for v, at in made)
+
+    return of
+
+
 NUMBER = "float|double|half|bfloat16|u?int|u?ll|u?short"
 ROUNDED = {"rn": np.rint, "rz": np.trunc, "ru": np.ceil, "rd": np.floor}
 SAME_BITS = re.compile(
@@ -250,11 +290,88 @@ def limited(x: Any, kind: str) -> Any:
     )
 
 
+EXACT: dict[str, Any] = {
+    "fadd": operator.add, "fsub": operator.sub, "fmul": operator.mul, "fdiv": operator.truediv,
+    "fmaf": lambda a, b, c: a * b + c, "frcp": lambda x: 1 / x,
+}  # fmt: skip
+SIZE = {"f": (24, -149, 128), "h": (11, -24, 16), "b": (8, -133, 128)}  # digits, last place, end
+
+
+def directed(kind: str, way: str, x: Fraction, zero: float = 0.0) -> float:
+    """A number of a type toward zero, up or down."""
+    if not x:
+        return zero
+    digits, last, end = SIZE[kind]
+    size, down = abs(x), (x < 0) == (way == "u") or way == "z"
+    power = size.numerator.bit_length() - size.denominator.bit_length()
+    step = Fraction(2) ** max(power - (size < Fraction(2) ** power) - digits + 1, last)
+    units = size // step if down else -(-size // step)
+    made = units * step
+    if made >= Fraction(2) ** end:
+        made = (2 - Fraction(2) ** (1 - digits)) * Fraction(2) ** (end - 1) if down else math.inf
+    return math.copysign(float(made), x)
+
+
+def toward(name: str, kind: str, args: list[Any]) -> Any:
+    """What is rounded toward zero, up or down; None for another function."""
+    takes, gives = kind.split(">")
+    found = re.fullmatch(
+        rf"__(fadd|fsub|fmul|fdiv|fmaf|frcp|fsqrt|{NUMBER})(?:2\w+)?_r([zud])", name
+    )
+    if not found or gives not in SIZE or set(takes) - set("fdiulmst"):
+        return None
+
+    def of(*x: Any) -> float:
+        whole_number = takes[0] in "iulmst"
+        floats = [float(v) for v in x]
+        if (not whole_number and not all(map(math.isfinite, floats))) or (
+            found[1] == "fsqrt" and floats[0] < 0
+        ):
+            return float(
+                ROOTED[found[1]](*map(np.float64, floats)) if found[1] in ROOTED else floats[0]
+            )
+        if found[1] in ("fdiv", "frcp") and floats[-1] == 0:
+            return float(ROOTED[found[1]](*map(np.float64, floats)))
+        given = [Fraction(v) for v in (x if whole_number else floats)]
+        zeros = np.float64(
+            ROOTED[found[1]](*map(np.float64, floats)) if found[1] in ROOTED else floats[0]
+        )
+        if found[1] == "fsqrt":
+            low_one = math.isqrt(int(given[0] * 4**200))  # more digits than any type has
+            exact = Fraction(low_one * 2 + (low_one**2 != given[0] * 4**200), 2**201)
+        else:
+            exact = EXACT[found[1]](*given) if found[1] in EXACT else given[0]
+        signs = (
+            {math.copysign(1, v) for v in (floats[0] * floats[1], floats[2])}
+            if found[1] == "fmaf"
+            else (
+                {
+                    math.copysign(1, floats[0]),
+                    math.copysign(1, floats[1]) * (1 if found[1] == "fadd" else -1),
+                }
+            )
+            if found[1] in ("fadd", "fsub")
+            else {1.0}
+        )
+        zero = -0.0 if found[2] == "d" and -1.0 in signs else float(zeros)
+        return directed(gives, found[2], exact, zero)
+
+    return np.array([of(*each) for each in zip(*args, strict=True)])
+
+
+ROOTED: dict[str, Any] = {
+    "fadd": np.add, "fsub": np.subtract, "fmul": np.multiply, "fdiv": np.divide,
+    "fmaf": lambda a, b, c: a * b + c, "frcp": lambda x: 1 / x, "fsqrt": np.sqrt,
+}  # fmt: skip
+
+
 def truth(name: str, kind: str, args: list[Any]) -> tuple[Any, float]:
     """Values, and how many numbers a result may be off."""
     takes, gives = kind.split(">")
+    if (made := toward(name, kind, args)) is not None:
+        return made, 0
     if all(letter in "csintuklme" for letter in takes + gives):
-        key = "__dp4a_signed" if name == "__dp4a" and takes[0] == "i" else name
+        key = f"{name}_signed" if name.startswith("__dp") and takes[0] == "i" else name
         given = [
             [
                 int(v) % 2 ** TYPES[gives][1] if gives in "tukme" and name in ("max", "min") else v
@@ -262,7 +379,7 @@ def truth(name: str, kind: str, args: list[Any]) -> tuple[Any, float]:
             ]
             for a in args
         ]
-        return whole(INTEGERS[key])(*given), 0
+        return whole(by_parts(name) if PARTS.fullmatch(name) else INTEGERS[key])(*given), 0
     if found := re.fullmatch(rf"__({NUMBER})2({NUMBER})(?:_(r[nzud]))?", name):
         x = np.asarray(args[0], LONG)
         if gives in "csintuklme":

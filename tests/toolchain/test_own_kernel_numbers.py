@@ -293,6 +293,122 @@ def test_functions_of_warps_keep_their_masks() -> None:
     _judged("l", LANES, toml, "mgpusim", OF_LANES)
 
 
+GROUPS = """// CUDA
+namespace cg = cooperative_groups;
+__global__ void k(const int* x, int* y)
+{
+    extern __shared__ int held[];
+    const auto block = cg::this_thread_block();
+    cg::memcpy_async(block, held, x, 64 * sizeof(int));
+    cg::wait(block);
+    const auto warp = cg::tiled_partition<32>(block);
+    const int i = cg::thread_block::thread_rank(), v = held[i];
+    const auto same = cg::labeled_partition(warp, v), half = cg::binary_partition(warp, v > 1);
+    y[i] = same.size() * 100 + same.thread_rank() + 10000 * half.size() + 1000000 * half.thread_rank();
+    y[64 + i] = warp.match_any(v);
+    y[128 + i] = cg::reduce(same, i, cg::plus<int>()) + 10000 * cg::exclusive_scan(half, 1);
+    int all = 7, r = 0;
+    if (v & 1) {
+        const auto g = cg::coalesced_threads();
+        r = g.match_any(v) + g.any(v == 3) * 3 + g.all(v > 0) * 5 + g.shfl_down(i, 1) * 7 + g.shfl_up(i, 2) * 11;
+        r += cg::inclusive_scan(g, v, cg::plus<int>()) * 13 + (int)g.ballot(v == 1) * 17 + (int)g.match_all(v, all) * 19 + all;
+    }
+    y[192 + i] = r;
+}
+"""  # noqa: E501
+OF_GROUPS = """
+import numpy as np
+def expected(x):
+    y = np.zeros((4, 64), np.int64)
+    for i, v in enumerate(x):
+        warp = range(i & 32, (i & 32) + 32)
+        same, half = [j for j in warp if x[j] == v], [j for j in warp if (x[j] > 1) == (v > 1)]
+        k = half.index(i)
+        y[0, i] = len(same) * 100 + same.index(i) + 10000 * len(half) + 1000000 * k
+        y[1, i] = sum(1 << (j & 31) for j in same)
+        y[2, i] = sum(same) + 10000 * k
+        if v & 1:
+            odd = [j for j in warp if x[j] & 1]
+            at, of = odd.index(i), [x[j] for j in odd]
+            bits = [sum((w == to) << j for j, w in enumerate(of)) for to in (v, 1)]
+            y[3, i] = bits[0] + 3 * (3 in of) + 5 + odd[min(at + 1, len(odd) - 1)] * 7
+            y[3, i] += odd[at - 2 if at > 1 else at] * 11 + sum(of[:at + 1]) * 13 + bits[1] * 17
+            every = all(w == v for w in of)
+            y[3, i] += ((1 << len(odd)) - 1) * 19 * every + every
+    return y.ravel().astype(np.int32)
+"""
+
+
+def test_groups_vote_and_part() -> None:
+    toml = (
+        'inputs = { x = "i32[64]" }\noutputs = { y = "i32[256]" }\nargs = ["x", "y"]\n'
+        'grid = 1\nblock = 64\nlds = 256\ntolerance = 0\nreference = "l.py:expected"\n'
+    ).replace('"i32[64]"', '"i32[64] uniform(0, 3)"')
+    _judged("l", GROUPS, toml, "mgpusim", OF_GROUPS)
+
+
+WAVES = "".join(
+    f"y[{64 * k} + i] = __builtin_amdgcn_update_dpp(-7, x[i], {control}, 15, 15, false);"
+    for k, control in enumerate((0x130, 0x134, 0x138, 0x13C, 0x153))
+)
+OF_WAVES = """
+import numpy as np
+def expected(x):
+    left, right = np.roll(x, -1), np.roll(x, 1)
+    lost = [np.where(np.arange(64) == end, -7, turned) for end, turned in ((63, left), (0, right))]
+    return np.concatenate([lost[0], left, lost[1], right, np.repeat(x[3::16], 16)]).astype(np.int32)
+"""
+
+
+def test_lanes_of_whole_wavefronts() -> None:
+    """Shifts and turns by one lane, and a lane of each row."""
+    text = f"__global__ void k(const int* x, int* y) {{ const int i = threadIdx.x; {WAVES} }}"
+    toml = (
+        'inputs = { x = "i32[64] uniform(0, 1000)" }\noutputs = { y = "i32[320]" }\n'
+        'args = ["x", "y"]\ngrid = 1\nblock = 64\ntolerance = 0\nreference = "w.py:expected"\n'
+    )
+    _judged("w", text, toml, MGPUSim(arch="gfx942"), OF_WAVES)
+
+
+PACKED = """
+struct __attribute__((packed)) P { unsigned char a; unsigned short b; short c; int d; };
+__global__ void k(const unsigned char* x, unsigned char* y, int* sums)
+{
+    extern __shared__ unsigned char raw[];
+    P* all = (P*)raw;
+    const int i = threadIdx.x, far = 63 - i;
+    for (int j = 0; j < 9; j++)
+        raw[9 * i + j] = x[9 * i + j];
+    __syncthreads();
+    sums[i] = all[far].a + all[far].b * 3 - all[far].c + all[far].d;
+    __syncthreads();
+    all[i].b += 77, all[i].c -= 5, all[i].d ^= 0x1234567, all[i].a++;
+    __syncthreads();
+    ((P*)y)[i] = all[far];
+}
+"""
+OF_PACKED = """
+import numpy as np
+def expected(x):
+    p = np.frombuffer(x.tobytes(), [("a", "u1"), ("b", "<u2"), ("c", "<i2"), ("d", "<i4")]).copy()
+    q = p[::-1].copy()
+    p["b"] += 77; p["c"] -= 5; p["d"] ^= 0x1234567; p["a"] += 1
+    return {"y": np.frombuffer(p[::-1].tobytes(), np.uint8),
+            "sums": (q["a"].astype(int) + q["b"].astype(int) * 3 - q["c"] + q["d"]).astype(np.int32)}
+"""  # noqa: E501
+
+
+@pytest.mark.parametrize("target", ["host", "mgpusim", MGPUSim(arch="gfx803")], ids=str)
+def test_shorts_at_odd_addresses(target: str | MGPUSim) -> None:
+    """In memory and in LDS, across the ends of words."""
+    toml = (
+        'inputs = { x = "u8[576] whole(255)" }\noutputs = { y = "u8[576]", sums = "i32[64]" }\n'
+        'args = ["x", "y", "sums"]\ngrid = 1\nblock = 64\nlds = 576\ntolerance = 0\n'
+        'reference = "p.py:expected"\n'
+    )
+    _judged("p", PACKED, toml, target, OF_PACKED)
+
+
 NARROW = """
 __global__ void k(const __hip_bfloat16* a, const __hip_bfloat16* b, const float2* z, int* wrong,
                   __hip_bfloat162* c, float2* q, unsigned long long* left)

@@ -304,7 +304,16 @@ def test_pointers_to_lds_or_memory_are_refused_on_gfx803() -> None:
     [
         ("hip", "y[0] = erfinvf(x[0]);", "HIP's and CUDA's `erfinvf` is not here; write it with"),
         ("hip", "__hip_fp8_e4m3 v;", "HIP's `__hip_fp8_e4m3` is not here"),
-        ("cu", "y[0] = __vadd4(1, 2);", "CUDA's `__vadd4` is not here"),
+        ("cu", "y[0] = __fns(1, 2, 1);", "HIP's and CUDA's `__fns` is not here"),
+        ("cu", "std::tuple<int> t;", "`std::tuple` is not here"),
+        ("cu", "cuda::std::array<int, 2> t;", "CUDA's library of cuda:: names is not here"),
+        ("cu", "try { y[0] = 1; } catch (...) {}", "kernels have no exceptions"),
+        ("hip", "y[0] = *new float(1);", "kernels get no memory while they run; pass a tensor"),
+        (
+            "cu",
+            "cooperative_groups::this_thread_block().barrier_wait();",
+            "`barrier_wait` of cooperative groups is not here",
+        ),
         ("cl", "y[0] = rootn(x[0], 3);", "OpenCL's `rootn` is not here"),
         ("hip", 'asm("mad.lo.f32 %0, %0, %0;" : "+r"(y[0]));', "mad.lo.f32 in its assembly is PTX"),
         ("hip", "y[0] = nothing(x[0]);", "'nothing'; correct it"),

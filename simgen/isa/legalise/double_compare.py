@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from simgen.isa.legalise import compare, doubles
-from simgen.isa.legalise.assembly import integer
+from simgen.isa.legalise.assembly import integer, registers
 from simgen.isa.legalise.table import rule
 
 if TYPE_CHECKING:
@@ -25,7 +25,11 @@ _FARTHEST = 2100  # from the least number to infinity, and from the largest to 0
 @rule(" ".join(f"v_cmp_{c}_f64*" for c in _OPPOSITE))
 def compared(site: Site) -> None:
     result, a, b = site.item.operands
-    condition = site.item.mnemonic.split("_")[2]
+    site.put("s_mov_b64", result, _where(site, site.item.mnemonic.split("_")[2], a, b))
+
+
+def _where(site: Site, condition: str, a: str, b: str) -> str:
+    """A mask of the lanes where a comparison holds."""
     first, second = doubles.plus_zero(site, a), doubles.plus_zero(site, b)
     mask, _, _ = site.sgpr_pair()
     other, _, _ = site.sgpr_pair()
@@ -45,7 +49,20 @@ def compared(site: Site) -> None:
             site.put("s_and_b64" if kept else "s_andn2_b64", mask, mask, other)
         if condition in _OPPOSITE:
             site.put("s_andn2_b64", mask, "exec", mask)
-    site.put("s_mov_b64", result, mask)
+    return mask
+
+
+@rule("v_max_f64 v_min_f64")
+def larger(site: Site) -> None:
+    """The second one where the first is not as far, or no number, and the second is a number."""
+    result, *sources = site.item.operands
+    a, b = (doubles.plus_zero(site, each, negative=True) for each in sources)
+    second = _where(site, "nge" if "max" in site.item.mnemonic else "nle", a, b)
+    number = _where(site, "o", b, b)
+    with site.saving_scc():
+        site.put("s_and_b64", second, second, number)
+    for to, one, other in zip(registers(result), registers(a), registers(b), strict=True):
+        site.select(to, one, other, second)
 
 
 def _numbers(site: Site, mask: str, first: str, second: str) -> None:

@@ -128,6 +128,48 @@ def narrow(site: Site) -> None:
     site.put("v_cvt_f32_f64_e32", result, x)
 
 
+@rule("v_rndne_f64* v_trunc_f64* v_floor_f64* v_ceil_f64*")
+def whole(site: Site) -> None:
+    """The magnitude and 2^52, whose last place is that of whole numbers, less 2^52. That is the
+    nearest; where it lies beyond x, the one before it is wanted."""
+    result, x = site.item.operands
+    kind = site.item.mnemonic.split("_")[1]
+    low, high = site.halves(plus_zero(site, x, negative=True))
+    size, of_low, of_high = site.vgpr_pair()
+    site.put("v_mov_b32_e32", of_low, low)
+    site.put("v_and_b32_e32", of_high, "0x7fffffff", high)
+    most = constant(site, 2.0**52)
+    made = put(site, "add", put(site, "add", size, most), f"-{most}")
+    beyond, small = site.sgpr_pair()[0], site.sgpr_pair()[0]
+    if kind != "rndne":
+        site.put("v_cmp_lt_u64_e64", beyond, size, made)
+        made = _stepped(site, made, beyond, "0xbff00000")
+    site.put("v_cmp_lt_u64_e64", small, size, most)
+    for to, kept in zip(site.halves(made), (of_low, of_high), strict=True):
+        site.select(to, kept, to, small)
+    sign = site.vgpr()
+    site.put("v_and_b32_e32", sign, "0x80000000", high)
+    if kind in ("floor", "ceil"):
+        site.put("v_cmp_lt_u64_e64", beyond, made, size)
+        side = "v_cmp_gt_i32_e64" if kind == "floor" else "v_cmp_le_i32_e64"
+        site.put(side, small, "0", high)
+        with site.saving_scc():
+            site.put("s_and_b64", beyond, beyond, small)
+    site.put("v_or_b32_e32", site.halves(made)[1], sign, site.halves(made)[1])
+    if kind in ("floor", "ceil"):
+        made = _stepped(site, made, beyond, "0xbff00000" if kind == "floor" else "0x3ff00000")
+    for to, word in zip(registers(result), site.halves(made), strict=True):
+        site.put("v_mov_b32_e32", to, word)
+
+
+def _stepped(site: Site, value: str, where: str, step: str) -> str:
+    """A 64-bit float, and in the lanes of a mask a step more; -0 stays."""
+    pair, low, high = site.vgpr_pair()
+    site.put("v_mov_b32_e32", low, "0")
+    site.select(high, site.held(0x80000000), site.held(int(step, 16)), where)
+    return put(site, "add", value, pair)
+
+
 @rule("v_cvt_i32_f64* v_cvt_u32_f64*")
 def to_whole(site: Site) -> None:
     """Towards zero, and to the ends of the type: magnitudes that are not negative have the order of

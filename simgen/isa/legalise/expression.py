@@ -505,7 +505,7 @@ class Emission:
             texts = [self._text(a), self._vector(b)]
             yield f"v_{op}_e32", self._with_target(each, at, texts)
         elif op in SUMS:
-            texts, carried = self._long(*args, negative=True), self._new("s")
+            texts, carried = self._long(*args), self._new("s")
             self.free["s"].append(carried)
             target, *rest = self._with_target(each, at, texts)
             yield f"v_{op}_e64", (target, carried, *rest)

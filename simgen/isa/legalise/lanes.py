@@ -195,6 +195,16 @@ def _across(site: Site, control: str, argument: str) -> tuple[str, int]:
         site.put("v_and_b32_e32", lane, "48", lane)
         site.put("v_or_b32_e32", lane, lane, turned)
         return lane, _ALL
+    if control == "row_newbcast":
+        site.put("v_and_b32_e32", lane, "48", lane)
+        site.put("v_or_b32_e32", lane, str(number), lane)
+        return lane, _ALL
+    if control in ("wave_shl", "wave_rol", "wave_shr", "wave_ror"):
+        left = control in ("wave_shl", "wave_rol")
+        site.add(lane, lane, site.held(1 if left else 63))
+        site.put("v_and_b32_e32", lane, "63", lane)
+        lost = 0 if control.startswith("wave_ro") else 1 << (63 if left else 0)
+        return lane, _ALL & ~lost
     if control == "row_bcast" and number in (15, 31):
         site.put("v_and_b32_e32", lane, str(48 if number == 15 else 32), lane)
         site.subtract(lane, lane, site.held(1))

@@ -22,25 +22,29 @@ def _placed(site: Site, address: str) -> str:
 
 @rule("ds_read_u8 ds_read_i8 ds_read_u16 ds_read_i16")
 def read(site: Site) -> None:
-    """The word around it, shifted; a short does not cross the end of a word."""
+    """The word around it, shifted."""
     result, address = site.item.operands
     kind = site.item.mnemonic.rsplit("_", 1)[1]
-    word = _read_word(site, address)
     bits = int(kind[1:])
+    word = _read_word(site, address, bits)
     site.put("v_lshlrev_b32_e32", word, str(32 - bits), word)
     name = "v_ashrrev_i32_e32" if kind[0] == "i" else "v_lshrrev_b32_e32"
     site.put(name, result, str(32 - bits), word)
 
 
-def _read_word(site: Site, address: str) -> str:
-    """A register whose lower bits are what lies at the address."""
+def _read_word(site: Site, address: str, bits: int) -> str:
+    """A register whose lower bits are what lies at the address. A short that crosses the end of a
+    word ends what is read."""
     at, word = _placed(site, address), site.vgpr()
-    aligned = site.vgpr()
-    site.put("v_and_b32_e32", aligned, "-4", at)
-    site.put("ds_read_b32", word, aligned)
-    site.put("v_lshlrev_b32_e32", at, "3", at)  # shifts go by its lower five bits
+    first, place = site.vgpr(), site.vgpr()
+    site.put("v_and_b32_e32", place, "3", at)
+    if bits == 16:
+        site.put("v_min_u32_e32", place, "2", place)
+    site.subtract(first, at, place)
+    site.put("ds_read_b32", word, first)
+    site.put("v_lshlrev_b32_e32", place, "3", place)
     site.put("s_waitcnt", "lgkmcnt(0)")
-    site.put("v_lshrrev_b32_e32", word, at, word)
+    site.put("v_lshrrev_b32_e32", word, place, word)
     return word
 
 
@@ -49,7 +53,7 @@ def read_half(site: Site) -> None:
     """One half of the register; the other one stays."""
     result, address = site.item.operands
     narrow, upper = "_u8_" in site.item.mnemonic, site.item.mnemonic.endswith("_hi")
-    word = _read_word(site, address)
+    word = _read_word(site, address, 8 if narrow else 16)
     site.put("v_and_b32_e32", word, "0xff" if narrow else "0xffff", word)
     if upper:
         site.put("v_lshlrev_b32_e32", word, "16", word)

@@ -250,7 +250,8 @@ def local_atomic(site: Site) -> None:
 def store_narrow(site: Site) -> None:
     """Into the word around, for the lanes that have the same place in their words at once.
 
-    Two such lanes have different words, or mean the same byte. A short does not cross a word.
+    Two such lanes have different words, or mean the same byte. Shorts at odd addresses, as of
+    packed structures, are rare, so a wavefront without them goes past what they need.
     """
     address, value, *base = site.item.operands
     kind, _, what, *half = site.item.mnemonic.split("_")
@@ -271,16 +272,39 @@ def store_narrow(site: Site) -> None:
     site.put("v_not_b32_e32", keep, keep)
     site.put("s_mov_b64", held, "exec")
     base = ["off"] if kind == "global" else []
+
+    def into_words(shift: int) -> None:
+        site.put("v_cmp_eq_u32_e64", mask, str(shift), place)
+        site.put("s_and_b64", "exec", held, mask)
+        into_these()
+
+    def into_these() -> None:
+        site.put(f"{kind}_load_dword", old, pair, *base)
+        site.put("s_waitcnt", "vmcnt(0) lgkmcnt(0)")
+        site.put("v_and_b32_e32", old, keep, old)
+        site.put("v_or_b32_e32", old, new, old)
+        site.put(f"{kind}_store_dword", pair, old, *base)
+        site.put("s_waitcnt", "vmcnt(0) lgkmcnt(0)")
+
     with site.saving_scc():
         for shift in range(0, 32, bits):
-            site.put("v_cmp_eq_u32_e64", mask, str(shift), place)
+            into_words(shift)
+            site.put("s_mov_b64", "exec", held)
+        if bits == 16:
+            even, odd = site.label("even"), site.vgpr()
+            site.put("v_and_b32_e32", odd, "8", place)
+            site.put("v_cmp_ne_u32_e64", mask, "0", odd)
             site.put("s_and_b64", "exec", held, mask)
-            site.put(f"{kind}_load_dword", old, pair, *base)
-            site.put("s_waitcnt", "vmcnt(0) lgkmcnt(0)")
-            site.put("v_and_b32_e32", old, keep, old)
-            site.put("v_or_b32_e32", old, new, old)
-            site.put(f"{kind}_store_dword", pair, old, *base)
-            site.put("s_waitcnt", "vmcnt(0) lgkmcnt(0)")
+            site.put("s_cbranch_execz", even)
+            into_words(8)
+            site.put("s_mov_b64", "exec", held)
+            into_words(24)  # the lower byte; the upper one begins the next word
+            site.add_64(site.halves(pair), site.halves(pair), "4")
+            site.put("v_mov_b32_e32", keep, "0xffffff00")
+            site.put("v_lshrrev_b32_e32", new, "24" if half else "8", value)
+            site.put("v_and_b32_e32", new, "0xff", new)
+            into_these()
+            site.put(f"{even}:")
             site.put("s_mov_b64", "exec", held)
 
 

@@ -291,6 +291,7 @@ TABLE: dict[str, Expression] = {
     "v_bcnt_u32_b32": lambda x, more: ones(x) + more,
     "v_ffbl_b32*": lowest,
     "v_ffbh_u32*": lambda x: lowest(rev(x)),
+    "v_ffbh_i32*": lambda x: lowest(rev(x ^ sar(x, 31))),
     "v_mbcnt_lo_u32_b32": lambda mask, more, lane: below(mask, more, lane, upper=False),
     "v_mbcnt_hi_u32_b32": lambda mask, more, lane: below(mask, more, lane, upper=True),
     "v_perm_b32": picked,
