@@ -94,14 +94,18 @@ def _indented(block: re.Match[str]) -> str:
     return re.sub("^", "    ", block[1], flags=re.MULTILINE)
 
 
-def run(command: str, folder: Path, cache: Path | None = None) -> tuple[str, int]:
+def run(
+    command: str, folder: Path, cache: Path | None = None, program: Path | None = None
+) -> tuple[str, int]:
     """What a command prints in the folder, on both streams, and its exit code.
 
-    With the user's own cache, if none is given: it has the simulator, once that is built.
+    With the user's own cache, if none is given: it has the simulator, once that is built; with
+    another program `simgen`, if one is given.
     """
+    folders = [str(each.parent) for each in (program, Path(sys.executable)) if each]
     environment = {
         **os.environ,
-        "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+        "PATH": ":".join([*folders, os.environ["PATH"]]),
         "SIMGEN_CONFIG": ".defaults.toml",  # nobody's own
         **({"SIMGEN_CACHE_DIR": str(cache)} if cache else {}),
     }

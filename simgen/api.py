@@ -40,7 +40,7 @@ from simgen.bundle import finding, outputs, planning
 from simgen.bundle import writing as bundles
 from simgen.bundle.launches import MeasuredLaunch, MeasuredStep
 from simgen.bundle.results import Output, Result
-from simgen.errors import SimgenError, UsageError, one_line
+from simgen.errors import SimgenError, UsageError, did_you_mean, one_line
 from simgen.ground import plugins
 from simgen.ground.examined import Bisection, Conformance
 from simgen.ground.storage.files import write_atomic
@@ -98,6 +98,7 @@ def asks(value: Callable[P, A]) -> Callable[[Callable[[S, A], R]], Callable[Conc
         @functools.wraps(function)
         def call(first: S, /, *args: P.args, **given: P.kwargs) -> R:
             with in_python():
+                _check_known(function.__name__, value, given)
                 return function(first, value(*args, **given))
 
         _describe(call, function, value)
@@ -113,12 +114,23 @@ def asks_alone(value: Callable[P, A]) -> Callable[[Callable[[A], R]], Callable[P
         @functools.wraps(function)
         def call(*args: P.args, **given: P.kwargs) -> R:
             with in_python():
+                _check_known(function.__name__, value, given)
                 return function(value(*args, **given))
 
         _describe(call, function, value)
         return call
 
     return decorate
+
+
+def _check_known(function: str, value: Any, given: Mapping[str, object]) -> None:
+    takes = inspect.signature(value).parameters
+    for name in given.keys() - takes.keys():
+        cure = did_you_mean(name, takes)
+        if "options" in takes:
+            near = f" ({cure})" if cure.startswith("did you mean") else ""
+            cure = f"an option of a target is options={{{name!r}: ...}}{near}"
+        raise UsageError(f"{name}: {function} has no such argument; {cure}")
 
 
 def _describe(call: Any, function: Callable[..., Any], value: Any) -> None:

@@ -1,6 +1,6 @@
 """Native: the rendered kernels on an AMD GPU, through a HIP host program.
 
-The program (simgen_rocm/templates/hip.c.j2) carries its code objects and opens libamdhip64 when it
+The program (simgen_rocm/templates/hip.c) carries its code objects and opens libamdhip64 when it
 runs, so that a bundle can be made without ROCm and carried to the machine that has the GPU.
 """
 

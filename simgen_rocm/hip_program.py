@@ -1,4 +1,4 @@
-"""The HIP host program (simgen_rocm/templates/hip.c.j2): what it is made from, and for whom.
+"""The HIP host program (simgen_rocm/templates/hip.c): what it is made from, and for whom.
 
 The same program runs under gem5's syscall emulation, as the guest of a full-system simulation, and
 on an AMD GPU. It is compiled without ROCm and opens libamdhip64 when it runs.
@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from simgen.ground.ir import GUARD, PAGE
+from simgen.ground.ir import PAGE
 from simgen.isa.legalise import Model, cache_policy
 from simgen.kernels import render, stages
-from simgen.targets import fit, kernargs, own_sources
+from simgen.targets import fit, kernargs, own_sources, plan
 from simgen.targets.base import File, Job
 
 if TYPE_CHECKING:
@@ -77,35 +77,21 @@ class Program:
 
     def sources(self, job: Job, objects: Sequence[bytes]) -> dict[str, bytes]:
         """Everything the program is compiled from, by file name."""
-        image, table = b"", []
+        image = b""
+        table: list[plan.Row] = []
         for kernel, elf in zip(job.workload.kernels, objects, strict=True):
-            table.append({"name": kernel.symbol, "offset": len(image)})
+            table.append(plan.row(kernel, kernel.symbol, len(image)))
             image += elf + bytes(-len(elf) % PAGE)
-        program = render.text(
-            "simgen_rocm:hip.c.j2",
-            workload=job.workload,
-            arch=self.model.arch,
-            kernels=table,
-            host_memory=self.place is HipPlace.SYSCALLS,
-            timed=self.place is HipPlace.GPU,
-            guest=self.place is HipPlace.GUEST,
-            dump=self.dump,
-            apu=self.apu,
-        )
-        by_name = dict(zip((each.name for each in job.workload.kernels), objects, strict=True))
-        tensors = render.text(
-            "launchers/table.h.j2",
-            workload=job.workload,
-            guard=GUARD,
-            data_id=job.data_id,
-            areas=kernargs.areas(job.workload, by_name) if job.workload.is_own else (),
-        )
-        times = {"hip_times.h": render.text("simgen_rocm:hip_times.h").encode()}
-        return {
-            SOURCE: program.encode(),
-            **(times if self.place is HipPlace.GPU else {}),
-            "table.h": tensors.encode(),
-            "hip_api.h": render.text("simgen_rocm:hip_api.h.j2", libraries=LIBRARY_NAMES).encode(),
-            "system.h": render.text("launchers/system.h").encode(),
-            "code.img": image,
+        facts = {
+            "ARCH": render.c_string(self.model.arch),
+            "HOST_MEMORY": f"{self.place is HipPlace.SYSCALLS:d} /* has the GPU the CPU's? */",
+            "TIMED": f"{self.place is HipPlace.GPU:d}",
+            "GUEST": f"{self.place is HipPlace.GUEST:d} /* of a full-system simulation */",
+            "DUMPS": f"{self.dump:d} /* does the program dump statistics? */",
+            "APU": f"{self.apu:d}",
         }
+        by_name = dict(zip((each.name for each in job.workload.kernels), objects, strict=True))
+        areas = kernargs.areas(job.workload, by_name) if job.workload.is_own else ()
+        names = (SOURCE, "hip_api.h", *(("hip_times.h",) if self.place is HipPlace.GPU else ()))
+        files = [f"simgen_rocm:{name}" for name in names]
+        return {**plan.sources(job, files, facts, table, areas), "code.img": image}

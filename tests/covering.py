@@ -87,7 +87,7 @@ def covering(
     found: name -> its kernels. pairs: strength 2 for properties with few values. sizes, values: as
     in `properties`. labels: name -> further properties, each of which is kept too, by itself.
     rather: what is taken first, as far as it shows anything that is wanted.
-    costs: name -> what its test takes, in any unit; without them, all take the same.
+    costs: name -> what its test takes, in any unit, of which little is wanted.
     """
     traits = _traits(found, pairs, sizes, values)
     for name, own in (labels or {}).items():
@@ -96,7 +96,22 @@ def covering(
     left = set().union(*traits.values())
     for some in ([name for name in found if name in rather], list(found)):
         kept |= _greedy(some, traits, left, costs or {})
+    if costs:
+        kept -= _needless([name for name in found if name in kept], traits, costs)
     return [name for name in found if name in kept]
+
+
+def _needless(
+    kept: Sequence[Name], traits: Mapping[Name, set[Trait]], costs: Mapping[Name, float]
+) -> set[Name]:
+    """Those that show only what the others show, which were taken after them; costly ones first."""
+    shown = Counter(trait for name in kept for trait in traits[name])
+    found = set()
+    for name in sorted(kept, key=lambda name: -costs.get(name, 1)):
+        if all(shown[trait] > 1 for trait in traits[name]):
+            found.add(name)
+            shown.subtract(traits[name])
+    return found
 
 
 def _greedy(

@@ -9,6 +9,8 @@ import sys
 import time
 from typing import TYPE_CHECKING
 
+from loaded import program
+
 from simgen.bundle import finding
 from simgen.bundle import writing as bundles
 from simgen.tensors import state_file
@@ -69,7 +71,7 @@ def stop(made: Bundle, target: str, steps: int, how: signal.Signals, *options: s
 
 def go_on(made: Bundle, target: str, *options: str) -> str:
     """Continue a run; returns what it printed."""
-    words = command(made, target, "--resume", *options)
+    words = [program(), *command(made, target, "--resume", *options)[3:]]
     done = subprocess.run(words, capture_output=True, text=True, timeout=LIMIT)
     assert done.returncode == 0, done.stderr
     return done.stdout

@@ -2,8 +2,8 @@
 
 One process has all GPUs, each with an arena of its own and access to its peers' memory. A stage is
 a launch on some of them, which reads a neighbour's memory; its stream first waits for an event
-behind the stage before on all GPUs. Stages and kernels are those that MGPUSim runs
-(simgen/workload/sharding.py, templates/launchers/mgpusim/all_reduce.go).
+behind the stage before on all GPUs. Stages and kernels are those of target cuda
+(templates/launchers/cuda_gpus.py).
 
 Checked: vectors of whole numbers, whose sums no type rounds: every element on every GPU, and what
 lies behind. Timed: on one GPU, from an event that all wait for to one that waits for all; a kernel
@@ -14,6 +14,8 @@ gets the same vectors. Its settings are the machine's.
 from __future__ import annotations
 
 import os
+import runpy
+import sys
 from dataclasses import dataclass, field
 from statistics import median
 from typing import TYPE_CHECKING, Any
@@ -22,78 +24,23 @@ import on_gpu
 
 import simgen
 from simgen.frontend import deepbench
+from simgen.ground import resources
 from simgen.ground.ir import GUARD, Launch, to_json
 from simgen.kernels import render
 from simgen.workload import sharding
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
     from pathlib import Path
 
     from simgen.ground.ir import Workload
-    from simgen.workload.sharding import Chunk, Reduction, Sharding
+    from simgen.workload.sharding import Sharding
 
 ROUTES = (sharding.RING, sharding.TREE)
 WARM, ROUNDS = 3, 15
 HOLD = 3_000_000  # nanoseconds, in which the CPU enqueues a round
 CANARY = 0xFF
 WHOLE = 1000  # the largest element of a vector: sums of 8 are exact
-
-
-@dataclass(frozen=True)
-class Move:
-    """A launch of a stage: a kernel on a GPU, whose arguments are (GPU, buffer) of a chunk."""
-
-    gpu: int
-    kernel: str
-    args: tuple[tuple[int, str], ...]
-    chunk: Chunk
-
-
-def stages(gpus: int, r: Reduction) -> Iterator[list[Move]]:
-    """What the GPUs do, one stage after the other."""
-    yield from (_tree if r.way == sharding.TREE else _ring)(gpus, r)
-
-
-def _ring(gpus: int, r: Reduction) -> Iterator[list[Move]]:
-    def moves(first: int, copies: bool, sums: str, to: str) -> list[Move]:
-        made = []
-        for gpu in range(gpus):
-            chunk, before = r.chunks[(gpu - first) % gpus], (gpu - 1) % gpus
-            if chunk.size and copies:
-                args = (before, r.result), (gpu, r.result)
-                made.append(Move(gpu, chunk.copy, args, chunk))
-            elif chunk.size:
-                made.append(Move(gpu, chunk.add, ((gpu, r.part), (before, sums), (gpu, to)), chunk))
-        return made
-
-    for at in range(gpus - 1):
-        to = r.result if at == gpus - 2 else r.partials[0]
-        yield moves(at + 1, False, r.partials[0] if at else r.part, to)
-    for at in range(gpus - 1):
-        yield moves(at, True, "", "")
-
-
-def _tree(gpus: int, r: Reduction) -> Iterator[list[Move]]:
-    (chunk,) = r.chunks
-    held = dict.fromkeys(range(gpus), r.part)  # what has the sum of a GPU and of those below it
-    apart, level = 1, 0
-    while apart < gpus:
-        to = r.result if 2 * apart >= gpus else r.partials[level]
-        made = []
-        for near in range(0, gpus - apart, 2 * apart):
-            far = near + apart
-            args = (near, held[near]), (far, held[far]), (near, to)
-            made.append(Move(near, chunk.add, args, chunk))
-            held[near] = to
-        yield made
-        apart, level = 2 * apart, level + 1
-    while apart > 1:
-        apart //= 2
-        yield [
-            Move(near + apart, chunk.copy, ((near, r.result), (near + apart, r.result)), chunk)
-            for near in range(0, gpus - apart, 2 * apart)
-        ]
 
 
 @dataclass
@@ -110,6 +57,9 @@ class OnGpus:
 
         runtime = cupy.cuda.runtime
         self.cupy, self.torch, self.launcher = cupy, torch, on_gpu.launcher()
+        sys.modules["run"] = self.launcher  # as a bundle has it
+        path = resources.folder("templates") / "launchers" / "cuda_gpus.py"
+        self.of_gpus = runpy.run_path(str(path))
         for gpu in range(self.count):
             with cupy.cuda.Device(gpu):
                 for peer in range(self.count):
@@ -164,7 +114,7 @@ class OnGpus:
         self._synchronize()
 
         def ours() -> None:
-            for moves in stages(self.count, found):
+            for moves in self.of_gpus["stages"](self.count, to_json(found)):
                 self._meet()
                 for move in moves:
                     self._move(shared, arenas, functions, move)
@@ -218,17 +168,17 @@ class OnGpus:
             for call in calls:
                 self.launcher.start(call)
 
-    def _move(self, shared: Sharding, arenas: list[Any], functions: list[Any], move: Move) -> None:
+    def _move(self, shared: Sharding, arenas: list[Any], functions: list[Any], move: Any) -> None:
         import numpy as np
 
         places = [
-            arenas[gpu].data_ptr() + shared.workload.buffer(name).offset + 4 * move.chunk.start
+            arenas[gpu].data_ptr() + shared.workload.buffer(name).offset + 4 * move.chunk["start"]
             for gpu, name in move.args
         ]
         block = shared.workload.kernel(move.kernel).block
         with self.cupy.cuda.Device(move.gpu), self.streams[move.gpu]:
             args = tuple(np.uint64(place) for place in places)
-            functions[move.gpu][move.kernel]((move.chunk.groups,), (block,), args)
+            functions[move.gpu][move.kernel]((move.chunk["groups"],), (block,), args)
 
     def _meet(self) -> None:
         """Nothing that comes now begins before all that came is done, on all GPUs."""

@@ -16,8 +16,6 @@ from typing import TYPE_CHECKING, Any, get_args
 
 import click
 
-from simgen.ground.storage.schema import json_schema
-
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -266,6 +264,8 @@ def _schema(shape: Any) -> dict[str, Any]:
     if shape is _ANY:
         return {}
     if isinstance(shape, str):
+        from simgen.ground.storage.schema import json_schema
+
         module, _, name = shape.partition(":")
         made = json_schema(getattr(import_module(module), name))
         return {"anyOf": [made, {"type": "null"}]} if isinstance(shape, _Maybe) else made

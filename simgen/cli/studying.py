@@ -79,7 +79,7 @@ MOST_BATCH = 2**20
 @click.option(
     "--gpus",
     metavar="N,N",
-    help="mgpusim: also share the largest batch between these numbers of GPUs: time, efficiency.",
+    help="mgpusim and cuda: also share the largest batch between so many GPUs: time, efficiency.",
 )
 @click.option(
     "--machine",

@@ -17,7 +17,7 @@ from simgen.ground.ir import CUDA_WARP, Language, Workload
 from simgen.ground.machine import FITTED
 from simgen.isa.legalise import cache_policy
 from simgen.kernels import own, render, stages
-from simgen.targets import launch_rows, machine_file, ncu
+from simgen.targets import launch_rows, machine_file, ncu, shares
 from simgen.targets.base import (
     File,
     Job,
@@ -30,6 +30,7 @@ from simgen.targets.base import (
     Watcher,
     l1_setting,
 )
+from simgen.workload import sharding
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -42,12 +43,13 @@ CUPY_WHEEL = "cupy-cuda13x"  # the extra `cuda` has its lowest version
 
 @dataclass(frozen=True)
 class Cuda(Target):
-    """Settings: the cache policy."""
+    """Settings: how many GPUs, the cache policy."""
 
     name: ClassVar[str] = "cuda"
     one_queue: ClassVar[str] = ""
     summary: ClassVar[str] = "this machine's NVIDIA GPU, through CuPy, timed with CUDA events"
     run_options: ClassVar[Mapping[str, RunOption]] = launch_rows.ROUND_OPTIONS | {
+        **shares.OPTION,
         "noise": RunOption(
             "SIMGEN_NOISE",
             "repeat until the standard deviation of the times is at most this, in per cent",
@@ -73,6 +75,17 @@ class Cuda(Target):
     own_languages: ClassVar[tuple[Language, ...]] = (Language.HIP, Language.PTX)
 
     l1: str = l1_setting()
+    gpus: int = shares.gpus_setting()
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        sharding.check(self.gpus)
+
+    def sharing(self) -> int:
+        return self.gpus
+
+    def default(self, option: str) -> str:
+        return str(self.gpus) if option == "gpus" else super().default(option)
 
     @property
     def machine(self) -> str:
@@ -84,7 +97,7 @@ class Cuda(Target):
 
     @property
     def package(self) -> Package:
-        return CudaPackage(self.l1)
+        return CudaPackage(self.l1, self.gpus)
 
     @property
     def watcher(self) -> Watcher:
@@ -124,9 +137,13 @@ def _no_gpu() -> str:
 
 @dataclass(frozen=True)
 class CudaPackage(Package):
-    """A Python file; NVRTC compiles the kernels for the GPU that is there."""
+    """A Python file; NVRTC compiles the kernels for the GPU that is there.
+
+    For more than one GPU, `gpus-N/` has another file, and the kernels for the share of each.
+    """
 
     l1: str
+    gpus: int
 
     def stages(self) -> tuple[str, ...]:
         return stages.names(stages.nvptx())
@@ -137,12 +154,37 @@ class CudaPackage(Package):
             **job.frame,
             target=Cuda.name,
             options=Cuda.variables_of_options(),
-            bypass=self.l1 == cache_policy.BYPASS,
+            more="--past-l1" if self.l1 == cache_policy.BYPASS else "",
+            gpus=self.gpus,
         )
+        extension = self.extension({})
+        of_shares = self.extend({}, job.workload, builder) if extension else {}
         return {
             "run.sh": File(run.encode(), executable=True),
             "run.py": File(render.text("launchers/cuda_run.py").encode()),
             **self._own(job.workload),
+            **{f"{extension}/{name}": file for name, file in of_shares.items()},
+        }
+
+    def extension(self, options: Mapping[str, str | int]) -> str | None:
+        """The folder with the shares of several GPUs."""
+        return shares.folder(options, self.gpus)
+
+    def extend(
+        self, options: Mapping[str, str | int], workload: Workload, builder: Builder
+    ) -> dict[str, File]:
+        """The program of several GPUs, `shards.json`, which it reads, and kernels of a share.
+
+        Raises:
+            RefusedError: a layer cannot be split over GPUs.
+            UsageError: the number of GPUs does not divide the batch.
+        """
+        split = sharding.split(workload, int(options.get("gpus", self.gpus)))
+        sources = render.kernels(split.workload)
+        return {
+            "gpus.py": File(render.text("launchers/cuda_gpus.py").encode()),
+            f"src/{render.PRELUDE}": File(render.prelude().encode()),
+            **shares.files(split, sources),
         }
 
     def _own(self, workload: Workload) -> dict[str, File]:
@@ -205,4 +247,8 @@ class CudaReader(launch_rows.RowsReader):
         }
 
     def machine(self, results: Path) -> Mapping[str, str]:
-        return machine_file.texts(machine_file.read_facts(results))
+        facts = machine_file.texts(machine_file.read_facts(results))
+        return {name: value for name, value in facts.items() if name != shares.FACT}
+
+    def gpus(self, results: Path) -> int:
+        return shares.counted(results, 1)

@@ -24,19 +24,19 @@ from simgen.errors import RefusedError
 from simgen.ground.ir import GUARD, PAGE, Language
 from simgen.isa import lacking, toolchain
 from simgen.kernels import own, render, stages
+from simgen.targets import plan
 from simgen.targets.base import File, Lack, Package, Reader, Requirements, Target, Watcher, setting
 from simgen.targets.launch_rows import RowsReader, RowsWatcher
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from simgen.ground.ir import Workload
     from simgen.kernels.build import Builder
     from simgen.targets.base import Job
 
 CPUINFO = Path("/proc/cpuinfo")
 INSTRUCTIONS = ("avx2", "fma")  # what kernels are compiled for, as /proc/cpuinfo spells it
-HEADERS = ("system.h", "host_report.h", "host_fibers.h", "host_workers.h")
+MAIN = "host.cpp"
+HEADERS = ("host_report.h", "host_fibers.h", "host_workers.h")
 SANITIZER_HEADERS = ("host_sanitizer.h", "host_lines.h")
 
 WORKERS_NBYTES = 64 << 20  # beside the arena: stacks of the work-items, page tables
@@ -143,17 +143,16 @@ class HostPackage(Package):
         return (stages.SOURCE, stages.PROGRAM)
 
     def folder(self, job: Job, builder: Builder) -> dict[str, File]:
-        """`run.sh`, the program (called as the workload), and its main source to read."""
-        sources = self._sources(job)
-        files = {name: text.encode() for name, text in sources.items()}
+        """`run.sh`, the program (called as the workload), and its main source and plan to read."""
+        files = self.sources(job)
         flags = SANITIZER_FLAGS if self.sanitize else FLAGS
         others = {}
         if job.workload.is_own:
             flags = (*flags, "-w", *toolchain.ENCLOSED, *toolchain.MEANING_FLAGS)
         try:
-            program = builder.executable(files, "host.cpp", flags)
+            program = builder.executable(files, MAIN, flags)
             if job.workload.is_own and self.sanitize:
-                zeros = builder.executable(files, "host.cpp", (*flags[:-1], ZEROS_FLAG))
+                zeros = builder.executable(files, MAIN, (*flags[:-1], ZEROS_FLAG))
                 others = {f"{job.workload.name}.zeros": File(zeros, executable=True)}
         except toolchain.RejectedError as error:
             if not job.workload.is_own:
@@ -163,46 +162,43 @@ class HostPackage(Package):
             "targets/host.run.sh.j2",
             **job.frame,
             target=Host.name,
-            resumable=bool(job.workload.left),
-            with_zeros=bool(others),
+            resumable="yes" if job.workload.left else "",
         )
         return {
             **others,
             "run.sh": File(script.encode(), executable=True),
             job.workload.name: File(program, executable=True),
-            "host.cpp": File(files["host.cpp"]),
+            **{name: File(files[name]) for name in (MAIN, plan.HEADER)},
         }
 
-    def _sources(self, job: Job) -> Mapping[str, str]:
+    def sources(self, job: Job) -> dict[str, bytes]:
         """Everything that the program is compiled from, by file name."""
         workload = job.workload
-        headers: tuple[str, ...] = HEADERS
-        headers += SANITIZER_HEADERS if self.sanitize else ()
-        headers += ("state.h",) if workload.left else ()
         arity = {la.kernel: len(la.args) + len(la.values) for la in workload.launches}
         # Structures that hold addresses: the argument, the word in it, and where the address is.
         held = {
             la.kernel: [(value.at, *each) for value in la.values for each in value.tensors]
             for la in workload.launches
         }
-        return {
-            **{name: render.text(f"launchers/{name}") for name in headers},
+        texts = {
             **{f"{name}.hip": text for name, text in job.sources.items()},
             **_own_texts(workload),
             render.PRELUDE: render.prelude(),
-            "table.h": render.text(
-                "launchers/table.h.j2", workload=workload, data_id=job.data_id, guard=GUARD
-            ),
-            "host.cpp": render.text(
-                "launchers/host.cpp.j2",
+            "kernels.h": render.text("launchers/kernels.h.j2", workload=workload),
+            "calls.h": render.text(
+                "launchers/calls.h.j2",
                 workload=workload,
                 arity=arity,
                 held=held,
                 place={buffer.name: at for at, buffer in enumerate(workload.buffers)},
                 alone=_alone(workload),
-                canary=workload.canary,
-                sanitize=self.sanitize,
             ),
+        }
+        files = (MAIN, *HEADERS, *(SANITIZER_HEADERS if self.sanitize else ()))
+        facts = {"SIMGEN_SANITIZE": f"{self.sanitize:d} /* is each access checked? */"}
+        return {
+            **plan.sources(job, files, facts),
+            **{name: text.encode() for name, text in texts.items()},
         }
 
 

@@ -97,7 +97,7 @@ def check_enough(workload: Workload, gpus: int, option: str) -> None:
         if issubclass(layer, Collective):
             raise UsageError(
                 f"{option}: layer {node.name!r} ([{layer.section}]) is of several GPUs, and this "
-                f"is one; take {Destination.targets} mgpusim {spelled('gpus')} 2 "
+                f"is one; take {Destination.targets} mgpusim or cuda, {spelled('gpus')} 2 "
                 "or more, a number that divides n"
             )
 

@@ -56,7 +56,8 @@ static void append_seconds(struct text *text, u64 nanoseconds)
         append_number(text, nanoseconds / digit % 10);
 }
 
-/* Of the times of launch `index` in all rounds, in order: the middle one, the first and the last. */
+/* Of the times of launch `index` in all rounds, in order: the middle one, the first and the
+ * last. */
 static void list_launch(struct text *list, u64 index, const u64 *times, u64 rounds, u64 *sorted)
 {
     for (u64 round = 0; round < rounds; round++) {

@@ -17,22 +17,28 @@ static __device__ __forceinline__ float activate(float x, float ceiling, float a
     } else if constexpr (FUNCTION == Activation::ELU) {
         /* Near zero exp(x) - 1 would cancel: its Taylor polynomial there. */
         const float far = fast_exp2(x * LOG2_E) - 1.0f;
-        const float tail = fused(x, fused(x, fused(x, 1.0f / 720, 1.0f / 120), 1.0f / 24), 1.0f / 6);
+        const float tail =
+            fused(x, fused(x, fused(x, 1.0f / 720, 1.0f / 120), 1.0f / 24), 1.0f / 6);
         const float near = x * fused(x, fused(x, tail, 0.5f), 1.0f);
         const float negative = alpha * (x < -0.25f ? far : near);
         return x > 0.0f ? x : negative;
     } else if constexpr (FUNCTION == Activation::SIGMOID) {
         return fast_rcp(1.0f + fast_exp2(x * -LOG2_E));
     } else if constexpr (FUNCTION == Activation::TANH) {
-        /* Near zero the difference would cancel: its Taylor polynomial there. The squares are compared,
-         * because an absolute value in a comparison is one of the modifiers that gem5 ignores. */
+        /* Near zero the difference would cancel: its Taylor polynomial there. The squares are
+         * compared, because an absolute value in a comparison is one of the modifiers that gem5
+         * ignores. */
         const float square = x * x;
         const float far = fused(-2.0f, fast_rcp(1.0f + fast_exp2(x * (2.0f * LOG2_E))), 1.0f);
-        const float series = fused(square, fused(square, fused(square, fused(square, 62.0f / 2835, -17.0f / 315), 2.0f / 15), -1.0f / 3), 1.0f);
+        const float series = fused(square,
+            fused(square, fused(square, fused(square, 62.0f / 2835, -17.0f / 315), 2.0f / 15),
+                -1.0f / 3),
+            1.0f);
         return square < 0.0625f ? x * series : far;
     } else if constexpr (FUNCTION == Activation::SOFT_RELU) {
-        /* max(x, 0) + log(1 + e), e = exp(-|x|): adding e to 1 would lose it where it is small, so the
-         * logarithm is 2 artanh(s), s = e / (2 + e) <= 1/3: a polynomial in s^2, off by 2^-27 at most. */
+        /* max(x, 0) + log(1 + e), e = exp(-|x|): adding e to 1 would lose it where it is small,
+         * so the logarithm is 2 artanh(s), s = e / (2 + e) <= 1/3: a polynomial in s^2, off by
+         * 2^-27 at most. */
         const float e = fast_exp2(absolute(x) * -LOG2_E);
         const float s = e * fast_rcp(2.0f + e);
         const float square = s * s;

@@ -16,12 +16,14 @@ static __device__ __forceinline__ float gradient(float y, float dy)
     } else if constexpr (FUNCTION == Activation::SIGMOID) {
         return dy * (y * (1.0f - y));
     } else if constexpr (FUNCTION == Activation::TANH) {
-        /* Near y = 1 the square would be rounded, where multiply-adds are not fused; 1 - y is exact. */
+        /* Near y = 1 the square would be rounded, where multiply-adds are not fused; 1 - y is
+         * exact. */
         return dy * ((1.0f - y) * (1.0f + y));
     } else if constexpr (FUNCTION == Activation::SOFT_RELU) {
         /* Near zero 1 - exp(-y) would cancel: its Taylor polynomial there. */
         const float far = 1.0f - fast_exp2(y * -LOG2_E);
-        const float tail = fused(y, fused(y, fused(y, -1.0f / 720, 1.0f / 120), -1.0f / 24), 1.0f / 6);
+        const float tail =
+            fused(y, fused(y, fused(y, -1.0f / 720, 1.0f / 120), -1.0f / 24), 1.0f / 6);
         const float near = y * fused(y, fused(y, tail, -0.5f), 1.0f);
         return dy * (y > 0.25f ? far : near);
     }

@@ -1,14 +1,14 @@
-/* A step of Adam, element by element; the last work-group leaves the next bias corrections. WITH_COPY, y is stored in
- * the type of a working copy too. */
+/* A step of Adam, element by element; the last work-group leaves the next bias corrections.
+ * WITH_COPY, y is stored in the type of a working copy too. */
 #include "prelude.h"
 #include "constants/adam.h"
 #include "update.h"
 
 constexpr unsigned GROUPS = (SIZE + BLOCK * VECTOR - 1) / (BLOCK * VECTOR); /* that have elements */
 
-extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
-    const float* __restrict__ x, const Gradient* __restrict__ dx, const float* __restrict__ m,
-    const float* __restrict__ v, const float* __restrict__ c, float* __restrict__ y, float* __restrict__ new_m,
+extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(const float* __restrict__ x,
+    const Gradient* __restrict__ dx, const float* __restrict__ m, const float* __restrict__ v,
+    const float* __restrict__ c, float* __restrict__ y, float* __restrict__ new_m,
     float* __restrict__ new_v,
 #if WITH_COPY
     Copy* __restrict__ copy,

@@ -23,12 +23,14 @@ static __device__ __forceinline__ float term(float x)
         return x;
 }
 
-extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(EACH_INPUT(PARAMETER) Element* __restrict__ y)
+extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
+    EACH_INPUT(PARAMETER) Element* __restrict__ y)
 {
     const unsigned at = blockIdx.x * GROUP + threadIdx.x * VECTOR;
     if (SIZE % GROUP == 0 || together<Element>(at, SIZE)) {
         EACH_INPUT(LOAD4)
-        const float4 sum{EACH_INPUT(PLUS_X), EACH_INPUT(PLUS_Y), EACH_INPUT(PLUS_Z), EACH_INPUT(PLUS_W)};
+        const float4 sum{
+            EACH_INPUT(PLUS_X), EACH_INPUT(PLUS_Y), EACH_INPUT(PLUS_Z), EACH_INPUT(PLUS_W)};
         store4(y + at, sum);
     } else if (SIZE % VECTOR != 0) {
         for (unsigned k = at; k < SIZE; k++) {

@@ -2,7 +2,10 @@
 #pragma once
 #include "prelude.h"
 
-static __device__ __forceinline__ void add_multiple(float& sum, float factor, float of) { sum = fused(factor, of, sum); }
+static __device__ __forceinline__ void add_multiple(float& sum, float factor, float of)
+{
+    sum = fused(factor, of, sum);
+}
 static __device__ __forceinline__ void add_multiple(float2& sum, float factor, float2 of)
 {
     sum.x = fused(factor, of.x, sum.x);

@@ -3,7 +3,8 @@
 #include "vector.h"
 #include "constants/all_reduce.h"
 
-extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(const float* __restrict__ x, float* __restrict__ y)
+extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
+    const float* __restrict__ x, float* __restrict__ y)
 {
     const unsigned at = (blockIdx.x * BLOCK + threadIdx.x) * WIDTH;
     if (SIZE % (BLOCK * WIDTH) != 0 && at >= SIZE)

@@ -1,5 +1,5 @@
-/* Tiles of attention in LDS, and products of them. A tile has rows of the same length, filled up with zeros to fours; STRIDE lies between
- * them, so that neighbouring rows begin in other banks. */
+/* Tiles of attention in LDS, and products of them. A tile has rows of the same length, filled up
+ * with zeros to fours; STRIDE lies between them, so that neighbouring rows begin in other banks. */
 #pragma once
 #include "prelude.h"
 #include "constants/attention.h"
@@ -12,12 +12,17 @@ constexpr unsigned R = TILE_ROWS / LANES; /* rows of a work-item: lane, lane + L
 constexpr unsigned C = TILE_KEYS / SLICES; /* its keys: slice, slice + SLICES, ... */
 constexpr unsigned EACH = (VALUE_FOURS + SLICES - 1) / SLICES; /* fours of its results in a row */
 constexpr unsigned WEIGHTS_STRIDE = TILE_KEYS + 4;
-static constexpr __device__ __forceinline__ unsigned stride_of(unsigned fours) { return 4 * fours + 4; }
+static constexpr __device__ __forceinline__ unsigned stride_of(unsigned fours)
+{
+    return 4 * fours + 4;
+}
 
-static __device__ __forceinline__ float hidden() { return as_float(0xff800000u); } /* -inf: its exponential is 0 */
+/* -inf: its exponential is 0 */
+static __device__ __forceinline__ float hidden() { return as_float(0xff800000u); }
 constexpr float FLOOR = -1e30f; /* peak of a row that has seen no key */
 
-/* Where a key's or value's row begins. Pages have the heads of a token side by side, and a sample's table says which are its own. */
+/* Where a key's or value's row begins. Pages have the heads of a token side by side, and a
+ * sample's table says which are its own. */
 template <unsigned LENGTH>
 static __device__ __forceinline__ unsigned key_at(const int* table, unsigned head, unsigned key)
 {
@@ -37,7 +42,8 @@ static __device__ __forceinline__ float4 four_of(const T* tensor, unsigned row, 
     float values[4];
 #pragma unroll
     for (unsigned i = 0; i < 4; i++)
-        values[i] = column + i < LENGTH ? load(tensor, row + (column + i < LENGTH ? column + i : 0)) : 0.0f;
+        values[i] =
+            column + i < LENGTH ? load(tensor, row + (column + i < LENGTH ? column + i : 0)) : 0.0f;
     return float4{values[0], values[1], values[2], values[3]};
 }
 
@@ -51,13 +57,16 @@ static __device__ __forceinline__ void fill(float* tile, const T* tensor, unsign
     for (unsigned first = 0; first < SIZE; first += BLOCK) {
         const unsigned i = first + threadIdx.x, row = i / WIDE, column = i % WIDE * 4;
         if (SIZE % BLOCK == 0 || i < SIZE)
-            store4(tile + row * stride_of(WIDE) + column, row < rows ? four_of<LENGTH>(tensor, at(row), column) : float4{0.0f, 0.0f, 0.0f, 0.0f});
+            store4(tile + row * stride_of(WIDE) + column,
+                row < rows ? four_of<LENGTH>(tensor, at(row), column)
+                           : float4{0.0f, 0.0f, 0.0f, 0.0f});
     }
 }
 
 /* Stores `factor` times a work-item's part of a row of LENGTH results. */
 template <unsigned LENGTH, unsigned N, class T>
-static __device__ __forceinline__ void finish(T* to, unsigned row, const float4 (&y)[N], unsigned slice, float factor)
+static __device__ __forceinline__ void finish(
+    T* to, unsigned row, const float4 (&y)[N], unsigned slice, float factor)
 {
 #pragma unroll
     for (unsigned j = 0; j < N; j++) {
@@ -78,8 +87,8 @@ static __device__ __forceinline__ void finish(T* to, unsigned row, const float4 
 
 /* c[i][j] = the product of row `first + i apart` of a with row `begin + j distance` of b. */
 template <unsigned M, unsigned N, unsigned WIDE>
-static __device__ __forceinline__ void multiply_rows(
-    float (&c)[M][N], const float* a, unsigned first, unsigned apart, const float* b, unsigned begin, unsigned distance)
+static __device__ __forceinline__ void multiply_rows(float (&c)[M][N], const float* a,
+    unsigned first, unsigned apart, const float* b, unsigned begin, unsigned distance)
 {
 #pragma unroll
     for (unsigned i = 0; i < M; i++)
@@ -97,22 +106,27 @@ static __device__ __forceinline__ void multiply_rows(
             const float4 row = load4(b + (begin + j * distance) * stride_of(WIDE) + k);
 #pragma unroll
             for (unsigned i = 0; i < M; i++)
-                c[i][j] = fused(rows[i].w, row.w, fused(rows[i].z, row.z, fused(rows[i].y, row.y, fused(rows[i].x, row.x, c[i][j]))));
+                c[i][j] = fused(rows[i].w, row.w,
+                    fused(rows[i].z, row.z,
+                        fused(rows[i].y, row.y, fused(rows[i].x, row.x, c[i][j]))));
         }
     }
 }
 
 static __device__ __forceinline__ void add_multiple(float4& sum, float factor, const float4& x)
 {
-    sum = float4{fused(factor, x.x, sum.x), fused(factor, x.y, sum.y), fused(factor, x.z, sum.z), fused(factor, x.w, sum.w)};
+    sum = float4{fused(factor, x.x, sum.x), fused(factor, x.y, sum.y), fused(factor, x.z, sum.z),
+        fused(factor, x.w, sum.w)};
 }
 
-/* sum[i][j] += row `first + i apart` of a, of LENGTH elements, times fours `begin + j distance` of b's rows. */
+/* sum[i][j] += row `first + i apart` of a, of LENGTH elements, times fours `begin + j distance`
+ * of b's rows. */
 template <unsigned M, unsigned N, unsigned LENGTH, unsigned WIDE>
-static __device__ __forceinline__ void multiply(
-    float4 (&sum)[M][N], const float* a, unsigned first, unsigned apart, const float* b, unsigned begin, unsigned distance)
+static __device__ __forceinline__ void multiply(float4 (&sum)[M][N], const float* a, unsigned first,
+    unsigned apart, const float* b, unsigned begin, unsigned distance)
 {
-    constexpr unsigned AT_ONCE = N > 4 ? 1 : N > 1 || LENGTH > 32 ? 2 : LENGTH / 4; /* what registers hold */
+    /* what registers hold */
+    constexpr unsigned AT_ONCE = N > 4 ? 1 : N > 1 || LENGTH > 32 ? 2 : LENGTH / 4;
 #pragma unroll AT_ONCE
     for (unsigned k = 0; k < LENGTH; k += 4) {
         float4 factors[M];
@@ -124,7 +138,8 @@ static __device__ __forceinline__ void multiply(
             if (WIDE % distance != 0 && begin + j * distance >= WIDE)
                 continue;
             const float* from = b + k * stride_of(WIDE) + (begin + j * distance) * 4;
-            const float4 rows[4] = {load4(from), load4(from + stride_of(WIDE)), load4(from + 2 * stride_of(WIDE)), load4(from + 3 * stride_of(WIDE))};
+            const float4 rows[4] = {load4(from), load4(from + stride_of(WIDE)),
+                load4(from + 2 * stride_of(WIDE)), load4(from + 3 * stride_of(WIDE))};
 #pragma unroll
             for (unsigned i = 0; i < M; i++) {
                 add_multiple(sum[i][j], factors[i].x, rows[0]);
@@ -141,7 +156,10 @@ static __device__ __forceinline__ float bent(float x)
 {
     const float square = x * x;
     const float far = fused(-2.0f, fast_rcp(1.0f + fast_exp2(x * (2.0f * LOG2_E))), 1.0f);
-    const float series = fused(square, fused(square, fused(square, fused(square, 62.0f / 2835, -17.0f / 315), 2.0f / 15), -1.0f / 3), 1.0f);
+    const float series = fused(square,
+        fused(
+            square, fused(square, fused(square, 62.0f / 2835, -17.0f / 315), 2.0f / 15), -1.0f / 3),
+        1.0f);
     return square < 0.0625f ? x * series : far;
 }
 
@@ -153,7 +171,8 @@ static __device__ __forceinline__ float score_of(float product)
     return product * (SCALE * LOG2_E);
 }
 
-/* Keys that queries see: from `first`, or from 0 if that is less, to `last` - 1. Of the last query, the last key is its own. */
+/* Keys that queries see: from `first`, or from 0 if that is less, to `last` - 1. Of the last
+ * query, the last key is its own. */
 struct Seen {
     int first, last;
     /* From the query `low` to the query `high`, of so many keys. */

@@ -1,8 +1,10 @@
-/* Attention of a tile of queries over tiles of keys: y = softmax(scale q k^T) v, in one pass over the keys (FlashAttention-2, algorithm 1).
+/* Attention of a tile of queries over tiles of keys: y = softmax(scale q k^T) v, in one pass
+ * over the keys (FlashAttention-2, algorithm 1).
  *
- * Rows are the queries of all heads that share a head of keys. What is known of a row: `peak`, the largest score so far; `sum`, the sum of
- * exp(score - peak), each work-item's part of it; `y`, the sum of exp(score - peak) v. Where a tile has a larger score, both sums are
- * multiplied by exp(old peak - new peak). Scores are in units of log 2. */
+ * Rows are the queries of all heads that share a head of keys. What is known of a row: `peak`,
+ * the largest score so far; `sum`, the sum of exp(score - peak), each work-item's part of it;
+ * `y`, the sum of exp(score - peak) v. Where a tile has a larger score, both sums are multiplied
+ * by exp(old peak - new peak). Scores are in units of log 2. */
 #include "prelude.h"
 #include "attention.h"
 
@@ -34,8 +36,8 @@
 #define RESULTS float *__restrict__ lse, Element *__restrict__ results
 #endif
 
-extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(const Element* __restrict__ q, const Cached* __restrict__ k,
-    const Cached* __restrict__ v, LENGTHS TABLE MASK SINKS RESULTS)
+extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(const Element* __restrict__ q,
+    const Cached* __restrict__ k, const Cached* __restrict__ v, LENGTHS TABLE MASK SINKS RESULTS)
 {
     constexpr unsigned WIDER = FOURS > VALUE_FOURS ? FOURS : VALUE_FOURS;
     alignas(16) __shared__ float queries[TILE_ROWS * stride_of(FOURS)];
@@ -51,10 +53,14 @@ extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(const Element* __rest
     const int keys = LENGTH_OF(head / KV_HEADS);
     const Seen seen = Seen::of_rows(row0, rows, keys);
     const int begin = blockIdx.z * CHUNK;
-    const int end = seen.last < begin + static_cast<int>(CHUNK) ? seen.last : begin + static_cast<int>(CHUNK);
-    const int start = seen.first > begin ? seen.first / static_cast<int>(TILE_KEYS) * static_cast<int>(TILE_KEYS) : begin;
+    const int end =
+        seen.last < begin + static_cast<int>(CHUNK) ? seen.last : begin + static_cast<int>(CHUNK);
+    const int start = seen.first > begin
+                          ? seen.first / static_cast<int>(TILE_KEYS) * static_cast<int>(TILE_KEYS)
+                          : begin;
 
-    fill<TILE_ROWS, DIM>(queries, q, rows, [&](unsigned row) { return (head * ROWS + row0 + row) * DIM; });
+    fill<TILE_ROWS, DIM>(
+        queries, q, rows, [&](unsigned row) { return (head * ROWS + row0 + row) * DIM; });
     float peak[R], sum[R];
     float4 y[R][EACH];
 #pragma unroll
@@ -76,7 +82,8 @@ extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(const Element* __rest
     for (int key0 = start; key0 < end; key0 += TILE_KEYS) {
         const unsigned many = end - key0;
         __syncthreads(); /* nobody reads the values before any more */
-        fill<TILE_KEYS, DIM>(tile, k, many, [&](unsigned key) { return key_at<DIM>(table, head, key0 + key); });
+        fill<TILE_KEYS, DIM>(
+            tile, k, many, [&](unsigned key) { return key_at<DIM>(table, head, key0 + key); });
         __syncthreads();
         float score[R][C];
         multiply_rows<R, C, FOURS>(score, queries, lane, LANES, tile, slice, SLICES);
@@ -92,7 +99,8 @@ extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(const Element* __rest
 #if WITH_MASK
                 if (row < ROWS && own.has(key)) {
                     const unsigned group = head % KV_HEADS * (ROWS / QUERIES) + row / QUERIES;
-                    const float added = load(mask, head / KV_HEADS * MASK_SAMPLE + group * MASK_HEAD + query * KEYS + key);
+                    const float added = load(mask,
+                        head / KV_HEADS * MASK_SAMPLE + group * MASK_HEAD + query * KEYS + key);
                     s = KEEPS ? (added != 0.0f ? s : hidden()) : fused(added, LOG2_E, s);
                 }
 #endif
@@ -102,7 +110,8 @@ extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(const Element* __rest
             partial[(lane + i * LANES) * SLICES + slice] = most;
         }
         __syncthreads(); /* all have read the keys, and left their largest scores */
-        fill<TILE_KEYS, VALUE_DIM>(tile, v, many, [&](unsigned key) { return key_at<VALUE_DIM>(table, head, key0 + key); });
+        fill<TILE_KEYS, VALUE_DIM>(tile, v, many,
+            [&](unsigned key) { return key_at<VALUE_DIM>(table, head, key0 + key); });
         float shrink[R];
 #pragma unroll
         for (unsigned i = 0; i < R; i++) {
@@ -110,7 +119,8 @@ extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(const Element* __rest
 #pragma unroll 4
             for (unsigned j = 0; j < SLICES; j += 4) {
                 const float4 some = load4(partial + (lane + i * LANES) * SLICES + j);
-                peak[i] = maximum(peak[i], maximum(maximum(some.x, some.y), maximum(some.z, some.w)));
+                peak[i] =
+                    maximum(peak[i], maximum(maximum(some.x, some.y), maximum(some.z, some.w)));
             }
             shrink[i] = peak[i] > before ? fast_exp2(before - peak[i]) : 1.0f;
             float added = 0.0f;

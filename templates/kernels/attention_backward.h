@@ -1,4 +1,5 @@
-/* What both kernels of the backward pass have: tiles of as many queries as keys, and of a score its weight and its gradient. */
+/* What both kernels of the backward pass have: tiles of as many queries as keys, and of a score
+ * its weight and its gradient. */
 #pragma once
 #include "prelude.h"
 #include "attention.h"
@@ -12,15 +13,17 @@
 #endif
 
 constexpr unsigned TILE = TILE_ROWS;
-constexpr unsigned EACH_KEY = (FOURS + SLICES - 1) / SLICES; /* fours of a work-item in a row of queries or keys */
+/* fours of a work-item in a row of queries or keys */
+constexpr unsigned EACH_KEY = (FOURS + SLICES - 1) / SLICES;
 static_assert(TILE_ROWS == TILE_KEYS && LANES == SLICES && R == C);
 
 struct Slope {
     float weight, score; /* of a value; of a score: the loss's gradient */
 };
-/* The product of a query and a key, and that of a value with the gradient of what it is added to. `total` is the same of what it is
- * added to itself. */
-static __device__ __forceinline__ Slope slope_of(float product, float of_value, float lse, float total, bool is_seen)
+/* The product of a query and a key, and that of a value with the gradient of what it is added
+ * to. `total` is the same of what it is added to itself. */
+static __device__ __forceinline__ Slope slope_of(
+    float product, float of_value, float lse, float total, bool is_seen)
 {
     const float weight = fast_exp2(is_seen ? score_of(product) - lse * LOG2_E : hidden());
     float score = weight * (of_value - total);
@@ -31,9 +34,11 @@ static __device__ __forceinline__ Slope slope_of(float product, float of_value, 
     return Slope{weight, score};
 }
 
-/* Adds the product of a tile of slopes and a tile of rows: first by itself, so that sums stay short. */
+/* Adds the product of a tile of slopes and a tile of rows: first by itself, so that sums stay
+ * short. */
 template <unsigned N, unsigned WIDE>
-static __device__ __forceinline__ void add_product(float4 (&sum)[R][N], const float* slopes, const float* rows, unsigned lane, unsigned slice)
+static __device__ __forceinline__ void add_product(
+    float4 (&sum)[R][N], const float* slopes, const float* rows, unsigned lane, unsigned slice)
 {
     float4 more[R][N] = {};
     multiply<R, N, TILE, WIDE>(more, slopes, lane, LANES, rows, slice, SLICES);

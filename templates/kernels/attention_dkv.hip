@@ -1,9 +1,11 @@
-/* The gradients of a tile of keys and their values, over tiles of the queries that see one of them. */
+/* The gradients of a tile of keys and their values, over tiles of the queries that see one of
+ * them. */
 #include "prelude.h"
 #include "attention_backward.h"
 
-extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(const Element* __restrict__ q, const Cached* __restrict__ k,
-    const Cached* __restrict__ v, LENGTHS const Element* __restrict__ dy, const float* __restrict__ lse,
+extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(const Element* __restrict__ q,
+    const Cached* __restrict__ k, const Cached* __restrict__ v,
+    LENGTHS const Element* __restrict__ dy, const float* __restrict__ lse,
     const float* __restrict__ totals, Cached* __restrict__ dk, Cached* __restrict__ dv)
 {
     alignas(16) __shared__ float queries[TILE * stride_of(FOURS)];
@@ -18,7 +20,8 @@ extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(const Element* __rest
     const int have = LENGTH_OF(head / KV_HEADS);
 
     fill<TILE, DIM>(keys, k, many, [&](unsigned key) { return (head * KEYS + key0 + key) * DIM; });
-    fill<TILE, VALUE_DIM>(values, v, many, [&](unsigned key) { return (head * KEYS + key0 + key) * VALUE_DIM; });
+    fill<TILE, VALUE_DIM>(
+        values, v, many, [&](unsigned key) { return (head * KEYS + key0 + key) * VALUE_DIM; });
     float4 of_keys[R][EACH_KEY] = {}, of_values[R][EACH] = {};
 
     for (unsigned row0 = 0; row0 < ROWS; row0 += TILE) {
@@ -27,15 +30,18 @@ extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(const Element* __rest
         if (seen.last <= static_cast<int>(key0) || seen.first >= static_cast<int>(key0 + TILE))
             continue;
         __syncthreads();
-        fill<TILE, DIM>(queries, q, rows, [&](unsigned row) { return (head * ROWS + row0 + row) * DIM; });
-        fill<TILE, VALUE_DIM>(slopes, dy, rows, [&](unsigned row) { return (head * ROWS + row0 + row) * VALUE_DIM; });
+        fill<TILE, DIM>(
+            queries, q, rows, [&](unsigned row) { return (head * ROWS + row0 + row) * DIM; });
+        fill<TILE, VALUE_DIM>(
+            slopes, dy, rows, [&](unsigned row) { return (head * ROWS + row0 + row) * VALUE_DIM; });
         __syncthreads();
         float product[R][C], of_value[R][C];
         multiply_rows<R, C, FOURS>(product, keys, lane, LANES, queries, slice, SLICES);
         multiply_rows<R, C, VALUE_FOURS>(of_value, values, lane, LANES, slopes, slice, SLICES);
 #pragma unroll
         for (unsigned j = 0; j < C; j++) {
-            const unsigned row = row0 + slice + j * SLICES, at = head * ROWS + (row < ROWS ? row : 0), query = row % QUERIES;
+            const unsigned row = row0 + slice + j * SLICES,
+                           at = head * ROWS + (row < ROWS ? row : 0), query = row % QUERIES;
             const Seen these(query, query, have);
             const float own = lse[at], total = totals[at];
 #pragma unroll

@@ -1,9 +1,11 @@
-/* The gradient of a tile of queries, over tiles of keys; and of each query dy . y, for the gradients of keys. */
+/* The gradient of a tile of queries, over tiles of keys; and of each query dy . y, for the
+ * gradients of keys. */
 #include "prelude.h"
 #include "attention_backward.h"
 
-extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(const Element* __restrict__ q, const Cached* __restrict__ k,
-    const Cached* __restrict__ v, LENGTHS const Element* __restrict__ dy, const Element* __restrict__ y,
+extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(const Element* __restrict__ q,
+    const Cached* __restrict__ k, const Cached* __restrict__ v,
+    LENGTHS const Element* __restrict__ dy, const Element* __restrict__ y,
     const float* __restrict__ lse, float* __restrict__ totals, Element* __restrict__ dq)
 {
     alignas(16) __shared__ float queries[TILE * stride_of(FOURS)];
@@ -18,7 +20,8 @@ extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(const Element* __rest
     const Seen seen = Seen::of_rows(row0, rows, have);
 
     const auto value_row = [&](unsigned row) { return (head * ROWS + row0 + row) * VALUE_DIM; };
-    fill<TILE, DIM>(queries, q, rows, [&](unsigned row) { return (head * ROWS + row0 + row) * DIM; });
+    fill<TILE, DIM>(
+        queries, q, rows, [&](unsigned row) { return (head * ROWS + row0 + row) * DIM; });
     fill<TILE, VALUE_DIM>(slopes, dy, rows, value_row);
     fill<TILE, VALUE_DIM>(values, y, rows, value_row);
     __syncthreads();
@@ -35,12 +38,15 @@ extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(const Element* __rest
             totals[head * ROWS + row0 + row] = total[i];
     }
 
-    const int start = seen.first > 0 ? seen.first / static_cast<int>(TILE) * static_cast<int>(TILE) : 0;
+    const int start =
+        seen.first > 0 ? seen.first / static_cast<int>(TILE) * static_cast<int>(TILE) : 0;
     for (int key0 = start; key0 < seen.last; key0 += TILE) {
         const unsigned many = seen.last - key0;
         __syncthreads();
-        fill<TILE, DIM>(keys, k, many, [&](unsigned key) { return (head * KEYS + key0 + key) * DIM; });
-        fill<TILE, VALUE_DIM>(values, v, many, [&](unsigned key) { return (head * KEYS + key0 + key) * VALUE_DIM; });
+        fill<TILE, DIM>(
+            keys, k, many, [&](unsigned key) { return (head * KEYS + key0 + key) * DIM; });
+        fill<TILE, VALUE_DIM>(
+            values, v, many, [&](unsigned key) { return (head * KEYS + key0 + key) * VALUE_DIM; });
         __syncthreads();
         float product[R][C], of_value[R][C];
         multiply_rows<R, C, FOURS>(product, queries, lane, LANES, keys, slice, SLICES);
@@ -51,7 +57,8 @@ extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(const Element* __rest
             const Seen these(query, query, have);
 #pragma unroll
             for (unsigned j = 0; j < C; j++) {
-                const Slope made = slope_of(product[i][j], of_value[i][j], own[i], total[i], these.has(key0 + slice + j * SLICES));
+                const Slope made = slope_of(product[i][j], of_value[i][j], own[i], total[i],
+                    these.has(key0 + slice + j * SLICES));
                 scores[(lane + i * LANES) * WEIGHTS_STRIDE + slice + j * SLICES] = made.score;
             }
         }

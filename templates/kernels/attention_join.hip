@@ -1,9 +1,11 @@
-/* Joins what attention.hip made of chunks of the keys: sums are multiplied by exp(peak of the chunk - largest peak), and added up. */
+/* Joins what attention.hip made of chunks of the keys: sums are multiplied by exp(peak of the
+ * chunk - largest peak), and added up. */
 #include "prelude.h"
 #include "constants/attention_join.h"
 
-extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(const float* __restrict__ peaks, const float* __restrict__ sums,
-    const float* __restrict__ parts, float* __restrict__ lse, Element* __restrict__ results)
+extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(const float* __restrict__ peaks,
+    const float* __restrict__ sums, const float* __restrict__ parts, float* __restrict__ lse,
+    Element* __restrict__ results)
 {
     const unsigned at = blockIdx.x * BLOCK + threadIdx.x, row = at / FOURS, column = at % FOURS * 4;
     if (row >= ROWS)
@@ -26,7 +28,8 @@ extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(const float* __restri
     if (column == 0)
         lse[row] = total > 0.0f ? (fast_log2(total) + peak) * 0.69314718f : 0.0f;
     if constexpr (VALUE_DIM % 4 == 0) {
-        store4(results + row * VALUE_DIM + column, float4{y[0] * scale, y[1] * scale, y[2] * scale, y[3] * scale});
+        store4(results + row * VALUE_DIM + column,
+            float4{y[0] * scale, y[1] * scale, y[2] * scale, y[3] * scale});
     } else {
 #pragma unroll
         for (unsigned i = 0; i < 4; i++)

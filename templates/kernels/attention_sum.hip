@@ -1,4 +1,5 @@
-/* The sum of x over the places where a candidate stands, in their order; or its logarithm. A work-item has VECTOR candidates. */
+/* The sum of x over the places where a candidate stands, in their order; or its logarithm. A
+ * work-item has VECTOR candidates. */
 #include "prelude.h"
 #include "constants/attention_sum.h"
 
@@ -11,7 +12,8 @@
 #endif
 
 /* Of the candidate at a place of y. */
-static __device__ __forceinline__ float total_of(const Element* x, const int* ids, const int* candidates, unsigned at)
+static __device__ __forceinline__ float total_of(
+    const Element* x, const int* ids, const int* candidates, unsigned at)
 {
     const int word = candidates[at];
     const unsigned first = at / CANDIDATES * PLACES;
@@ -27,8 +29,8 @@ static __device__ __forceinline__ float result_of(float total)
     return WITH_LOG ? 0.69314718f * fast_log2(total) : total;
 }
 
-extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(const Element* __restrict__ x, const int* __restrict__ ids,
-    const int* __restrict__ candidates, TOTAL Element* __restrict__ y)
+extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(const Element* __restrict__ x,
+    const int* __restrict__ ids, const int* __restrict__ candidates, TOTAL Element* __restrict__ y)
 {
     const unsigned at = (blockIdx.x * BLOCK + threadIdx.x) * VECTOR;
     if (SIZE % (BLOCK * VECTOR) != 0 && at >= SIZE)

@@ -1,4 +1,5 @@
-/* A place has the gradients of all candidates that stand there, in their order. A work-item has VECTOR places. */
+/* A place has the gradients of all candidates that stand there, in their order. A work-item has
+ * VECTOR places. */
 #include "prelude.h"
 #include "constants/attention_sum_backward.h"
 
@@ -10,8 +11,8 @@
 #define GRADIENT(k) load(dy, k)
 #endif
 
-extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(const Element* __restrict__ dy, const int* __restrict__ ids,
-    const int* __restrict__ candidates, TOTAL Element* __restrict__ dx)
+extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(const Element* __restrict__ dy,
+    const int* __restrict__ ids, const int* __restrict__ candidates, TOTAL Element* __restrict__ dx)
 {
     const unsigned at = (blockIdx.x * BLOCK + threadIdx.x) * VECTOR;
     if (SIZE % (BLOCK * VECTOR) != 0 && at >= SIZE)

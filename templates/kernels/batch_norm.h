@@ -11,7 +11,8 @@ constexpr float RECIPROCAL = static_cast<float>(1.0 / ELEMENTS);
 /* Where an element of a feature lies. */
 static __device__ __forceinline__ unsigned address(unsigned feature, unsigned at)
 {
-    return INNER == 1 ? at * FEATURES + feature : at / INNER * (FEATURES * INNER) + feature * INNER + at % INNER;
+    return INNER == 1 ? at * FEATURES + feature
+                      : at / INNER * (FEATURES * INNER) + feature * INNER + at % INNER;
 }
 
 /* No test where the sizes fit. */
@@ -51,7 +52,8 @@ static __device__ __forceinline__ unsigned place(unsigned lane, unsigned slice)
 }
 
 /* The sum over the work-items of a feature, in each of them. */
-static __device__ __forceinline__ float feature_sum(float value, float* partial, unsigned lane, unsigned slice)
+static __device__ __forceinline__ float feature_sum(
+    float value, float* partial, unsigned lane, unsigned slice)
 {
     if constexpr (SLICES == 1)
         return value;

@@ -4,13 +4,14 @@
 #include "constants/batch_norm_apply.h"
 
 constexpr unsigned GROUP = BLOCK * EACH; /* elements of a work-group */
-/* A vector of elements has one feature, or one each from a vector of features. Else narrow elements, which
- * move by vectors all the same, have each its own. */
+/* A vector of elements has one feature, or one each from a vector of features. Else narrow
+ * elements, which move by vectors all the same, have each its own. */
 constexpr bool SHARED = INNER % EACH == 0;
 constexpr bool APART = INNER == 1 && FEATURES % EACH == 0;
 constexpr bool MIXED = sizeof(Element) < 4 && !SHARED && !APART;
 
-/* That of the elements from `at` on; the first one, if they are APART; `at` itself, if they are MIXED. */
+/* That of the elements from `at` on; the first one, if they are APART; `at` itself, if they are
+ * MIXED. */
 static __device__ __forceinline__ unsigned feature_of(unsigned at)
 {
     if constexpr (MIXED)
@@ -23,7 +24,8 @@ static __device__ __forceinline__ unsigned feature_of(unsigned at)
         return at / INNER % FEATURES;
 }
 
-/* What a vector of elements needs of a tensor of features; and the part of it that is the I-th's. */
+/* What a vector of elements needs of a tensor of features; and the part of it that is the
+ * I-th's. */
 template <bool VECTOR = APART>
 static __device__ __forceinline__ auto of_feature(const float* tensor, unsigned feature)
 {

@@ -36,7 +36,8 @@ extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
             const unsigned at = blockIdx.x * GROUP + k + threadIdx.x;
             const unsigned feature = at / INNER % FEATURES;
             if (SIZE % GROUP == 0 || at < SIZE)
-                store(y, at, apply(load(x, at), mean[feature], spread[feature], w[feature], b[feature]));
+                store(y, at,
+                    apply(load(x, at), mean[feature], spread[feature], w[feature], b[feature]));
         }
     }
 }

@@ -6,7 +6,8 @@
 extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
     const Element* __restrict__ x, const Element* __restrict__ dy, const float* __restrict__ w,
 #if WITH_GIVEN
-    const float* __restrict__ mean, const float* __restrict__ spread, /* the variance, or 1 / sqrt() */
+    /* the variance, or 1 / sqrt() */
+    const float* __restrict__ mean, const float* __restrict__ spread,
 #endif
     Element* __restrict__ dx, float* __restrict__ dw, float* __restrict__ db)
 {
@@ -86,12 +87,16 @@ extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
         if constexpr (VECTOR == 4) {
             const float4 four{
                 FROZEN ? weight * slope[k] : weight * fused(value[k], tilt, slope[k] - shift),
-                FROZEN ? weight * slope[k + 1] : weight * fused(value[k + 1], tilt, slope[k + 1] - shift),
-                FROZEN ? weight * slope[k + 2] : weight * fused(value[k + 2], tilt, slope[k + 2] - shift),
-                FROZEN ? weight * slope[k + 3] : weight * fused(value[k + 3], tilt, slope[k + 3] - shift)};
+                FROZEN ? weight * slope[k + 1]
+                       : weight * fused(value[k + 1], tilt, slope[k + 1] - shift),
+                FROZEN ? weight * slope[k + 2]
+                       : weight * fused(value[k + 2], tilt, slope[k + 2] - shift),
+                FROZEN ? weight * slope[k + 3]
+                       : weight * fused(value[k + 3], tilt, slope[k + 3] - shift)};
             store4(dx + address(feature, at), four);
         } else {
-            const float out = FROZEN ? weight * slope[k] : weight * fused(value[k], tilt, slope[k] - shift);
+            const float out =
+                FROZEN ? weight * slope[k] : weight * fused(value[k], tilt, slope[k] - shift);
             store(dx, address(feature, at), out);
         }
     }

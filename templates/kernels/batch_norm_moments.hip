@@ -24,8 +24,9 @@ extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
 #pragma unroll
     for (unsigned k = 0; k < HELD; k++)
         sum += value[k];
-    const float centre = feature_sum(sum, sums, lane, slice) *
-                         (chunk < CHUNKS - 1 ? static_cast<float>(1.0 / TILE) : static_cast<float>(1.0 / LAST));
+    const float centre =
+        feature_sum(sum, sums, lane, slice)
+        * (chunk < CHUNKS - 1 ? static_cast<float>(1.0 / TILE) : static_cast<float>(1.0 / LAST));
 
     float square = 0;
 #pragma unroll

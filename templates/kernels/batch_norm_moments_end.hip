@@ -23,9 +23,9 @@ extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
 
     float centre = 0;
     for (unsigned k = slice; k < chunks; k += SLICES)
-        centre = fused(
-            part_mean[k * FEATURES + feature],
-            k < CHUNKS - 1 ? static_cast<float>(double(TILE) / ELEMENTS) : static_cast<float>(double(LAST) / ELEMENTS),
+        centre = fused(part_mean[k * FEATURES + feature],
+            k < CHUNKS - 1 ? static_cast<float>(double(TILE) / ELEMENTS)
+                           : static_cast<float>(double(LAST) / ELEMENTS),
             centre);
     centre = feature_sum(centre, means, lane, slice);
 
@@ -37,7 +37,8 @@ extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
             d * (k < CHUNKS - 1 ? static_cast<float>(TILE) : static_cast<float>(LAST)), d,
             part_squares[k * FEATURES + feature]);
     }
-    const float variance = feature_sum(square, squares, lane, slice) * static_cast<float>(1.0 / ELEMENTS);
+    const float variance =
+        feature_sum(square, squares, lane, slice) * static_cast<float>(1.0 / ELEMENTS);
     const float scale = fast_rcp(fast_sqrt(variance + EPSILON));
     if (slice == 0 && chunks > 0) {
 #if WITH_STATISTICS

@@ -24,7 +24,8 @@ extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
     dot = feature_sum(dot, products, lane, slice);
     sum_dy = feature_sum(sum_dy, slopes, lane, slice);
     if (slice == 0 && chunks > 0) {
-        dw[feature] = dot * (FROZEN ? fast_rcp(fast_sqrt(spread[feature] + EPSILON)) : spread[feature]);
+        dw[feature] =
+            dot * (FROZEN ? fast_rcp(fast_sqrt(spread[feature] + EPSILON)) : spread[feature]);
         db[feature] = sum_dy;
     }
 }

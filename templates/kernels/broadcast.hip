@@ -1,8 +1,10 @@
-/* y = a + b, a - b, a b or a / b, where a and b may be smaller than y: of each axis, they have all elements or one. */
+/* y = a + b, a - b, a b or a / b, where a and b may be smaller than y: of each axis, they have
+ * all elements or one. */
 #include "prelude.h"
 
 enum class Operation { ADD, SUBTRACT, MULTIPLY, DIVIDE };
-/* How neighbours of y find their element of a tensor: all have the same one; it is their own, as one access; or one by one. */
+/* How neighbours of y find their element of a tensor: all have the same one; it is their own, as
+ * one access; or one by one. */
 enum class Way { ONCE, FOUR, EACH };
 #include "constants/broadcast.h"
 
@@ -59,7 +61,8 @@ extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
     const unsigned at = blockIdx.x * GROUP + threadIdx.x * VECTOR;
     if (SIZE % GROUP == 0 || together<Element>(at, SIZE)) {
         const float4 left = four<false>(a, at), right = four<true>(b, at);
-        store4(y + at, float4{result(left.x, right.x), result(left.y, right.y), result(left.z, right.z), result(left.w, right.w)});
+        store4(y + at, float4{result(left.x, right.x), result(left.y, right.y),
+                           result(left.z, right.z), result(left.w, right.w)});
     } else if (SIZE % VECTOR != 0 && at < SIZE) {
         for (unsigned k = at; k < SIZE; k++)
             store(y, k, result(one<false>(a, k), one<true>(b, k)));

@@ -13,7 +13,8 @@ static __device__ __forceinline__ float4 read4(const T* from)
 static __device__ __forceinline__ float4 read4(const int* from)
 {
     const int4 in = *reinterpret_cast<const int4*>(from);
-    return float4{static_cast<float>(in.x), static_cast<float>(in.y), static_cast<float>(in.z), static_cast<float>(in.w)};
+    return float4{static_cast<float>(in.x), static_cast<float>(in.y), static_cast<float>(in.z),
+        static_cast<float>(in.w)};
 }
 
 extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
@@ -31,7 +32,8 @@ extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
         float last[VECTOR] = {};
 #pragma unroll
         for (unsigned k = 0; k < SIZE % VECTOR; k++)
-            last[k] = SCALE == 1 ? static_cast<float>(load(x, at + k)) : static_cast<float>(load(x, at + k)) * SCALE;
+            last[k] = SCALE == 1 ? static_cast<float>(load(x, at + k))
+                                 : static_cast<float>(load(x, at + k)) * SCALE;
         if constexpr (sizeof(Target) < 4) {
             store4(y + at, float4{last[0], last[1], last[2], last[3]});
         } else {

@@ -1,13 +1,15 @@
-/* Real Fourier transforms of blocks of SIZE numbers, and back: a block by each work-item. Of each frequency, spectra lie as matrices
- * of real numbers, [DOWN][2 ACROSS], the real parts of a row and then the imaginary ones, so that a product of matrices multiplies and
- * adds them up. Those of the filters lie as [2 DOWN][2 ACROSS]: re and -im, and below im and re. */
+/* Real Fourier transforms of blocks of SIZE numbers, and back: a block by each work-item. Of
+ * each frequency, spectra lie as matrices of real numbers, [DOWN][2 ACROSS], the real parts of a
+ * row and then the imaginary ones, so that a product of matrices multiplies and adds them up.
+ * Those of the filters lie as [2 DOWN][2 ACROSS]: re and -im, and below im and re. */
 #include "prelude.h"
 #include "constants/circulant.h"
 
 constexpr unsigned HALF = SIZE / 2; /* frequencies 0 to HALF say what the others are */
 constexpr unsigned BLOCKS = DOWN * ACROSS;
 constexpr bool OF_FILTERS = STEP == Step::FILTERS || STEP == Step::GRADIENT;
-constexpr unsigned LOWER = BLOCKS * 2;                  /* where the lower half of a matrix of filters begins */
+/* where the lower half of a matrix of filters begins */
+constexpr unsigned LOWER = BLOCKS * 2;
 constexpr unsigned MATRIX = BLOCKS * (OF_FILTERS ? 4 : 2); /* elements of one frequency */
 
 /* cos(2 pi k / n), k up to n / 4, by its series. */
@@ -30,10 +32,11 @@ struct Turn {
     static constexpr float SIN = K == 0 ? 0.0f : static_cast<float>(cosine(N / 4 - K, N));
 };
 
-/* Frequencies K and N / 2 - K of N numbers, and so on, from the spectra of the even and of the odd ones. */
+/* Frequencies K and N / 2 - K of N numbers, and so on, from the spectra of the even and of the
+ * odd ones. */
 template <unsigned N, unsigned K>
-static __device__ __forceinline__ void join(
-    const float* even_re, const float* even_im, const float* odd_re, const float* odd_im, float* re, float* im)
+static __device__ __forceinline__ void join(const float* even_re, const float* even_im,
+    const float* odd_re, const float* odd_im, float* re, float* im)
 {
     float x = odd_re[K];
     float y = odd_im[K];
@@ -109,7 +112,8 @@ static __device__ __forceinline__ void numbers(const float* re, const float* im,
     }
 }
 
-extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(const float* __restrict__ source, float* __restrict__ target)
+extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
+    const float* __restrict__ source, float* __restrict__ target)
 {
     const unsigned at = blockIdx.x * BLOCK + threadIdx.x;
     if (BLOCKS % BLOCK != 0 && at >= BLOCKS)

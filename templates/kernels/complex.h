@@ -2,16 +2,19 @@
  *
  *     C(m, n) = sum over k of (a - i b)(m, k) (x + i y)(k, n)
  *
- * The real and the imaginary part of row m are rows 2 m and 2 m + 1 of what a kernel stores. As a product of real matrices this were
- * (a, b; -b, a) (x; y), two rows and two k for one: of the left factor, a lies at 2 k and b at 2 k + 1 and neither is stored or read
- * twice. What is added to a sum, and in which order, is what the real product would add. */
+ * The real and the imaginary part of row m are rows 2 m and 2 m + 1 of what a kernel stores. As
+ * a product of real matrices this were (a, b; -b, a) (x; y), two rows and two k for one: of the
+ * left factor, a lies at 2 k and b at 2 k + 1 and neither is stored or read twice. What is added
+ * to a sum, and in which order, is what the real product would add. */
 #pragma once
 #include "tile.h"
 
-/* A tile of REAL_ROWS rows, two for each complex number: M, ITEM_M and what an operand loads of the left factor are complex ones. */
-template <
-    unsigned REAL_ROWS, unsigned TILE_COLUMNS, unsigned TILE_DEPTH, unsigned ITEM_REAL_ROWS, unsigned ITEM_COLUMNS, bool READ_AHEAD>
-struct ComplexTile : Tile<REAL_ROWS / 2, TILE_COLUMNS, TILE_DEPTH, ITEM_REAL_ROWS / 2, ITEM_COLUMNS, READ_AHEAD> {
+/* A tile of REAL_ROWS rows, two for each complex number: M, ITEM_M and what an operand loads of
+ * the left factor are complex ones. */
+template <unsigned REAL_ROWS, unsigned TILE_COLUMNS, unsigned TILE_DEPTH, unsigned ITEM_REAL_ROWS,
+    unsigned ITEM_COLUMNS, bool READ_AHEAD>
+struct ComplexTile
+    : Tile<REAL_ROWS / 2, TILE_COLUMNS, TILE_DEPTH, ITEM_REAL_ROWS / 2, ITEM_COLUMNS, READ_AHEAD> {
     using Sum = float[ITEM_REAL_ROWS][ITEM_COLUMNS];
 };
 
@@ -24,7 +27,8 @@ struct ComplexScalars {
     static constexpr unsigned DEPTH = 2;
     using Lanes = Scalars<Tile>; /* which work-items take which places */
 
-    /* Of the rows and columns of a work-item, RUN of which lie side by side: of columns by fours, and what is left of them. */
+    /* Of the rows and columns of a work-item, RUN of which lie side by side: of columns by
+     * fours, and what is left of them. */
     static constexpr unsigned RUN = Tile::ITEM_M < 4 ? Tile::ITEM_M : 4;
     static constexpr unsigned FOURS = Tile::ITEM_N / 4 * 4;
     static constexpr unsigned REST = Tile::ITEM_N % 4;
@@ -37,10 +41,14 @@ struct ComplexScalars {
     {
         return i / RUN * RUN * Tile::ITEMS_M + Lanes::item_row() * RUN + i % RUN;
     }
-    static __device__ __forceinline__ unsigned row(unsigned i) { return 2 * complex_row(i / 2) + i % 2; }
+    static __device__ __forceinline__ unsigned row(unsigned i)
+    {
+        return 2 * complex_row(i / 2) + i % 2;
+    }
     static __device__ __forceinline__ unsigned column(unsigned j)
     {
-        return j < FOURS ? Lanes::column(j) : FOURS * Tile::ITEMS_N + Lanes::item_column() * REST + j - FOURS;
+        return j < FOURS ? Lanes::column(j)
+                         : FOURS * Tile::ITEMS_N + Lanes::item_column() * REST + j - FOURS;
     }
 
     static __device__ __forceinline__ unsigned first_left(unsigned) { return complex_row(0); }

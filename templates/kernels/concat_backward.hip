@@ -4,7 +4,8 @@
 
 /* Input I, by its own work-groups. */
 template <unsigned I>
-static __device__ __forceinline__ void copy(const Element* __restrict__ whole, Element* __restrict__ part)
+static __device__ __forceinline__ void copy(
+    const Element* __restrict__ whole, Element* __restrict__ part)
 {
     constexpr unsigned ROW = ROWS[I];
 #pragma unroll
@@ -36,7 +37,8 @@ static __device__ __forceinline__ void copy(const Element* __restrict__ whole, E
         copy<i>(dy, dx##i);                            \
     else
 
-extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(const Element* __restrict__ dy EACH_INPUT(PARAMETER))
+extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
+    const Element* __restrict__ dy EACH_INPUT(PARAMETER))
 {
     EACH_INPUT(COPY) {}
 }

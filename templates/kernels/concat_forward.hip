@@ -4,7 +4,8 @@
 
 /* Input I, by its own work-groups. */
 template <unsigned I>
-static __device__ __forceinline__ void copy(const Element* __restrict__ part, Element* __restrict__ whole)
+static __device__ __forceinline__ void copy(
+    const Element* __restrict__ part, Element* __restrict__ whole)
 {
     constexpr unsigned ROW = ROWS[I];
 #pragma unroll
@@ -28,7 +29,8 @@ static __device__ __forceinline__ void copy(const Element* __restrict__ part, El
         copy<i>(x##i, y);                              \
     else
 
-extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(EACH_INPUT(PARAMETER) Element* __restrict__ y)
+extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
+    EACH_INPUT(PARAMETER) Element* __restrict__ y)
 {
     EACH_INPUT(COPY) {}
 }

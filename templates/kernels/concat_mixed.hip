@@ -1,5 +1,5 @@
-/* Concatenation of narrow elements, where rows begin or end within a word: a work-item makes VECTOR neighbours
- * of the whole, of whichever inputs they are. */
+/* Concatenation of narrow elements, where rows begin or end within a word: a work-item makes
+ * VECTOR neighbours of the whole, of whichever inputs they are. */
 #include "prelude.h"
 #include "constants/concat_mixed.h"
 
@@ -25,7 +25,8 @@ static __device__ __forceinline__ float chosen(unsigned at EACH_INPUT(PARAMETER)
 #undef PARAMETER
 #define PARAMETER(i) const Element* __restrict__ x##i,
 
-extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(EACH_INPUT(PARAMETER) Element* __restrict__ y)
+extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
+    EACH_INPUT(PARAMETER) Element* __restrict__ y)
 {
     const unsigned at = (blockIdx.x * BLOCK + threadIdx.x) * VECTOR;
     if (at >= SIZE)

@@ -1,5 +1,6 @@
-/* The gradient of a bias: db[k] = the sum of dy over BATCH samples and PIXELS pixels, for FILTERS channels k. Where the elements of
- * a channel are shared out, work-group x leaves a partial sum. */
+/* The gradient of a bias: db[k] = the sum of dy over BATCH samples and PIXELS pixels, for
+ * FILTERS channels k. Where the elements of a channel are shared out, work-group x leaves a
+ * partial sum. */
 #include "prelude.h"
 #include "vector.h"
 #include "constants/conv_bias.h"
@@ -9,7 +10,8 @@ constexpr unsigned TOTAL = BATCH * PIXELS;
 static __device__ __forceinline__ float total_of(float x) { return x; }
 static __device__ __forceinline__ float total_of(float4 x) { return x.x + x.y + (x.z + x.w); }
 
-extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(const ResultElement* __restrict__ dy, float* __restrict__ db)
+extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
+    const ResultElement* __restrict__ dy, float* __restrict__ db)
 {
     __shared__ float sums[BLOCK];
     const unsigned channel = blockIdx.y;

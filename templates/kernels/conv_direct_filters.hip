@@ -1,6 +1,7 @@
-/* Gradient of the filters: target[k][c][r][s], each the sum over BATCH x RESULT_H x RESULT_W pixels of the result of their products
- * with what the tap meets in the image. A work-item sums FILTERS filters x SPAN neighbouring s; lines are rows of the result, or
- * parts of rows. Work-groups share them, and with SPLITS > 1 leave partial sums. */
+/* Gradient of the filters: target[k][c][r][s], each the sum over BATCH x RESULT_H x RESULT_W
+ * pixels of the result of their products with what the tap meets in the image. A work-item sums
+ * FILTERS filters x SPAN neighbouring s; lines are rows of the result, or parts of rows.
+ * Work-groups share them, and with SPLITS > 1 leave partial sums. */
 #include "prelude.h"
 #include "vector.h"
 #include "constants/geometry.h"
@@ -11,9 +12,12 @@ constexpr unsigned ALL_PAIRS = GROUP_CHANNELS * KERNEL_H;
 constexpr unsigned PAIR_TILES = (ALL_PAIRS + PAIRS - 1) / PAIRS;
 constexpr unsigned RUNS = PAIRS * SPANS;
 constexpr unsigned ALL_LINES = BATCH * RESULT_H * SEGMENTS;
-constexpr unsigned SIZE = GROUPS * GROUP_FILTERS * ALL_PAIRS * KERNEL_W;      /* elements of all filters */
-constexpr unsigned SHARED = RUNS * OCTETS * SPAN;                             /* sums of a slice, for one filter */
-constexpr unsigned REDUCED = (SLICES - 1) * SHARED;                           /* of all slices but one */
+/* elements of all filters */
+constexpr unsigned SIZE = GROUPS * GROUP_FILTERS * ALL_PAIRS * KERNEL_W;
+/* sums of a slice, for one filter */
+constexpr unsigned SHARED = RUNS * OCTETS * SPAN;
+/* of all slices but one */
+constexpr unsigned REDUCED = (SLICES - 1) * SHARED;
 constexpr unsigned PIXELS = PAIRS * IMAGE_PITCH;
 constexpr bool LEFT_OVER = OCTETS * RUNS * SLICES < BLOCK; /* work-items that have no slice */
 
@@ -23,13 +27,14 @@ struct Line {
     bool inside;
 
     __device__ __forceinline__ Line(unsigned line, unsigned end)
-        : image(line / (RESULT_H * SEGMENTS)), row(line / SEGMENTS % RESULT_H), column(line % SEGMENTS * WIDTH), inside(line < end)
+        : image(line / (RESULT_H * SEGMENTS)), row(line / SEGMENTS % RESULT_H),
+          column(line % SEGMENTS * WIDTH), inside(line < end)
     {
     }
 };
 
-extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
-    const SourceElement* __restrict__ image, const ResultElement* __restrict__ result, float* __restrict__ target)
+extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(const SourceElement* __restrict__ image,
+    const ResultElement* __restrict__ result, float* __restrict__ target)
 {
     alignas(16) __shared__ float gradients[TILE_FILTERS * RESULT_PITCH];
     alignas(16) __shared__ float pixels[PIXELS >= REDUCED ? PIXELS : REDUCED];
@@ -40,26 +45,36 @@ extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
     const unsigned tile_filter = blockIdx.y / PAIR_TILES * TILE_FILTERS;
     const unsigned group = blockIdx.z;
     const unsigned first = blockIdx.x * CHUNK;
-    const unsigned end = ALL_LINES % CHUNK == 0 || first + CHUNK < ALL_LINES ? first + CHUNK : ALL_LINES;
+    const unsigned end =
+        ALL_LINES % CHUNK == 0 || first + CHUNK < ALL_LINES ? first + CHUNK : ALL_LINES;
 
     float sum[FILTERS][SPAN] = {};
     for (unsigned line = first; line < end; line += LINES) {
         if (line > first)
             __syncthreads();
-        for (unsigned piece = threadIdx.x; piece < TILE_FILTERS * LINES * (WIDTH / RESULT_VECTOR); piece += BLOCK) {
+        for (unsigned piece = threadIdx.x; piece < TILE_FILTERS * LINES * (WIDTH / RESULT_VECTOR);
+            piece += BLOCK) {
             const unsigned i = opaque(piece);
             const unsigned at = i % (WIDTH / RESULT_VECTOR) * RESULT_VECTOR;
             const unsigned of = i / (WIDTH / RESULT_VECTOR) % LINES;
             const unsigned k = i / (WIDTH / RESULT_VECTOR * LINES);
             const Line place(line + of, end);
             const unsigned column = place.column + at;
-            const bool inside = place.inside && (GROUP_FILTERS % TILE_FILTERS == 0 || tile_filter + k < GROUP_FILTERS) &&
-                (RESULT_W % WIDTH == 0 || column < RESULT_W);
-            const unsigned from = (((place.image * GROUPS + group) * GROUP_FILTERS + tile_filter + k) * RESULT_H + place.row) * RESULT_W + column;
+            const bool inside =
+                place.inside
+                && (GROUP_FILTERS % TILE_FILTERS == 0 || tile_filter + k < GROUP_FILTERS)
+                && (RESULT_W % WIDTH == 0 || column < RESULT_W);
+            const unsigned from =
+                (((place.image * GROUPS + group) * GROUP_FILTERS + tile_filter + k) * RESULT_H
+                    + place.row)
+                    * RESULT_W
+                + column;
             vector_at<RESULT_VECTOR>(gradients + k * RESULT_PITCH + of * WIDTH + at) =
-                inside ? fetched<float, RESULT_VECTOR>(result + from) : Vector<float, RESULT_VECTOR>{};
+                inside ? fetched<float, RESULT_VECTOR>(result + from)
+                       : Vector<float, RESULT_VECTOR>{};
         }
-        for (unsigned piece = threadIdx.x; piece < PAIRS * LINES * (IMAGE_WIDTH / VECTOR); piece += BLOCK) {
+        for (unsigned piece = threadIdx.x; piece < PAIRS * LINES * (IMAGE_WIDTH / VECTOR);
+            piece += BLOCK) {
             const unsigned i = opaque(piece);
             const unsigned at = i % (IMAGE_WIDTH / VECTOR) * VECTOR;
             const unsigned of = i / (IMAGE_WIDTH / VECTOR) % LINES;
@@ -69,9 +84,13 @@ extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
             const Line place(line + of, end);
             const unsigned row = place.row * STRIDE_H + r * DILATION_H - PAD_H;
             const unsigned column = place.column * STRIDE_W + at - (PAD_W + LEAD);
-            const bool inside =
-                place.inside && (ALL_PAIRS % PAIRS == 0 || tile_pair + pair < ALL_PAIRS) && row < IMAGE_H && column < IMAGE_W;
-            const unsigned from = (((place.image * GROUPS + group) * GROUP_CHANNELS + channel) * IMAGE_H + row) * IMAGE_W + column;
+            const bool inside = place.inside
+                                && (ALL_PAIRS % PAIRS == 0 || tile_pair + pair < ALL_PAIRS)
+                                && row < IMAGE_H && column < IMAGE_W;
+            const unsigned from =
+                (((place.image * GROUPS + group) * GROUP_CHANNELS + channel) * IMAGE_H + row)
+                    * IMAGE_W
+                + column;
             vector_at<VECTOR>(pixels + pair * IMAGE_PITCH + of * IMAGE_WIDTH + at) =
                 inside ? fetched<float, VECTOR>(image + from) : Vector<float, VECTOR>{};
         }
@@ -99,7 +118,8 @@ extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
                 const float4 slope = vector_at<4>(gradient + k * RESULT_PITCH + of * WIDTH + at);
 #pragma unroll
                 for (unsigned s = 0; s < SPAN; s++) {
-                    /* Of 4 neighbouring pixels, the first one's in `held`, and from one to the next. */
+                    /* Of 4 neighbouring pixels, the first one's in `held`, and from one to the
+                     * next. */
                     const unsigned own = SPARSE ? 0 : LEAD + DILATION_W * s;
                     constexpr unsigned NEXT = SPARSE ? 1 : STRIDE_W;
                     sum[k][s] = fused(held[own], slope.x, sum[k][s]);
@@ -143,10 +163,13 @@ extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
         const unsigned filter = tile_filter + octet * FILTERS + k;
         if (GROUP_FILTERS % TILE_FILTERS != 0 && filter >= GROUP_FILTERS)
             continue;
-        const unsigned to = (((group * GROUP_FILTERS + filter) * GROUP_CHANNELS + channel) * KERNEL_H + r) * KERNEL_W;
+        const unsigned to =
+            (((group * GROUP_FILTERS + filter) * GROUP_CHANNELS + channel) * KERNEL_H + r)
+            * KERNEL_W;
         float* const all = SPLITS > 1 ? target + blockIdx.x * SIZE : target;
         /* A pointer, for NVRTC 13.0 makes wild stores of an unsigned index that counts down. */
-        float* const row = FLIPPED ? all + to + (KERNEL_W - 1) - run % SPANS * SPAN : all + to + run % SPANS * SPAN;
+        float* const row = FLIPPED ? all + to + (KERNEL_W - 1) - run % SPANS * SPAN
+                                   : all + to + run % SPANS * SPAN;
 #pragma unroll
         for (unsigned i = 0; i < SPAN; i++)
             if (KERNEL_W % SPAN == 0 || run % SPANS * SPAN + i < KERNEL_W)

@@ -1,24 +1,28 @@
-/* The Fourier transform of a real tile of SIZE x SIZE pixels in a work-group. A kernel calls spectrum_of() or tile_of(): all of its
- * work-items must, and once, for it has barriers.
+/* The Fourier transform of a real tile of SIZE x SIZE pixels in a work-group. A kernel calls
+ * spectrum_of() or tile_of(): all of its work-items must, and once, for it has barriers.
  *
- * SIZE / 2 work-items share a tile: threadIdx.x = item * LINES + line. Each has two rows of it, 2 item and 2 item + 1, in re and in
- * im, or a column of its spectrum, which is symmetric: columns 1 to T / 2 - 1 say what those after T / 2 are, and so do halves of
- * columns 0 and T / 2, both of which item 0 has. For 0 < u < T / 2, column 0 is at u and column T / 2 at T - u; of the real
- * numbers at u = 0 and T / 2, re has column 0's and im the other one's. */
+ * SIZE / 2 work-items share a tile: threadIdx.x = item * LINES + line. Each has two rows of it,
+ * 2 item and 2 item + 1, in re and in im, or a column of its spectrum, which is symmetric:
+ * columns 1 to T / 2 - 1 say what those after T / 2 are, and so do halves of columns 0 and T /
+ * 2, both of which item 0 has. For 0 < u < T / 2, column 0 is at u and column T / 2 at T - u; of
+ * the real numbers at u = 0 and T / 2, re has column 0's and im the other one's. */
 #pragma once
 #include "prelude.h"
 #include "constants/conv_fft.h"
 
 constexpr unsigned T = SIZE;
 constexpr unsigned HALF = T / 2; /* work-items of a tile; columns of its spectrum */
-constexpr unsigned ROW = HALF * LINES + LINES / 2; /* floats of a row in LDS: pairs of rows are LINES banks apart */
-constexpr unsigned TILE_LDS = T * ROW; /* floats that real or imaginary parts of a work-group's tiles take there, one after the other */
-/* Of the spectrum of a real tile, where item 0's real numbers are complex ones with a partner of 0: the second of each two, of rows 0
- * and T / 2, lies behind all others. */
+/* floats of a row in LDS: pairs of rows are LINES banks apart */
+constexpr unsigned ROW = HALF * LINES + LINES / 2;
+/* floats that real or imaginary parts of a work-group's tiles take there, one after the other */
+constexpr unsigned TILE_LDS = T * ROW;
+/* Of the spectrum of a real tile, where item 0's real numbers are complex ones with a partner of
+ * 0: the second of each two, of rows 0 and T / 2, lies behind all others. */
 constexpr unsigned SECOND = T * HALF;
 constexpr unsigned PLACES = SECOND + 2;
 constexpr float ROOT_HALF = 0.707106781f;
-/* The inverse transform has a factor of T * T; two spectra that are multiplied have one of 2 each, and those of item 0 one of 4. */
+/* The inverse transform has a factor of T * T; two spectra that are multiplied have one of 2
+ * each, and those of item 0 one of 4. */
 constexpr float SCALE = 1.0f / (4 * T * T);
 
 /* cos(2 pi k / T), k up to T / 2, for T of 16 and 32. */
@@ -40,7 +44,8 @@ static __device__ __forceinline__ float cosine(unsigned k)
 }
 
 /* a and b become a + b and (a - b) exp(-2 pi i k / T), k < T / 2. */
-static __device__ __forceinline__ void butterfly(float& a_re, float& a_im, float& b_re, float& b_im, unsigned k)
+static __device__ __forceinline__ void butterfly(
+    float& a_re, float& a_im, float& b_re, float& b_im, unsigned k)
 {
     const float x = a_re - b_re;
     const float y = a_im - b_im;
@@ -85,7 +90,8 @@ static __device__ __forceinline__ constexpr unsigned reversed(unsigned k)
     return r;
 }
 
-/* The transform of T complex numbers, not scaled. With re and im exchanged it is the inverse one. */
+/* The transform of T complex numbers, not scaled. With re and im exchanged it is the inverse
+ * one. */
 static __device__ __forceinline__ void transform(float (&re)[T], float (&im)[T])
 {
     if constexpr (T >= 32)
@@ -128,9 +134,11 @@ static __device__ __forceinline__ void separate(float (&re)[T], float (&im)[T])
     }
 }
 
-/* Has `put` store real and imaginary part of each frequency of a column, in a spectrum whose places are OF_PLACE elements apart. */
+/* Has `put` store real and imaginary part of each frequency of a column, in a spectrum whose
+ * places are OF_PLACE elements apart. */
 template <unsigned OF_PLACE, class Put>
-static __device__ __forceinline__ void put_places(const float (&re)[T], const float (&im)[T], float* spectrum, Put put)
+static __device__ __forceinline__ void put_places(
+    const float (&re)[T], const float (&im)[T], float* spectrum, Put put)
 {
     const unsigned item = threadIdx.x / LINES;
     float* first = spectrum + item * OF_PLACE;
@@ -195,17 +203,20 @@ static __device__ __forceinline__ float element(const float* at)
     return *at;
 }
 
-/* The column that was put so, imaginary parts OF_PART behind real ones. With PASSES, rows are read whole, and once. */
+/* The column that was put so, imaginary parts OF_PART behind real ones. With PASSES, rows are
+ * read whole, and once. */
 template <unsigned OF_PLACE, unsigned OF_PART, bool PASSES = false>
-static __device__ __forceinline__ void take_places(float (&re)[T], float (&im)[T], const float* spectrum)
+static __device__ __forceinline__ void take_places(
+    float (&re)[T], float (&im)[T], const float* spectrum)
 {
     const unsigned item = threadIdx.x / LINES;
     const float* first = spectrum + item * OF_PLACE;
 #pragma unroll
     for (unsigned u = 0; u < T; u++) {
         re[u] = element<PASSES>(first + u * (HALF * OF_PLACE));
-        im[u] = u % HALF == 0 && item == 0 ? element<PASSES>(spectrum + (SECOND + u / HALF) * OF_PLACE)
-                                           : element<PASSES>(first + (u * (HALF * OF_PLACE) + OF_PART));
+        im[u] = u % HALF == 0 && item == 0
+                    ? element<PASSES>(spectrum + (SECOND + u / HALF) * OF_PLACE)
+                    : element<PASSES>(first + (u * (HALF * OF_PLACE) + OF_PART));
     }
 }
 

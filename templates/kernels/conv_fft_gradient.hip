@@ -1,4 +1,5 @@
-/* Inverse Fourier transforms of products[PLACES][filter][2][channel]: of each tile, KERNEL_H x KERNEL_W taps of the target. */
+/* Inverse Fourier transforms of products[PLACES][filter][2][channel]: of each tile, KERNEL_H x
+ * KERNEL_W taps of the target. */
 #include "prelude.h"
 #include "conv_fft.h"
 #include "constants/conv_fft_gradient.h"
@@ -16,7 +17,8 @@ static __device__ __forceinline__ void store(const float (&row)[T], unsigned r, 
     }
 }
 
-extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(const float* __restrict__ products, float* __restrict__ target)
+extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
+    const float* __restrict__ products, float* __restrict__ target)
 {
     const unsigned item = threadIdx.x / LINES;
     const unsigned line = blockIdx.x * LINES + threadIdx.x % LINES;

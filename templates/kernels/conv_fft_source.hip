@@ -1,6 +1,6 @@
-/* Fourier transforms of tiles of SIZE x SIZE pixels of the source, of which TAKEN_H x TAKEN_W are taken and the others 0:
- * spectrum[PLACES][channel][2][tile], the real and the imaginary part of each frequency; or, with PAIRS, [tile][2]. FACTORS: scaled, as
- * those of filters are. */
+/* Fourier transforms of tiles of SIZE x SIZE pixels of the source, of which TAKEN_H x TAKEN_W
+ * are taken and the others 0: spectrum[PLACES][channel][2][tile], the real and the imaginary
+ * part of each frequency; or, with PAIRS, [tile][2]. FACTORS: scaled, as those of filters are. */
 #include "prelude.h"
 #include "conv_fft.h"
 #include "constants/conv_fft_source.h"
@@ -9,7 +9,8 @@ constexpr unsigned TILES = HELD; /* of all samples; those behind them are zeros 
 constexpr bool BEHIND = HELD > BATCH * DOWN * ACROSS;
 constexpr unsigned TOTAL = CHANNELS * TILES;
 
-extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(const float* __restrict__ source, float* __restrict__ spectrum)
+extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
+    const float* __restrict__ source, float* __restrict__ spectrum)
 {
     const unsigned item = threadIdx.x / LINES;
     const unsigned line = blockIdx.x * LINES + threadIdx.x % LINES;

@@ -1,5 +1,5 @@
-/* Inverse Fourier transforms of products[PLACES][channel][2][tile]: of each tile, STEP_H x STEP_W pixels of the target; and what
- * follows. */
+/* Inverse Fourier transforms of products[PLACES][channel][2][tile]: of each tile, STEP_H x
+ * STEP_W pixels of the target; and what follows. */
 #include "prelude.h"
 #include "vector.h"
 #include "conv_fft.h"
@@ -10,8 +10,8 @@ constexpr const float* bias = nullptr; /* stands for a parameter that the kernel
 constexpr unsigned TILES = BATCH * DOWN * ACROSS; /* of all samples */
 constexpr unsigned TOTAL = CHANNELS * TILES;
 
-/* Where rows of a tile lie in LDS on their way to memory, half of all at a time: in other banks than those of neighbours, which are
- * SPREAD banks apart, or an odd number of them. */
+/* Where rows of a tile lie in LDS on their way to memory, half of all at a time: in other banks
+ * than those of neighbours, which are SPREAD banks apart, or an odd number of them. */
 constexpr unsigned RUN = T + 1;
 constexpr unsigned SPREAD = LINES < 32 ? 32 / LINES : 1;
 constexpr unsigned OF_LINE = HALF * RUN + (3 * SPREAD - HALF * RUN % (2 * SPREAD)) % (2 * SPREAD);
@@ -21,7 +21,8 @@ constexpr unsigned ITEMS_AT_ONCE = BLOCK / T < HALF ? BLOCK / T : HALF;
 constexpr unsigned LINES_AT_ONCE = BLOCK / T / ITEMS_AT_ONCE;
 
 /* A row of a tile, as far as it has results. */
-static __device__ __forceinline__ void store(float (&row)[T], float shift, const Epilogue& epilogue, unsigned column, float* out)
+static __device__ __forceinline__ void store(
+    float (&row)[T], float shift, const Epilogue& epilogue, unsigned column, float* out)
 {
 #pragma unroll
     for (unsigned s = 0; s < STEP_W; s += STORE_WIDTH) {
@@ -34,9 +35,11 @@ static __device__ __forceinline__ void store(float (&row)[T], float shift, const
     }
 }
 
-/* Rows 2 item + ODD of all tiles, of which each work-item has one, `row`. Work-items side by side store side by side. */
+/* Rows 2 item + ODD of all tiles, of which each work-item has one, `row`. Work-items side by
+ * side store side by side. */
 template <unsigned ODD, class Finish>
-static __device__ __forceinline__ void store_together(const float (&row)[T], float* lds, float* __restrict__ target, Finish finish)
+static __device__ __forceinline__ void store_together(
+    const float (&row)[T], float* lds, float* __restrict__ target, Finish finish)
 {
     __syncthreads(); /* what was in LDS has been read */
     float* mine = lds + threadIdx.x % LINES * OF_LINE + threadIdx.x / LINES * RUN;
@@ -60,19 +63,19 @@ static __device__ __forceinline__ void store_together(const float (&row)[T], flo
         for (unsigned times = 0; times < HALF / ITEMS_AT_ONCE; times++) {
             const unsigned item = own % ITEMS_AT_ONCE + times * ITEMS_AT_ONCE;
             if (2 * item + ODD < STEP_H && first + 2 * item < ROWS_COUNT)
-                out[2 * item * COLUMNS_COUNT] = finish(channel, lds[nth * OF_LINE + item * RUN + s]);
+                out[2 * item * COLUMNS_COUNT] =
+                    finish(channel, lds[nth * OF_LINE + item * RUN + s]);
         }
     }
 }
 
-extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
-    const float* __restrict__ products,
+extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(const float* __restrict__ products,
 #if WITH_BIAS
     const float* __restrict__ bias,
 #endif
 #if WITH_BATCH_NORM
-    const float* __restrict__ bn_w, const float* __restrict__ bn_b, const float* __restrict__ running_mean,
-    const float* __restrict__ running_var,
+    const float* __restrict__ bn_w, const float* __restrict__ bn_b,
+    const float* __restrict__ running_mean, const float* __restrict__ running_var,
 #endif
     float* __restrict__ target)
 {
@@ -88,7 +91,8 @@ extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
     tile_of(re, im, lds);
     if constexpr (STORE_WIDTH < 4) {
         const auto finish = [&](unsigned of, float value) {
-            return epilogue_of(of, bn_w, bn_b, running_mean, running_var)(WITH_BIAS ? value + bias[of] : value);
+            return epilogue_of(of, bn_w, bn_b, running_mean, running_var)(
+                WITH_BIAS ? value + bias[of] : value);
         };
         store_together<0>(re, lds, target, finish);
         store_together<1>(im, lds, target, finish);
@@ -101,7 +105,8 @@ extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
     const unsigned column = tile % ACROSS * STEP_W;
     const float shift = WITH_BIAS ? bias[channel] : 0.0f;
     const Epilogue epilogue = epilogue_of(channel, bn_w, bn_b, running_mean, running_var);
-    float* upper = target + ((sample * CHANNELS + channel) * ROWS_COUNT + row) * COLUMNS_COUNT + column;
+    float* upper =
+        target + ((sample * CHANNELS + channel) * ROWS_COUNT + row) * COLUMNS_COUNT + column;
     float* lower = upper + COLUMNS_COUNT;
     if (2 * item < STEP_H && row < ROWS_COUNT)
         store(re, shift, epilogue, column, upper);

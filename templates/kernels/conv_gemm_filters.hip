@@ -1,7 +1,8 @@
-/* Gradient of the filters as a matrix product: the target (m, n), m a filter and n an input channel and a tap, is the sum over k of
- * the result's gradient (m, k) and windows (k, n), k a pixel of a sample. Groups of channels are a batch of products. The windows
- * are nowhere but in the image itself, or, UNROLLED, in memory as [sample][group][n][pixel]. Where k is cut into chunks,
- * work-groups leave partial sums. */
+/* Gradient of the filters as a matrix product: the target (m, n), m a filter and n an input
+ * channel and a tap, is the sum over k of the result's gradient (m, k) and windows (k, n), k a
+ * pixel of a sample. Groups of channels are a batch of products. The windows are nowhere but in
+ * the image itself, or, UNROLLED, in memory as [sample][group][n][pixel]. Where k is cut into
+ * chunks, work-groups leave partial sums. */
 #include "prelude.h"
 #include "fragment.h"
 #include "constants/geometry.h"
@@ -17,7 +18,8 @@ constexpr bool RAGGED = COUNT % TILE_K != 0; /* the last step goes beyond the en
 
 using Cut = Tile<TILE_M, TILE_N, TILE_K, ITEM_M, ITEM_N, AHEAD>;
 using Multiplied = Fragment<Cut, ResultElement>;
-using Held = Multiplied::Held<ResultElement>; /* of both factors, which are of one type, or held as float */
+/* of both factors, which are of one type, or held as float */
+using Held = Multiplied::Held<ResultElement>;
 
 /* The gradients of the result. */
 struct Left {
@@ -35,7 +37,8 @@ struct Left {
             const unsigned at = step + k;
             if (RAGGED && at >= COUNT)
                 return {};
-            return fetched<Held, WIDTH>(channel + at / PIXELS * (GROUPS * GROUP_FILTERS * PIXELS) + at % PIXELS);
+            return fetched<Held, WIDTH>(
+                channel + at / PIXELS * (GROUPS * GROUP_FILTERS * PIXELS) + at % PIXELS);
         }
     };
     __device__ __forceinline__ Line line(unsigned m, unsigned dm, unsigned k) const
@@ -85,7 +88,8 @@ struct Image {
     const SourceElement* __restrict__ image; /* of the group */
 
     struct Line {
-        const SourceElement* first; /* what the first pixel's tap meets, if that is inside of the image */
+        /* what the first pixel's tap meets, if that is inside of the image */
+        const SourceElement* first;
         int row, column;
         unsigned k;
 
@@ -96,9 +100,13 @@ struct Image {
             const unsigned pixel = at % PIXELS;
             const unsigned y = pixel / RESULT_W * STRIDE_H;
             const unsigned x = pixel % RESULT_W * STRIDE_W;
-            const bool inside =
-                RAGGED ? row + y < IMAGE_H && column + x < IMAGE_W && at < COUNT : row + y < IMAGE_H && column + x < IMAGE_W;
-            return inside ? fetched<Held, 1>(first + (sample * (GROUPS * GROUP_CHANNELS * IMAGE_SIZE) + y * IMAGE_W + x)) : Vector<Held, 1>{};
+            const bool inside = RAGGED ? row + y < IMAGE_H && column + x < IMAGE_W && at < COUNT
+                                       : row + y < IMAGE_H && column + x < IMAGE_W;
+            return inside
+                       ? fetched<Held, 1>(
+                             first
+                             + (sample * (GROUPS * GROUP_CHANNELS * IMAGE_SIZE) + y * IMAGE_W + x))
+                       : Vector<Held, 1>{};
         }
     };
     __device__ __forceinline__ Line line(unsigned n, unsigned dn, unsigned k) const
@@ -109,7 +117,8 @@ struct Image {
         const unsigned tap = at % TAPS;
         const int row = static_cast<int>(tap / KERNEL_W) * DILATION_H - PAD_H;
         const int column = static_cast<int>(tap % KERNEL_W) * DILATION_W - PAD_W;
-        return Line{image + at / TAPS * IMAGE_SIZE + (row * static_cast<int>(IMAGE_W) + column), row, column, k};
+        return Line{image + at / TAPS * IMAGE_SIZE + (row * static_cast<int>(IMAGE_W) + column),
+            row, column, k};
     }
 };
 
@@ -117,7 +126,8 @@ using Right = Either<UNROLLED, Windows, Image>;
 using Tiled = Product<Cut, Left, Right, Multiplied>;
 
 extern "C" __global__ __launch_bounds__(BLOCK, LAUNCH_GROUPS) void KERNEL(
-    const SourceElement* __restrict__ source, const ResultElement* __restrict__ result, Element* __restrict__ target)
+    const SourceElement* __restrict__ source, const ResultElement* __restrict__ result,
+    Element* __restrict__ target)
 {
     alignas(16) __shared__ Tiled::A::Element a_tiles[Tiled::A_SIZE];
     alignas(16) __shared__ Tiled::B::Element b_tiles[Tiled::B_SIZE];
@@ -129,10 +139,9 @@ extern "C" __global__ __launch_bounds__(BLOCK, LAUNCH_GROUPS) void KERNEL(
     const unsigned last = COUNT % CHUNK == 0 || first + CHUNK < COUNT ? first + CHUNK : COUNT;
     Element* to = SPLITS > 1 ? target + split * (GROUPS * GROUP_FILTERS * COLUMNS) : target;
     float sum[ITEM_M][ITEM_N] = {};
-    Tiled::multiply(
-        Left{result + group * (GROUP_FILTERS * PIXELS)},
-        Right{source + group * (UNROLLED ? COLUMNS * PIXELS : GROUP_CHANNELS * IMAGE_SIZE)}, row, column, first, last, a_tiles, b_tiles,
-        sum);
+    Tiled::multiply(Left{result + group * (GROUP_FILTERS * PIXELS)},
+        Right{source + group * (UNROLLED ? COLUMNS * PIXELS : GROUP_CHANNELS * IMAGE_SIZE)}, row,
+        column, first, last, a_tiles, b_tiles, sum);
 
 #pragma unroll
     for (unsigned j = 0; j < ITEM_N; j += STORE_WIDTH) {
@@ -140,8 +149,10 @@ extern "C" __global__ __launch_bounds__(BLOCK, LAUNCH_GROUPS) void KERNEL(
         if (COLUMNS % TILE_N != 0 && n >= COLUMNS)
             continue;
         Element* const of_group = to + group * (GROUP_FILTERS * COLUMNS);
-        /* Two steps, for NVRTC 13.0 makes wild stores of a sum of unsigned indices of which one counts down. */
-        Element* const out = FLIPPED && TAPS > 1 ? of_group + n / TAPS * TAPS + (TAPS - 1 - n % TAPS) : of_group + n;
+        /* Two steps, for NVRTC 13.0 makes wild stores of a sum of unsigned indices of which one
+         * counts down. */
+        Element* const out =
+            FLIPPED && TAPS > 1 ? of_group + n / TAPS * TAPS + (TAPS - 1 - n % TAPS) : of_group + n;
 #pragma unroll
         for (unsigned i = 0; i < ITEM_M; i++) {
             const unsigned m = row + Tiled::row(i);

@@ -1,6 +1,7 @@
-/* The gradient of a convolution's filters as a matrix product, as conv_gemm_filters.hip has it, of tensors with channels last, of 16
- * bits: the sum over the pixels k of all samples of the result's gradient (m, k) and windows of the image (k, n), n a tap and a
- * channel. It is stored as (filter, tap, channel); where k is cut into chunks, work-groups leave such partial sums. */
+/* The gradient of a convolution's filters as a matrix product, as conv_gemm_filters.hip has it,
+ * of tensors with channels last, of 16 bits: the sum over the pixels k of all samples of the
+ * result's gradient (m, k) and windows of the image (k, n), n a tap and a channel. It is stored
+ * as (filter, tap, channel); where k is cut into chunks, work-groups leave such partial sums. */
 #include "prelude.h"
 #include "fragment.h"
 #include "warpgroups.h"
@@ -11,10 +12,12 @@
 constexpr unsigned TAPS = KERNEL_H * KERNEL_W;
 constexpr unsigned COLUMNS = TAPS * OF_TAP; /* N */
 constexpr unsigned PIXELS = RESULT_H * RESULT_W;
-constexpr unsigned OF_SAMPLE = PLANES ? (PIXELS + TILE_K - 1) / TILE_K * TILE_K : PIXELS; /* k of a sample: pixels, and zeros */
+/* k of a sample: pixels, and zeros */
+constexpr unsigned OF_SAMPLE = PLANES ? (PIXELS + TILE_K - 1) / TILE_K * TILE_K : PIXELS;
 constexpr unsigned COUNT = BATCH * OF_SAMPLE; /* K */
 constexpr unsigned SIZE = GROUP_FILTERS * TAPS * GROUP_CHANNELS;
-constexpr bool LEFT_ONCE = COLUMNS <= TILE_N, RIGHT_ONCE = GROUP_FILTERS <= TILE_M; /* whether one work-group alone reads each part */
+/* whether one work-group alone reads each part */
+constexpr bool LEFT_ONCE = COLUMNS <= TILE_N, RIGHT_ONCE = GROUP_FILTERS <= TILE_M;
 
 #if STAGES
 /* Channels as they are stored, EXTENT of them, of which each has its pixels side by side. */
@@ -33,7 +36,8 @@ struct Planes {
 
         __device__ __forceinline__ const char* place(unsigned step) const
         {
-            return reinterpret_cast<const char*>(plane + (step + k) / OF_SAMPLE * (EXTENT * PIXELS) + (step + k) % OF_SAMPLE);
+            return reinterpret_cast<const char*>(
+                plane + (step + k) / OF_SAMPLE * (EXTENT * PIXELS) + (step + k) % OF_SAMPLE);
         }
         __device__ __forceinline__ bool ends(unsigned step) const
         {
@@ -67,7 +71,10 @@ struct Results {
         {
             return reinterpret_cast<const char*>(first + (step + k) * RESULT_HELD);
         }
-        __device__ __forceinline__ bool ends(unsigned step) const { return !inside || (COUNT % TILE_K != 0 && step + k >= COUNT); }
+        __device__ __forceinline__ bool ends(unsigned step) const
+        {
+            return !inside || (COUNT % TILE_K != 0 && step + k >= COUNT);
+        }
     };
     __device__ __forceinline__ Line line(unsigned m, unsigned dm, unsigned k) const
     {
@@ -84,7 +91,8 @@ struct Windows {
     const SourceElement* __restrict__ image;
 
     struct Line {
-        const SourceElement* first; /* what the first pixel's tap meets, if that is inside of the image */
+        /* what the first pixel's tap meets, if that is inside of the image */
+        const SourceElement* first;
         int row, column;
         unsigned k;
 
@@ -92,12 +100,14 @@ struct Windows {
         {
             const unsigned sample = (step + k) / PIXELS, pixel = (step + k) % PIXELS;
             const unsigned y = pixel / RESULT_W * STRIDE_H, x = pixel % RESULT_W * STRIDE_W;
-            return reinterpret_cast<const char*>(first + ((sample * IMAGE_H + y) * IMAGE_W + x) * SOURCE_HELD);
+            return reinterpret_cast<const char*>(
+                first + ((sample * IMAGE_H + y) * IMAGE_W + x) * SOURCE_HELD);
         }
         __device__ __forceinline__ bool ends(unsigned step) const
         {
             const unsigned pixel = (step + k) % PIXELS;
-            const unsigned y = row + pixel / RESULT_W * STRIDE_H, x = column + pixel % RESULT_W * STRIDE_W;
+            const unsigned y = row + pixel / RESULT_W * STRIDE_H,
+                           x = column + pixel % RESULT_W * STRIDE_W;
             return y >= IMAGE_H || x >= IMAGE_W || (COUNT % TILE_K != 0 && step + k >= COUNT);
         }
     };
@@ -108,7 +118,11 @@ struct Windows {
         const int column = static_cast<int>(tap % KERNEL_W) * DILATION_W - PAD_W;
         if (tap >= TAPS || channel >= SOURCE_HELD)
             row = IMAGE_H; /* nothing is met, and nothing stored */
-        return Line{image + ((row * static_cast<int>(IMAGE_W) + column) * static_cast<int>(SOURCE_HELD) + static_cast<int>(channel)), row, column, k};
+        return Line{
+            image
+                + ((row * static_cast<int>(IMAGE_W) + column) * static_cast<int>(SOURCE_HELD)
+                    + static_cast<int>(channel)),
+            row, column, k};
     }
 };
 
@@ -124,9 +138,11 @@ using Tiled = StagedProduct<Cut, Left, Right, StagedMma<Cut, ResultElement>, STA
 #endif
 
 extern "C" __global__ __launch_bounds__(BLOCK + MOVERS, LAUNCH_GROUPS) void KERNEL(
-    const SourceElement* __restrict__ source, const ResultElement* __restrict__ result, Element* __restrict__ target
+    const SourceElement* __restrict__ source, const ResultElement* __restrict__ result,
+    Element* __restrict__ target
 #ifdef BY_WARPGROUPS
-    , const __grid_constant__ TensorMaps tensor_maps
+    ,
+    const __grid_constant__ TensorMaps tensor_maps
 #endif
 )
 {
@@ -145,8 +161,10 @@ extern "C" __global__ __launch_bounds__(BLOCK + MOVERS, LAUNCH_GROUPS) void KERN
     const bool multiplies = Tiled::multiply_moved(
         [&](unsigned k, unsigned a, unsigned b, unsigned barrier) {
             if constexpr (PLANES) {
-                Tiled::move_all<Tiled::A, TILE_M, LEFT_ONCE>(a, maps, row, k % OF_SAMPLE, k / OF_SAMPLE, barrier);
-                Tiled::move_all<Tiled::B, TILE_N, RIGHT_ONCE>(b, maps + 128, column, k % OF_SAMPLE, k / OF_SAMPLE, barrier);
+                Tiled::move_all<Tiled::A, TILE_M, LEFT_ONCE>(
+                    a, maps, row, k % OF_SAMPLE, k / OF_SAMPLE, barrier);
+                Tiled::move_all<Tiled::B, TILE_N, RIGHT_ONCE>(
+                    b, maps + 128, column, k % OF_SAMPLE, k / OF_SAMPLE, barrier);
                 return;
             }
             Tiled::move_all<Tiled::A, TILE_M, LEFT_ONCE>(a, maps, row, k, 0, barrier);
@@ -155,11 +173,12 @@ extern "C" __global__ __launch_bounds__(BLOCK + MOVERS, LAUNCH_GROUPS) void KERN
             const int x = static_cast<int>(pixel % RESULT_W * STRIDE_W) - PAD_W;
 #pragma unroll
             for (unsigned panel = 0; panel < TILE_N / 64; panel++) {
-                const unsigned n = column + panel * 64 < COLUMNS ? column + panel * 64 : COLUMNS - 64; /* not stored */
+                /* not stored */
+                const unsigned n =
+                    column + panel * 64 < COLUMNS ? column + panel * 64 : COLUMNS - 64;
                 const unsigned tap = n / OF_TAP;
-                Tiled::move_windows(
-                    b + panel * (TILE_K * 128), maps + 128, n % OF_TAP, x, y, sample, tap % KERNEL_W * DILATION_W,
-                    tap / KERNEL_W * DILATION_H, barrier);
+                Tiled::move_windows(b + panel * (TILE_K * 128), maps + 128, n % OF_TAP, x, y,
+                    sample, tap % KERNEL_W * DILATION_W, tap / KERNEL_W * DILATION_H, barrier);
             }
         },
         first, last, lds, sum);
@@ -172,7 +191,8 @@ extern "C" __global__ __launch_bounds__(BLOCK + MOVERS, LAUNCH_GROUPS) void KERN
 #pragma unroll
     for (unsigned j = 0; j < ITEM_N; j += 4) {
         const unsigned n = column + Tiled::column(j);
-        const unsigned tap = n / OF_TAP, channel = n % OF_TAP; /* of 4 neighbours, as OF_TAP is a multiple of 8 */
+        /* of 4 neighbours, as OF_TAP is a multiple of 8 */
+        const unsigned tap = n / OF_TAP, channel = n % OF_TAP;
 #pragma unroll
         for (unsigned i = 0; i < ITEM_M; i++) {
             const unsigned m = row + Tiled::row(i);

@@ -1,12 +1,13 @@
-/* The gradient of filters, (filter, channel, tap): sums of TERMS partial ones, (filter, tap, channel) each, in order. A work-item adds 4
- * neighbours of the result. */
+/* The gradient of filters, (filter, channel, tap): sums of TERMS partial ones, (filter, tap,
+ * channel) each, in order. A work-item adds 4 neighbours of the result. */
 #include "prelude.h"
 #include "vector.h"
 #include "constants/conv_last_sum.h"
 
 constexpr unsigned SIZE = FILTERS * CHANNELS * TAPS;
 
-extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(const float* __restrict__ partial, Element* __restrict__ target)
+extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
+    const float* __restrict__ partial, Element* __restrict__ target)
 {
     const unsigned item = blockIdx.x * (BLOCK / SLICES) + threadIdx.x % (BLOCK / SLICES);
     const unsigned slice = threadIdx.x / (BLOCK / SLICES);
@@ -16,7 +17,8 @@ extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(const float* __restri
 #pragma unroll
     for (unsigned part = 0; part < 4; part++) {
         const unsigned place = at + part < SIZE ? at + part : SIZE - 1;
-        const unsigned tap = place % TAPS, channel = place / TAPS % CHANNELS, filter = place / (TAPS * CHANNELS);
+        const unsigned tap = place % TAPS, channel = place / TAPS % CHANNELS,
+                       filter = place / (TAPS * CHANNELS);
         from[part] = (filter * TAPS + (FLIPPED ? TAPS - 1 - tap : tap)) * CHANNELS + channel;
     }
     for (unsigned term = slice; term < TERMS; term += SLICES)

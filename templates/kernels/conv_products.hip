@@ -1,7 +1,8 @@
-/* The products of convolutions that transform tiles: for each of PLACES places of a transformed tile and each group, products (m, n)
- * = the sum over k of left (m, k) and right (k, n), which lies as [k][n] or [n][k]. Where k is cut into chunks, the products of one
- * chunk lie behind those of the one before. BY_COMPLEX: M and K count real and imaginary parts, and left has half as many rows
- * (complex.h). */
+/* The products of convolutions that transform tiles: for each of PLACES places of a transformed
+ * tile and each group, products (m, n) = the sum over k of left (m, k) and right (k, n), which
+ * lies as [k][n] or [n][k]. Where k is cut into chunks, the products of one chunk lie behind
+ * those of the one before. BY_COMPLEX: M and K count real and imaginary parts, and left has half
+ * as many rows (complex.h). */
 #include "prelude.h"
 #include "fragment.h"
 #include "complex.h"
@@ -42,11 +43,12 @@ struct Matrix {
 constexpr unsigned ROWS = BY_COMPLEX ? M / 2 : M; /* of left */
 using Left = Matrix<ROWS, BY_COMPLEX ? TILE_M / 2 : TILE_M, LEFT_ALONG, LEFT_WIDTH>;
 using Right = Matrix<N, TILE_N, RIGHT_ALONG, RIGHT_WIDTH>;
-using Cut = Either<
-    BY_COMPLEX, ComplexTile<TILE_M, TILE_N, TILE_K, ITEM_M, ITEM_N, AHEAD>, Tile<TILE_M, TILE_N, TILE_K, ITEM_M, ITEM_N, AHEAD>>;
+using Cut = Either<BY_COMPLEX, ComplexTile<TILE_M, TILE_N, TILE_K, ITEM_M, ITEM_N, AHEAD>,
+    Tile<TILE_M, TILE_N, TILE_K, ITEM_M, ITEM_N, AHEAD>>;
 using Multiplied = Either<BY_COMPLEX, ComplexScalars<Cut>, Fragment<Cut>>;
 using Tiled = Product<Cut, Left, Right, Multiplied>;
-constexpr unsigned STORED = ITEM_N / STORE_WIDTH * STORE_WIDTH; /* of a work-item's columns, so many at once */
+/* of a work-item's columns, so many at once */
+constexpr unsigned STORED = ITEM_N / STORE_WIDTH * STORE_WIDTH;
 
 extern "C" __global__ __launch_bounds__(BLOCK, LAUNCH_GROUPS) void KERNEL(
     const float* __restrict__ left, const float* __restrict__ right, float* __restrict__ products)
@@ -59,9 +61,8 @@ extern "C" __global__ __launch_bounds__(BLOCK, LAUNCH_GROUPS) void KERNEL(
     const unsigned first = SPLITS > 1 ? blockIdx.z / (PLACES * GROUPS) * CHUNK : 0;
     const unsigned last = K % CHUNK == 0 || first + CHUNK < K ? first + CHUNK : K;
     float sum[ITEM_M][ITEM_N] = {};
-    Tiled::multiply(
-        Left{left + place * (ROWS * K)}, Right{right + place * (K * N)}, BY_COMPLEX ? row / 2 : row, column, first, last, a_tiles,
-        b_tiles, sum);
+    Tiled::multiply(Left{left + place * (ROWS * K)}, Right{right + place * (K * N)},
+        BY_COMPLEX ? row / 2 : row, column, first, last, a_tiles, b_tiles, sum);
 
 #pragma unroll
     for (unsigned i = 0; i < ITEM_M; i++) {

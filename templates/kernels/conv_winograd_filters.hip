@@ -1,5 +1,5 @@
-/* Winograd F(2x2, 3x3), the filters: transformed[16][group][m][k] = G f G^T for the filter f of output channel m and input channel
- * k. */
+/* Winograd F(2x2, 3x3), the filters: transformed[16][group][m][k] = G f G^T for the filter f of
+ * output channel m and input channel k. */
 #include "prelude.h"
 #include "constants/conv_winograd_filters.h"
 
@@ -16,7 +16,8 @@ static __device__ __forceinline__ void transform(float a, float b, float c, floa
     to[3] = c;
 }
 
-extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(const float* __restrict__ filters, float* __restrict__ transformed)
+extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
+    const float* __restrict__ filters, float* __restrict__ transformed)
 {
     const unsigned at = blockIdx.x * BLOCK + threadIdx.x;
     if (TOTAL % BLOCK != 0 && at >= TOTAL)
@@ -28,10 +29,12 @@ extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(const float* __restri
     float columns[3][4];
 #pragma unroll
     for (unsigned s = 0; s < 3; s++) {
-        const unsigned column = COLUMNS_FILTER_STEP < 0 ? COLUMNS_FILTER_FIRST - s : COLUMNS_FILTER_FIRST + s;
+        const unsigned column =
+            COLUMNS_FILTER_STEP < 0 ? COLUMNS_FILTER_FIRST - s : COLUMNS_FILTER_FIRST + s;
         constexpr unsigned FIRST = ROWS_FILTER_FIRST * KERNEL_W; /* of the rows */
         constexpr int STEP = ROWS_FILTER_STEP * static_cast<int>(KERNEL_W);
-        transform(filter[FIRST + column], filter[FIRST + STEP + column], filter[FIRST + 2 * STEP + column], columns[s]);
+        transform(filter[FIRST + column], filter[FIRST + STEP + column],
+            filter[FIRST + 2 * STEP + column], columns[s]);
     }
 #pragma unroll
     for (unsigned i = 0; i < 4; i++) {

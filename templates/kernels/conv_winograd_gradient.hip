@@ -1,5 +1,6 @@
-/* Winograd F(3x3, 2x2), the gradients of filters: 3 x 3 taps of the target = A^T p A for the products p[16][filter][channel], each the
- * sum of SPLITS partial ones, which lie one behind the other. */
+/* Winograd F(3x3, 2x2), the gradients of filters: 3 x 3 taps of the target = A^T p A for the
+ * products p[16][filter][channel], each the sum of SPLITS partial ones, which lie one behind the
+ * other. */
 #include "prelude.h"
 #include "constants/conv_winograd_gradient.h"
 
@@ -11,7 +12,8 @@ static __device__ __forceinline__ void transform(float a, float b, float c, floa
     to[2] = b + c - d;
 }
 
-extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(const float* __restrict__ products, float* __restrict__ target)
+extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
+    const float* __restrict__ products, float* __restrict__ target)
 {
     const unsigned at = blockIdx.x * BLOCK + threadIdx.x;
     if (TOTAL % BLOCK != 0 && at >= TOTAL)

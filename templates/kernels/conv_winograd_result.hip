@@ -1,5 +1,5 @@
-/* Winograd F(3x3, 2x2), the gradients of results: transformed[16][channel][tile] = G d G^T for the 2 x 2 pixels d of the source in a
- * tile. */
+/* Winograd F(3x3, 2x2), the gradients of results: transformed[16][channel][tile] = G d G^T for
+ * the 2 x 2 pixels d of the source in a tile. */
 #include "prelude.h"
 #include "constants/conv_winograd_result.h"
 
@@ -17,7 +17,8 @@ static __device__ __forceinline__ void transform(float a, float b, float* to)
     to[3] = b;
 }
 
-extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(const float* __restrict__ source, float* __restrict__ transformed)
+extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
+    const float* __restrict__ source, float* __restrict__ transformed)
 {
     const unsigned at = blockIdx.x * BLOCK + threadIdx.x;
     if (TOTAL % BLOCK != 0 && at >= TOTAL)
@@ -27,7 +28,8 @@ extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(const float* __restri
     const unsigned sample = tile / (DOWN * ACROSS);
     const unsigned row = tile / ACROSS % DOWN * 2;
     const unsigned column = tile % ACROSS * 2;
-    const float* first = source + ((sample * CHANNELS + channel) * ROWS_COUNT + row) * COLUMNS_COUNT + column;
+    const float* first =
+        source + ((sample * CHANNELS + channel) * ROWS_COUNT + row) * COLUMNS_COUNT + column;
     float2 upper;
     float2 lower;
     if constexpr (COLUMNS_COUNT % 2 == 0) {
@@ -38,7 +40,8 @@ extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(const float* __restri
         const bool right = column + 1 < COLUMNS_COUNT;
         const bool below = row + 1 < ROWS_COUNT;
         upper = float2{first[0], right ? first[1] : 0};
-        lower = float2{below ? first[COLUMNS_COUNT] : 0, below && right ? first[COLUMNS_COUNT + 1] : 0};
+        lower =
+            float2{below ? first[COLUMNS_COUNT] : 0, below && right ? first[COLUMNS_COUNT + 1] : 0};
     }
     float left_column[4];
     float right_column[4];

@@ -1,5 +1,5 @@
-/* Winograd F(2x2, 3x3), the source: transformed[16][channel][tile] = B^T d B for the 4 x 4 pixels d of the source that the 2 x 2 results
- * of a tile meet. */
+/* Winograd F(2x2, 3x3), the source: transformed[16][channel][tile] = B^T d B for the 4 x 4
+ * pixels d of the source that the 2 x 2 results of a tile meet. */
 #include "prelude.h"
 #include "constants/conv_winograd_source.h"
 
@@ -18,7 +18,8 @@ static __device__ __forceinline__ void transform(float a, float b, float c, floa
     to[3] = b - d;
 }
 
-extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(const float* __restrict__ source, float* __restrict__ transformed)
+extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
+    const float* __restrict__ source, float* __restrict__ transformed)
 {
     const unsigned at = blockIdx.x * BLOCK + threadIdx.x;
     if (TOTAL % BLOCK != 0 && at >= TOTAL)

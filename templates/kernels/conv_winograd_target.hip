@@ -1,4 +1,5 @@
-/* Winograd F(2x2, 3x3), the results: 2 x 2 pixels of the target = A^T p A for the products p[16][channel][tile]; and what follows. */
+/* Winograd F(2x2, 3x3), the results: 2 x 2 pixels of the target = A^T p A for the products
+ * p[16][channel][tile]; and what follows. */
 #include "prelude.h"
 #include "constants/conv_winograd_target.h"
 #include "epilogue.h"
@@ -11,8 +12,8 @@ constexpr unsigned CHANNELS = GROUPS * GROUP_OUT;
 constexpr unsigned TOTAL = CHANNELS * TILES;
 
 /* A row of two results at out + at; `a` is A^T p. */
-static __device__ __forceinline__ void store(
-    const float* a, const float* __restrict__ bias, unsigned channel, const Epilogue& epilogue, float* out, unsigned at, unsigned column)
+static __device__ __forceinline__ void store(const float* a, const float* __restrict__ bias,
+    unsigned channel, const Epilogue& epilogue, float* out, unsigned at, unsigned column)
 {
     float left = a[0] + a[1] + a[2];
     float right = a[1] - a[2] - a[3];
@@ -29,14 +30,13 @@ static __device__ __forceinline__ void store(
     }
 }
 
-extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
-    const float* __restrict__ products,
+extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(const float* __restrict__ products,
 #if WITH_BIAS
     const float* __restrict__ bias,
 #endif
 #if WITH_BATCH_NORM
-    const float* __restrict__ bn_w, const float* __restrict__ bn_b, const float* __restrict__ running_mean,
-    const float* __restrict__ running_var,
+    const float* __restrict__ bn_w, const float* __restrict__ bn_b,
+    const float* __restrict__ running_mean, const float* __restrict__ running_var,
 #endif
     float* __restrict__ target)
 {
@@ -60,7 +60,8 @@ extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
         lower[j] = b - c - d;
     }
     const Epilogue epilogue = epilogue_of(channel, bn_w, bn_b, running_mean, running_var);
-    float* out = target + ((sample * CHANNELS + channel) * ROWS_COUNT + row) * COLUMNS_COUNT + column;
+    float* out =
+        target + ((sample * CHANNELS + channel) * ROWS_COUNT + row) * COLUMNS_COUNT + column;
     store(upper, bias, channel, epilogue, out, 0, column);
     if (ROWS_COUNT % 2 != 0 && row + 1 == ROWS_COUNT)
         return;

@@ -8,7 +8,8 @@ constexpr unsigned GROUP = BLOCK * VECTOR; /* elements of a work-group */
 #define STORE4(i) store4(y##i + at, in);
 #define STORE(i) y##i[k] = in;
 
-extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(const Element* __restrict__ x EACH_OUTPUT(PARAMETER))
+extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
+    const Element* __restrict__ x EACH_OUTPUT(PARAMETER))
 {
     const unsigned at = blockIdx.x * GROUP + threadIdx.x * VECTOR;
     if (SIZE % GROUP == 0 || at + VECTOR <= SIZE) {

@@ -1,5 +1,5 @@
-/* Softmax and cross-entropy: the loss of each row, from its maximum and the logarithm of its sum, and the sums
- * over each work-group's rows. */
+/* Softmax and cross-entropy: the loss of each row, from its maximum and the logarithm of its
+ * sum, and the sums over each work-group's rows. */
 #include "prelude.h"
 #include "constants/cross_entropy.h"
 #include "access.h"
@@ -18,7 +18,8 @@ extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
         const int label = labels[row];
         if (label != IGNORED) {
             const unsigned base = row / INNER * (AXIS * INNER) + row % INNER;
-            loss = log_sums[row] - (load(x, base + static_cast<unsigned>(label) * INNER) - peaks[row]);
+            loss =
+                log_sums[row] - (load(x, base + static_cast<unsigned>(label) * INNER) - peaks[row]);
             count = 1;
         }
         losses[row] = loss;

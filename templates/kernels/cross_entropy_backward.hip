@@ -1,13 +1,14 @@
-/* Softmax and cross-entropy, backward, element by element: dx = dy share (softmax(x) - [class = label]). */
+/* Softmax and cross-entropy, backward, element by element: dx = dy share (softmax(x) - [class =
+ * label]). */
 #include "prelude.h"
 #include "constants/cross_entropy_backward.h"
 
 constexpr float LOG2_E = 1.44269504f;
 
-extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
-    const Element* __restrict__ x, const int* __restrict__ labels, const float* __restrict__ peaks,
-    const float* __restrict__ log_sums, const float* __restrict__ share, const float* __restrict__ dy,
-    Element* __restrict__ dx)
+extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(const Element* __restrict__ x,
+    const int* __restrict__ labels, const float* __restrict__ peaks,
+    const float* __restrict__ log_sums, const float* __restrict__ share,
+    const float* __restrict__ dy, Element* __restrict__ dx)
 {
     const unsigned at = (blockIdx.x * BLOCK + threadIdx.x) * VECTOR;
     if (at >= SIZE)

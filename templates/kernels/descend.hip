@@ -1,5 +1,5 @@
-/* A step of gradient descent: y = x - RATE dx, element by element. WITH_COPY, y is stored in the type of a working
- * copy too. */
+/* A step of gradient descent: y = x - RATE dx, element by element. WITH_COPY, y is stored in the
+ * type of a working copy too. */
 #include "prelude.h"
 #include "constants/descend.h"
 
@@ -18,7 +18,8 @@ extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
     if (SIZE % GROUP == 0 || at + VECTOR <= SIZE) {
         const float4 in = load4(x + at);
         const float4 slope = load4(dx + at);
-        const float4 out{step(in.x, slope.x), step(in.y, slope.y), step(in.z, slope.z), step(in.w, slope.w)};
+        const float4 out{
+            step(in.x, slope.x), step(in.y, slope.y), step(in.z, slope.z), step(in.w, slope.w)};
         store4(y + at, out);
 #if WITH_COPY
         store4(copy + at, out);

@@ -17,8 +17,10 @@ extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
     const unsigned at = blockIdx.x * GROUP + threadIdx.x * VECTOR;
     if (SIZE % GROUP == 0 || together<Element>(at, SIZE)) {
         const float4 left = load4(a + at), right = load4(b + at), slope = load4(dy + at);
-        const float2 x = gradients(left.x, right.x, slope.x), y = gradients(left.y, right.y, slope.y);
-        const float2 z = gradients(left.z, right.z, slope.z), w = gradients(left.w, right.w, slope.w);
+        const float2 x = gradients(left.x, right.x, slope.x),
+                     y = gradients(left.y, right.y, slope.y);
+        const float2 z = gradients(left.z, right.z, slope.z),
+                     w = gradients(left.w, right.w, slope.w);
         store4(da + at, float4{x.x, y.x, z.x, w.x});
         store4(db + at, float4{x.y, y.y, z.y, w.y});
     } else if (SIZE % VECTOR != 0) {

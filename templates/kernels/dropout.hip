@@ -46,7 +46,8 @@ extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
     const Element* __restrict__ x, Element* __restrict__ y)
 {
     const auto four = [&](unsigned at, const float4& in, const Four& random) {
-        const float4 out{drop(in.x, random.x), drop(in.y, random.y), drop(in.z, random.z), drop(in.w, random.w)};
+        const float4 out{
+            drop(in.x, random.x), drop(in.y, random.y), drop(in.z, random.z), drop(in.w, random.w)};
         store4(y + at, out);
     };
     const auto randoms = [](unsigned at) { return RANDOM ? philox(at / VECTOR) : Four{}; };
@@ -56,7 +57,8 @@ extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
         if (SIZE % GROUP == 0 || together<Element>(at, SIZE)) {
             four(at, ALL ? float4{} : load4(x + at), random);
         } else if constexpr (SIZE % VECTOR != 0 && sizeof(Element) == sizeof(float)) {
-            /* At most three elements are left. Narrow ones are together; NVIDIA's compiler does not find that out by itself. */
+            /* At most three elements are left. Narrow ones are together; NVIDIA's compiler does
+             * not find that out by itself. */
             if (at < SIZE)
                 store(y, at, drop(load(x, at), random.x));
             if (SIZE % VECTOR > 1 && at + 1 < SIZE)

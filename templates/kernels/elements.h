@@ -1,13 +1,15 @@
-/* Elements of tensors that are narrower than 32 bits. What is computed with is float32, of integers int32.
+/* Elements of tensors that are narrower than 32 bits. What is computed with is float32, of
+ * integers int32.
  *
- * They move in words of 32 bits or more, since simulators are weak below. A tensor starts on a word
- * and is filled up to four elements, so that the last ones move as all others do; what lies behind
- * its end is nobody's. */
+ * They move in words of 32 bits or more, since simulators are weak below. A tensor starts on a
+ * word and is filled up to four elements, so that the last ones move as all others do; what lies
+ * behind its end is nobody's. */
 #pragma once
 #include "prelude.h"
 
-/* 16-bit floats by one instruction, where every machine that runs it is right. gem5's narrowing takes
- * ties up and is wrong for subnormal numbers: what it gets has no more places than a half has. */
+/* 16-bit floats by one instruction, where every machine that runs it is right. gem5's narrowing
+ * takes ties up and is wrong for subnormal numbers: what it gets has no more places than a half
+ * has. */
 #if defined(__AMDGCN__)
 #define SIMGEN_WIDENS_HALF
 #define SIMGEN_KEEPS_HALF
@@ -53,12 +55,14 @@ static __device__ __forceinline__ unsigned narrow_two(float x, float y)
 }
 #endif
 #if __CUDA_ARCH__ >= 890
-/* Four numbers as a word, the first one in its lowest byte: OCP's 8-bit floats. What is too large becomes the largest. */
+/* Four numbers as a word, the first one in its lowest byte: OCP's 8-bit floats. What is too
+ * large becomes the largest. */
 #define SIMGEN_NARROWS_FOUR
-#define NARROW_FOUR(TYPE) \
-    asm("{\n.reg .b16 low, high;\ncvt.rn.satfinite." TYPE "x2.f32 low, %2, %1;\ncvt.rn.satfinite." TYPE "x2.f32 high, %4, %3;\n" \
-        "mov.b32 %0, {low, high};\n}" \
-        : "=r"(word) \
+#define NARROW_FOUR(TYPE)                                                                          \
+    asm("{\n.reg .b16 low, high;\ncvt.rn.satfinite." TYPE                                          \
+        "x2.f32 low, %2, %1;\ncvt.rn.satfinite." TYPE "x2.f32 high, %4, %3;\n"                     \
+        "mov.b32 %0, {low, high};\n}"                                                              \
+        : "=r"(word)                                                                               \
         : "f"(x), "f"(y), "f"(z), "f"(w))
 template <bool FOUR_THREE>
 static __device__ __forceinline__ unsigned narrow_four(float x, float y, float z, float w)
@@ -74,8 +78,8 @@ static __device__ __forceinline__ unsigned narrow_four(float x, float y, float z
 #endif
 #endif
 
-/* What the largest exponent stands for: infinity and NaNs; numbers, and NaN in all ones; numbers, and
- * NaN in the place of -0. */
+/* What the largest exponent stands for: infinity and NaNs; numbers, and NaN in all ones;
+ * numbers, and NaN in the place of -0. */
 enum class Special { IEEE, FINITE, UNSIGNED_ZERO };
 
 /* A sign, EXPONENT bits of an exponent that is BIAS larger, MANTISSA bits of a fraction. */
@@ -88,9 +92,13 @@ struct Narrow {
     static constexpr unsigned LARGEST = (1u << EXPONENT) - 1; /* exponent */
     static constexpr unsigned INFINITE = LARGEST << MANTISSA;
     /* What a number that is too large becomes; and, as float32, from where on all are. */
-    static constexpr unsigned OVERFLOW = SPECIAL == Special::IEEE ? INFINITE : SPECIAL == Special::FINITE ? SIGN - 1 : SIGN;
-    static constexpr unsigned LIMIT = REBIAS + ((LARGEST + (SPECIAL == Special::IEEE ? 0 : 1)) << 23);
-    /* As float32: the least normal number, the least of all, and a number whose last place is that. */
+    static constexpr unsigned OVERFLOW = SPECIAL == Special::IEEE     ? INFINITE
+                                         : SPECIAL == Special::FINITE ? SIGN - 1
+                                                                      : SIGN;
+    static constexpr unsigned LIMIT =
+        REBIAS + ((LARGEST + (SPECIAL == Special::IEEE ? 0 : 1)) << 23);
+    /* As float32: the least normal number, the least of all, and a number whose last place is
+     * that. */
     static constexpr unsigned NORMAL = REBIAS + (1u << 23);
     static constexpr unsigned LEAST = (128u - BIAS - MANTISSA) << 23;
     static constexpr unsigned MAGIC = (151u - BIAS - MANTISSA) << 23;
@@ -98,8 +106,10 @@ struct Narrow {
     static constexpr bool SHORTENED = EXPONENT == 8 && SPECIAL == Special::IEEE;
     static constexpr bool HALF = EXPONENT == 5 && MANTISSA == 10 && SPECIAL == Special::IEEE;
     /* OCP's 8-bit floats. */
-    static constexpr bool FOUR_THREE = EXPONENT == 4 && MANTISSA == 3 && BIAS == 7 && SPECIAL == Special::FINITE;
-    static constexpr bool FIVE_TWO = EXPONENT == 5 && MANTISSA == 2 && BIAS == 15 && SPECIAL == Special::IEEE;
+    static constexpr bool FOUR_THREE =
+        EXPONENT == 4 && MANTISSA == 3 && BIAS == 7 && SPECIAL == Special::FINITE;
+    static constexpr bool FIVE_TWO =
+        EXPONENT == 5 && MANTISSA == 2 && BIAS == 15 && SPECIAL == Special::IEEE;
 
     unsigned char bits[BITS / 8]; /* for the size: they are never read by themselves */
 
@@ -161,25 +171,32 @@ struct Narrow {
     }
 
 #ifdef SIMGEN_NARROWS_FOUR
-    /* Bits that are set if one of the numbers in a word is the largest, or none: narrow_four() may have been wrong. */
+    /* Bits that are set if one of the numbers in a word is the largest, or none: narrow_four()
+     * may have been wrong. */
     static __device__ __forceinline__ unsigned largest(unsigned word)
     {
         return ((word & 0x7f7f7f7fu) + (FOUR_THREE ? 0x02020202u : 0x05050505u)) & 0x80808080u;
     }
-    /* The bits that such an instruction makes of x, unless that is too large, or no number: then what narrow() makes of it. */
+    /* The bits that such an instruction makes of x, unless that is too large, or no number: then
+     * what narrow() makes of it. */
     static __device__ __forceinline__ unsigned beyond(unsigned made, float x)
     {
-        const unsigned magnitude = as_uint(x) & 0x7fffffffu, sign = as_uint(x) >> (32 - BITS) & SIGN;
-        /* In the middle between the largest number and the next one, which is even where that is infinity. */
-        constexpr unsigned MIDDLE = LIMIT - (SPECIAL == Special::FINITE ? 3u << (SHIFT - 1) : 1u << (SHIFT - 1));
+        const unsigned magnitude = as_uint(x) & 0x7fffffffu,
+                       sign = as_uint(x) >> (32 - BITS) & SIGN;
+        /* In the middle between the largest number and the next one, which is even where that is
+         * infinity. */
+        constexpr unsigned MIDDLE =
+            LIMIT - (SPECIAL == Special::FINITE ? 3u << (SHIFT - 1) : 1u << (SHIFT - 1));
         if (magnitude > 0x7f800000u)
             return (SPECIAL == Special::FINITE ? OVERFLOW : INFINITE | 1u << (MANTISSA - 1)) | sign;
         return magnitude >= MIDDLE + (SPECIAL == Special::FINITE) ? OVERFLOW | sign : made;
     }
     /* The same of four numbers and a word. */
-    static __device__ __forceinline__ unsigned all_beyond(unsigned word, float x, float y, float z, float w)
+    static __device__ __forceinline__ unsigned all_beyond(
+        unsigned word, float x, float y, float z, float w)
     {
-        return beyond(word & 0xffu, x) | beyond(word >> 8 & 0xffu, y) << 8 | beyond(word >> 16 & 0xffu, z) << 16 | beyond(word >> 24, w) << 24;
+        return beyond(word & 0xffu, x) | beyond(word >> 8 & 0xffu, y) << 8
+               | beyond(word >> 16 & 0xffu, z) << 16 | beyond(word >> 24, w) << 24;
     }
 #endif
 
@@ -196,7 +213,8 @@ struct Narrow {
     }
 };
 
-/* A two's complement of 8 bits, of which ZERO stands for 0: what is computed with is the difference. */
+/* A two's complement of 8 bits, of which ZERO stands for 0: what is computed with is the
+ * difference. */
 template <int ZERO>
 struct Whole {
     static constexpr unsigned BITS = 8;
@@ -209,19 +227,26 @@ struct Whole {
         return (static_cast<int>(word << (32 - BITS)) >> (32 - BITS)) - ZERO;
     }
     /* The bits of a number, which is in range. */
-    static __device__ __forceinline__ unsigned narrow(int x) { return static_cast<unsigned>(x) & ((1u << BITS) - 1); }
+    static __device__ __forceinline__ unsigned narrow(int x)
+    {
+        return static_cast<unsigned>(x) & ((1u << BITS) - 1);
+    }
 };
 
 /* The same where what is computed with is float32. */
 template <int ZERO>
 struct Counted {
     static constexpr unsigned BITS = 8;
-    static constexpr float WHOLE = 12582912.0f; /* 1.5 * 2^23: adding it leaves a number rounded to the nearest whole one, of two
-                                                 * the even one, in the low bits of the sum */
+    static constexpr float WHOLE =
+        12582912.0f; /* 1.5 * 2^23: adding it leaves a number rounded to the nearest whole one, of
+                      * two the even one, in the low bits of the sum */
 
     unsigned char bits[BITS / 8]; /* for the size: they are never read by themselves */
 
-    static __device__ __forceinline__ float widen(unsigned word) { return static_cast<float>(Whole<ZERO>::widen(word)); }
+    static __device__ __forceinline__ float widen(unsigned word)
+    {
+        return static_cast<float>(Whole<ZERO>::widen(word));
+    }
     /* Rounded, shifted, and saturated to 8 bits. */
     static __device__ __forceinline__ unsigned narrow(float x)
     {
@@ -230,11 +255,14 @@ struct Counted {
         return keep(minimum(maximum(x, LOW), HIGH));
     }
     /* The same of what is in range. */
-    static __device__ __forceinline__ unsigned keep(float x) { return (as_uint(x + WHOLE) + ZERO) & ((1u << BITS) - 1); }
+    static __device__ __forceinline__ unsigned keep(float x)
+    {
+        return (as_uint(x + WHOLE) + ZERO) & ((1u << BITS) - 1);
+    }
 };
 
-/* A two's complement of 4 bits, of which ZERO stands for 0: two in each byte, the first one in its lower half. There are eight of them
- * wherever one is read (grouped.h). */
+/* A two's complement of 4 bits, of which ZERO stands for 0: two in each byte, the first one in
+ * its lower half. There are eight of them wherever one is read (grouped.h). */
 template <int ZERO>
 struct Nibbles {
     static constexpr unsigned BITS = 4;
@@ -259,15 +287,18 @@ template <class T>
 static __device__ __forceinline__ auto load(const T* tensor, unsigned at) -> decltype(T::widen(0))
 {
     constexpr unsigned SHARED = 32 / T::BITS; /* elements of a word */
-    return T::widen(reinterpret_cast<const unsigned*>(tensor)[at / SHARED] >> at % SHARED * T::BITS);
+    return T::widen(
+        reinterpret_cast<const unsigned*>(tensor)[at / SHARED] >> at % SHARED * T::BITS);
 }
 
 /* The element at a place, wherever in a word that is. */
 template <class T>
 static __device__ __forceinline__ auto load(const T* from) -> decltype(T::widen(0))
 {
-    const unsigned behind = static_cast<unsigned>(reinterpret_cast<unsigned long long>(from)) % 4; /* bytes */
-    const unsigned word = *reinterpret_cast<const unsigned*>(reinterpret_cast<const char*>(from) - behind);
+    /* bytes */
+    const unsigned behind = static_cast<unsigned>(reinterpret_cast<unsigned long long>(from)) % 4;
+    const unsigned word =
+        *reinterpret_cast<const unsigned*>(reinterpret_cast<const char*>(from) - behind);
     return T::widen(word >> behind * 8);
 }
 
@@ -301,7 +332,8 @@ static __device__ __forceinline__ float4 load4(const Narrow<E, M, B, S>* from)
     using T = Narrow<E, M, B, S>;
     if constexpr (T::BITS == 8) {
         const unsigned word = *reinterpret_cast<const unsigned*>(from);
-        return float4{T::widen(word), T::widen(word >> 8), T::widen(word >> 16), T::widen(word >> 24)};
+        return float4{
+            T::widen(word), T::widen(word >> 8), T::widen(word >> 16), T::widen(word >> 24)};
     } else {
         const int2 words = *reinterpret_cast<const int2*>(from);
         const unsigned x = words.x, y = words.y;
@@ -314,10 +346,11 @@ template <class T>
 static __device__ __forceinline__ void put4(T* to, unsigned x, unsigned y, unsigned z, unsigned w)
 {
     if constexpr (T::BITS == 8)
-        *reinterpret_cast<unsigned*>(to) = opaque(x) | opaque(y) << 8 | opaque(z) << 16 | opaque(w) << 24;
+        *reinterpret_cast<unsigned*>(to) =
+            opaque(x) | opaque(y) << 8 | opaque(z) << 16 | opaque(w) << 24;
     else
-        *reinterpret_cast<int2*>(to) = int2{
-            static_cast<int>(opaque(x) | opaque(y) << 16), static_cast<int>(opaque(z) | opaque(w) << 16)};
+        *reinterpret_cast<int2*>(to) = int2{static_cast<int>(opaque(x) | opaque(y) << 16),
+            static_cast<int>(opaque(z) | opaque(w) << 16)};
 }
 template <int ZERO>
 static __device__ __forceinline__ void store4(Whole<ZERO>* to, int4 value)
@@ -331,7 +364,8 @@ static __device__ __forceinline__ void store4(Narrow<E, M, B, S>* to, float4 val
     using T = Narrow<E, M, B, S>;
 #ifdef SIMGEN_NARROWS_TWO
     if constexpr (T::HALF || (T::SHORTENED && T::BITS == 16)) {
-        const unsigned low = narrow_two<T::HALF>(value.x, value.y), high = narrow_two<T::HALF>(value.z, value.w);
+        const unsigned low = narrow_two<T::HALF>(value.x, value.y),
+                       high = narrow_two<T::HALF>(value.z, value.w);
         *reinterpret_cast<int2*>(to) = int2{static_cast<int>(low), static_cast<int>(high)};
         return;
     }

@@ -1,4 +1,5 @@
-/* dw(v, :) is the sum of dy(i, :) over the places i of the word v, in their order. Keys are v PLACES + i, sorted. */
+/* dw(v, :) is the sum of dy(i, :) over the places i of the word v, in their order. Keys are v
+ * PLACES + i, sorted. */
 #include "prelude.h"
 #include "constants/embedding_backward.h"
 

@@ -1,9 +1,10 @@
-/* Keys of the places of a text: first by word, then in their order. Each work-group sorts CHUNK of them (a bitonic network); what fills
- * the last one up is behind all keys. */
+/* Keys of the places of a text: first by word, then in their order. Each work-group sorts CHUNK
+ * of them (a bitonic network); what fills the last one up is behind all keys. */
 #include "prelude.h"
 #include "constants/embedding_sort.h"
 
-extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(const int* __restrict__ ids, int* __restrict__ keys)
+extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
+    const int* __restrict__ ids, int* __restrict__ keys)
 {
     __shared__ unsigned held[CHUNK];
     const unsigned first = blockIdx.x * CHUNK;
@@ -11,7 +12,8 @@ extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(const int* __restrict
         const unsigned place = first + k;
         held[k] = place < PLACES ? static_cast<unsigned>(ids[place]) * PLACES + place : 0xffffffffu;
     }
-    for (unsigned length = 2; length <= CHUNK; length *= 2) { /* of what is sorted up or down by turns */
+    /* of what is sorted up or down by turns */
+    for (unsigned length = 2; length <= CHUNK; length *= 2) {
         for (unsigned apart = length / 2; apart; apart /= 2) {
             __syncthreads();
             for (unsigned pair = threadIdx.x; pair < CHUNK / 2; pair += BLOCK) {

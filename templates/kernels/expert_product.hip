@@ -1,5 +1,6 @@
-/* Products of the rows of a block with the weights of its expert: y = a w^T, or gated f(a w0^T) (a w1^T), w1 behind w0. LANES
- * work-items have an element of all rows. A row is that of a pair's token or, unless GATHERED, that of the place. */
+/* Products of the rows of a block with the weights of its expert: y = a w^T, or gated f(a w0^T)
+ * (a w1^T), w1 behind w0. LANES work-items have an element of all rows. A row is that of a
+ * pair's token or, unless GATHERED, that of the place. */
 #include "prelude.h"
 #include "gate_unit.h"
 #include "constants/expert_product.h"
@@ -26,11 +27,13 @@ extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
 #pragma unroll
     for (unsigned r = 0; r < ROWS; r++) {
         pairs[r] = static_cast<unsigned>(order[first + r]);
-        rows[r] = a + (GATHERED ? pairs[r] / TOP_K : first + r) * DEPTH; /* without a pair, it is not read */
+        /* without a pair, it is not read */
+        rows[r] = a + (GATHERED ? pairs[r] / TOP_K : first + r) * DEPTH;
     }
     float sum[PARTS][ROWS] = {};
     if (slot < STORED && (WIDTH % COLUMNS == 0 || n < WIDTH)) {
-        const Weight* of_expert = w + static_cast<unsigned long long>(slot) * (PARTS * WIDTH * DEPTH);
+        const Weight* of_expert =
+            w + static_cast<unsigned long long>(slot) * (PARTS * WIDTH * DEPTH);
         for (unsigned k = lane * 4; k < DEPTH; k += LANES * 4) {
             float4 weights[PARTS];
 #pragma unroll

@@ -1,5 +1,5 @@
-/* Where the pairs of each expert lie: among the sorted keys, and in blocks of ROWS places of which each has one expert's. Keys are
- * e PAIRS + i. */
+/* Where the pairs of each expert lie: among the sorted keys, and in blocks of ROWS places of
+ * which each has one expert's. Keys are e PAIRS + i. */
 #pragma once
 #include "prelude.h"
 
@@ -18,9 +18,11 @@ static __device__ __forceinline__ unsigned first_key(const unsigned* keys, unsig
     return low;
 }
 
-/* Each expert has, and so has all behind the last: its first key, its first place, and how many before it have some. All work-items get here. */
+/* Each expert has, and so has all behind the last: its first key, its first place, and how many
+ * before it have some. All work-items get here. */
 template <unsigned PAIRS, unsigned EXPERTS, unsigned ROWS, unsigned BLOCK>
-static __device__ __forceinline__ void find_runs(const unsigned* keys, unsigned* firsts, unsigned* starts, unsigned* slots)
+static __device__ __forceinline__ void find_runs(
+    const unsigned* keys, unsigned* firsts, unsigned* starts, unsigned* slots)
 {
     for (unsigned e = threadIdx.x; e <= EXPERTS; e += BLOCK)
         firsts[e] = e < EXPERTS ? first_key<PAIRS>(keys, e * PAIRS) : PAIRS;

@@ -11,8 +11,10 @@ extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
     const unsigned* keys = reinterpret_cast<const unsigned*>(sorted);
     const unsigned token = blockIdx.x;
     if (threadIdx.x < TOP_K) {
-        const unsigned pair = token * TOP_K + threadIdx.x, base = static_cast<unsigned>(ids[pair]) * PAIRS;
-        const unsigned behind = first_key<PAIRS>(keys, base + pair) - opaque(first_key<PAIRS>(keys, base));
+        const unsigned pair = token * TOP_K + threadIdx.x,
+                       base = static_cast<unsigned>(ids[pair]) * PAIRS;
+        const unsigned behind =
+            first_key<PAIRS>(keys, base + pair) - opaque(first_key<PAIRS>(keys, base));
         places[threadIdx.x] = static_cast<unsigned>(begins[ids[pair]]) + behind;
     }
     __syncthreads();
@@ -24,7 +26,8 @@ extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
     for (unsigned k = 0; k < TOP_K; k++) {
         const float weight = weights[token * TOP_K + k];
         const float4 row = load4(rows + places[k] * WIDTH + at);
-        sum = float4{fused(weight, row.x, sum.x), fused(weight, row.y, sum.y), fused(weight, row.z, sum.z), fused(weight, row.w, sum.w)};
+        sum = float4{fused(weight, row.x, sum.x), fused(weight, row.y, sum.y),
+            fused(weight, row.z, sum.z), fused(weight, row.w, sum.w)};
     }
     store4(y + token * WIDTH + at, sum);
 }

@@ -1,4 +1,5 @@
-/* What multiplies in a product of tiles: the fragment that simgen has chosen (simgen/layers/product/fragment.py). */
+/* What multiplies in a product of tiles: the fragment that simgen has chosen
+ * (simgen/layers/product/fragment.py). */
 #pragma once
 #include "tile.h"
 #include "mfma.h"

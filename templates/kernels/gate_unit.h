@@ -6,7 +6,9 @@
 enum class Gate { SWIGLU, GEGLU, GEGLU_TANH, GLU };
 
 template <Gate FUNCTION>
-static constexpr Gelu UNIT = FUNCTION == Gate::SWIGLU ? Gelu::SILU : FUNCTION == Gate::GEGLU ? Gelu::GELU : Gelu::GELU_TANH;
+static constexpr Gelu UNIT = FUNCTION == Gate::SWIGLU  ? Gelu::SILU
+                             : FUNCTION == Gate::GEGLU ? Gelu::GELU
+                                                       : Gelu::GELU_TANH;
 
 template <Gate FUNCTION>
 static __device__ __forceinline__ float unit(float x)

@@ -1,8 +1,10 @@
-/* A matrix product: y = ALPHA A B [+ BETA c] [+ bias], M x N results, each a sum of K products, and what follows. A lies in
- * memory as (M, K) or (K, M), B as (K, N) or (N, K), y and c as (M, N), all of them by rows. There may be
- * BATCH of them, one behind the other. Where k is cut into chunks, work-groups leave partial sums, and nothing else.
+/* A matrix product: y = ALPHA A B [+ BETA c] [+ bias], M x N results, each a sum of K products,
+ * and what follows. A lies in memory as (M, K) or (K, M), B as (K, N) or (N, K), y and c as (M,
+ * N), all of them by rows. There may be BATCH of them, one behind the other. Where k is cut into
+ * chunks, work-groups leave partial sums, and nothing else.
  *
- * A, B, y and what is added have element types of their own; what is multiplied and added up is float32, or int32 of integers. */
+ * A, B, y and what is added have element types of their own; what is multiplied and added up is
+ * float32, or int32 of integers. */
 #include "prelude.h"
 #include "fragment.h"
 #include "warpgroups.h"
@@ -11,12 +13,13 @@
 #include "constants/tile.h"
 #include "epilogue.h"
 
-constexpr const AddedElement* c = nullptr; /* these two stand for parameters that the kernel may lack */
+/* these two stand for parameters that the kernel may lack */
+constexpr const AddedElement* c = nullptr;
 constexpr const AddedElement* bias = nullptr;
 constexpr const ScaleElement* group_scales = nullptr; /* and this one for scales of groups of B */
 
-/* A matrix of Stored as an operand: EXTENT rows along k, or K rows along EXTENT; a tile has PART of it. Loads give Held: Total, or
- * Stored as it is. */
+/* A matrix of Stored as an operand: EXTENT rows along k, or K rows along EXTENT; a tile has PART
+ * of it. Loads give Held: Total, or Stored as it is. */
 template <class Stored, class Held, unsigned EXTENT, unsigned PART, Along LIES, unsigned ELEMENTS>
 struct Matrix {
     using Element = Held;
@@ -29,7 +32,8 @@ struct Matrix {
     /* Bytes between elements that are so far apart, along m or n and along k. */
     static constexpr __device__ __forceinline__ unsigned long long apart(unsigned at, unsigned k)
     {
-        return static_cast<unsigned long long>(sizeof(Stored)) * (ALONG_K ? at * K + k : k * EXTENT + at);
+        return static_cast<unsigned long long>(sizeof(Stored))
+               * (ALONG_K ? at * K + k : k * EXTENT + at);
     }
 
     struct Line {
@@ -39,10 +43,12 @@ struct Matrix {
 
         __device__ __forceinline__ Vector<Element, WIDTH> load(unsigned step) const
         {
-            const char* start = reinterpret_cast<const char*>(tile + (ALONG_K ? step : step * EXTENT));
+            const char* start =
+                reinterpret_cast<const char*>(tile + (ALONG_K ? step : step * EXTENT));
             if (depth.ends(step))
                 return {};
-            if constexpr (sizeof(Stored) == 4) /* the same, but for how compilers order instructions */
+            /* the same, but for how compilers order instructions */
+            if constexpr (sizeof(Stored) == 4)
                 return *reinterpret_cast<const Vector<Element, WIDTH>*>(start + offset);
             else
                 return fetched<Held, WIDTH>(reinterpret_cast<const Stored*>(start + offset));
@@ -59,26 +65,33 @@ struct Matrix {
         /* Beyond the end it loads what lies at the end: those results are not stored. */
         if (EXTENT % PART != 0 && at + apart >= EXTENT)
             apart = EXTENT - (ALONG_K ? 1 : WIDTH) - at;
-        const unsigned offset = static_cast<unsigned>(sizeof(Stored)) * (ALONG_K ? apart * K + k : k * EXTENT + apart);
+        const unsigned offset =
+            static_cast<unsigned>(sizeof(Stored)) * (ALONG_K ? apart * K + k : k * EXTENT + apart);
         return Line{matrix + (ALONG_K ? at * K : at), offset, decltype(Line::depth)::at(k)};
     }
 };
 using Cut = Tile<TILE_M, TILE_N, TILE_K, ITEM_M, ITEM_N, AHEAD, Total>;
-constexpr unsigned PAIR = PAIRED ? 2 : 1; /* tiles below each other that work-groups side by side compute */
+/* tiles below each other that work-groups side by side compute */
+constexpr unsigned PAIR = PAIRED ? 2 : 1;
 constexpr bool ROWS_FILL = M % (PAIR * TILE_M) == 0; /* no tile goes beyond M */
 /* Rows that a tile of a pair loads, which may lie beyond the end: nothing of those is stored. */
-static __device__ __forceinline__ unsigned loaded(unsigned row) { return PAIRED && row >= M ? 0 : row; }
+static __device__ __forceinline__ unsigned loaded(unsigned row)
+{
+    return PAIRED && row >= M ? 0 : row;
+}
 #if STAGES
 /* Whether lanes store 16 bytes of a row at once (Run). */
-constexpr bool BY_RUNS = !WITH_C && sizeof(Element) < 4 && N % (16 / sizeof(Element)) == 0 && ITEM_N % (16 / sizeof(Element)) == 0;
+constexpr bool BY_RUNS = !WITH_C && sizeof(Element) < 4 && N % (16 / sizeof(Element)) == 0
+                         && ITEM_N % (16 / sizeof(Element)) == 0;
 using Multiplied = StagedMma<Cut, LeftElement, !BY_RUNS>;
 #else
 constexpr bool BY_RUNS = false;
 using Multiplied = Fragment<Cut, LeftElement>; /* both factors are of one type, or held as Total */
 #endif
 using Left = Matrix<LeftElement, Multiplied::Held<LeftElement>, M, TILE_M, LEFT_ALONG, LEFT_WIDTH>;
-using Right = Either<
-    WITH_GROUPS, GroupedRows<Multiplied::Held<RightElement>, RightElement, ScaleElement, N, TILE_N, K, GROUP, K % TILE_K != 0>,
+using Right = Either<WITH_GROUPS,
+    GroupedRows<Multiplied::Held<RightElement>, RightElement, ScaleElement, N, TILE_N, K, GROUP,
+        K % TILE_K != 0>,
     Matrix<RightElement, Multiplied::Held<RightElement>, N, TILE_N, RIGHT_ALONG, RIGHT_WIDTH>>;
 #if TENSOR_MAPS && (defined(__CUDACC__) || defined(__CUDACC_RTC__))
 #define BY_WARPGROUPS 1
@@ -117,15 +130,16 @@ extern "C" __global__ IN_CLUSTERS __launch_bounds__(BLOCK + MOVERS, LAUNCH_GROUP
     const AddedElement* __restrict__ bias,
 #endif
 #if WITH_BATCH_NORM
-    const float* __restrict__ bn_w, const float* __restrict__ bn_b, const float* __restrict__ running_mean,
-    const float* __restrict__ running_var,
+    const float* __restrict__ bn_w, const float* __restrict__ bn_b,
+    const float* __restrict__ running_mean, const float* __restrict__ running_var,
 #endif
 #if WITH_CHANNEL_SCALES
     const float* __restrict__ channel_scales,
 #endif
     Element* __restrict__ y
 #ifdef BY_WARPGROUPS
-    , const __grid_constant__ TensorMaps tensor_maps
+    ,
+    const __grid_constant__ TensorMaps tensor_maps
 #endif
 )
 {
@@ -134,22 +148,27 @@ extern "C" __global__ IN_CLUSTERS __launch_bounds__(BLOCK + MOVERS, LAUNCH_GROUP
 #ifdef BY_WARPGROUPS
     const char* const maps = tensor_maps.bytes;
 #endif
-    constexpr unsigned ACROSS = (N + TILE_N - 1) / TILE_N, DOWN = (M + PAIR * TILE_M - 1) / (PAIR * TILE_M);
+    constexpr unsigned ACROSS = (N + TILE_N - 1) / TILE_N,
+                       DOWN = (M + PAIR * TILE_M - 1) / (PAIR * TILE_M);
     const unsigned place = blockIdx.x / PAIR, lower = blockIdx.x % PAIR;
 #else
     alignas(16) __shared__ Tiled::A::Element a_tiles[Tiled::A_SIZE];
     alignas(16) __shared__ Tiled::B::Element b_tiles[Tiled::B_SIZE];
 #endif
 #if GROUPS
-    /* Of the tiles that this work-group computes, steps of the next one are on their way while one is stored. */
+    /* Of the tiles that this work-group computes, steps of the next one are on their way while
+     * one is stored. */
     constexpr unsigned TILES = ACROSS * DOWN;
-    const unsigned sharing = SHARING(GROUPS) / PAIR, count = (TILES * BATCH - place + sharing - 1) / sharing;
+    const unsigned sharing = SHARING(GROUPS) / PAIR,
+                   count = (TILES * BATCH - place + sharing - 1) / sharing;
 #ifdef BY_WARPGROUPS
     constexpr unsigned TILE_STEPS = (K + TILE_K - 1) / TILE_K;
     const auto bring = [&](unsigned step, unsigned to_a, unsigned to_b, unsigned barrier) {
-        const unsigned tile = place + step / TILE_STEPS * sharing, across = tile % ACROSS, down = tile / ACROSS % DOWN;
+        const unsigned tile = place + step / TILE_STEPS * sharing, across = tile % ACROSS,
+                       down = tile / ACROSS % DOWN;
         const unsigned row = (banded<ACROSS, DOWN>(across, down, true) * PAIR + lower) * TILE_M;
-        const unsigned column = banded<ACROSS, DOWN>(across, down, false) * TILE_N, k = step % TILE_STEPS * TILE_K;
+        const unsigned column = banded<ACROSS, DOWN>(across, down, false) * TILE_N,
+                       k = step % TILE_STEPS * TILE_K;
         if (PAIRED && step >= STAGES)
             Tiled::bring_shared(maps, tile / TILES, row, column, k, to_a, to_b, barrier);
         else
@@ -162,10 +181,12 @@ extern "C" __global__ IN_CLUSTERS __launch_bounds__(BLOCK + MOVERS, LAUNCH_GROUP
 #endif
 #ifndef BY_WARPGROUPS
     const auto begin = [&](unsigned turn) {
-        const unsigned tile = place + turn * sharing, item = tile / TILES, across = tile % ACROSS, down = tile / ACROSS % DOWN;
+        const unsigned tile = place + turn * sharing, item = tile / TILES, across = tile % ACROSS,
+                       down = tile / ACROSS % DOWN;
         const unsigned row = (banded<ACROSS, DOWN>(across, down, true) * PAIR + lower) * TILE_M;
         const Tiled::A left(Left{a + item * (M * K)}, loaded(row));
-        const Tiled::B right(Right{b + item * (K * N)}, banded<ACROSS, DOWN>(across, down, false) * TILE_N);
+        const Tiled::B right(
+            Right{b + item * (K * N)}, banded<ACROSS, DOWN>(across, down, false) * TILE_N);
         Tiled::begin(left, right, 0, K, lds);
     };
     begin(0);
@@ -176,12 +197,16 @@ extern "C" __global__ IN_CLUSTERS __launch_bounds__(BLOCK + MOVERS, LAUNCH_GROUP
     {
 #if GROUPS
         const unsigned tile = place + turn * sharing, item = tile / TILES;
-        const unsigned row = (banded<ACROSS, DOWN>(tile % ACROSS, tile / ACROSS % DOWN, true) * PAIR + lower) * TILE_M;
-        const unsigned column = banded<ACROSS, DOWN>(tile % ACROSS, tile / ACROSS % DOWN, false) * TILE_N;
+        const unsigned row =
+            (banded<ACROSS, DOWN>(tile % ACROSS, tile / ACROSS % DOWN, true) * PAIR + lower)
+            * TILE_M;
+        const unsigned column =
+            banded<ACROSS, DOWN>(tile % ACROSS, tile / ACROSS % DOWN, false) * TILE_N;
         constexpr unsigned first = 0, last = K;
 #else
 #if STAGES
-        const unsigned row = (banded<ACROSS, DOWN>(place, blockIdx.y, true) * PAIR + lower) * TILE_M;
+        const unsigned row =
+            (banded<ACROSS, DOWN>(place, blockIdx.y, true) * PAIR + lower) * TILE_M;
         const unsigned column = banded<ACROSS, DOWN>(place, blockIdx.y, false) * TILE_N;
 #else
         const unsigned row = blockIdx.y * TILE_M;
@@ -199,16 +224,17 @@ extern "C" __global__ IN_CLUSTERS __launch_bounds__(BLOCK + MOVERS, LAUNCH_GROUP
         if (!Tiled::multiply(maps, item, row, column, first, last, lds, sum))
             return;
 #elif GROUPS
-        Tiled::multiply_begun(
-            Tiled::A(Left{a + item * (M * K)}, loaded(row)), Tiled::B(Right{b + item * (K * N)}, column), first, last, lds, sum);
+        Tiled::multiply_begun(Tiled::A(Left{a + item * (M * K)}, loaded(row)),
+            Tiled::B(Right{b + item * (K * N)}, column), first, last, lds, sum);
         if (turn + 1 < count)
             begin(turn + 1);
 #elif STAGES
-        Tiled::multiply(Left{a + item * (M * K)}, Right{b + item * (K * N)}, loaded(row), column, first, last, lds, sum);
+        Tiled::multiply(Left{a + item * (M * K)}, Right{b + item * (K * N)}, loaded(row), column,
+            first, last, lds, sum);
 #else
-        Tiled::multiply(
-            Left{a + item * (M * K)}, operand_of<Right, WITH_GROUPS, K * N, GROUP>(b, group_scales, item), row, column, first, last,
-            a_tiles, b_tiles, sum);
+        Tiled::multiply(Left{a + item * (M * K)},
+            operand_of<Right, WITH_GROUPS, K * N, GROUP>(b, group_scales, item), row, column, first,
+            last, a_tiles, b_tiles, sum);
 #endif
 
         const AddedElement* added = c + item * (M * N);

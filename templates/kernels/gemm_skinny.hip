@@ -1,13 +1,15 @@
-/* y(f, g) = ALPHA sum over k of x(f, k) w(g, k) [+ BETA c(f, g)] [+ bias], FEW x MANY results, and what follows: a matrix product of
- * which one side is so short that reading w is all of the work. Where k is cut into chunks, work-group z leaves the partial sums
- * of chunk z, and nothing else. */
+/* y(f, g) = ALPHA sum over k of x(f, k) w(g, k) [+ BETA c(f, g)] [+ bias], FEW x MANY results,
+ * and what follows: a matrix product of which one side is so short that reading w is all of the
+ * work. Where k is cut into chunks, work-group z leaves the partial sums of chunk z, and nothing
+ * else. */
 #include "prelude.h"
 #include "tile.h"
 #include "grouped.h"
 #include "constants/gemm_skinny.h"
 #include "epilogue.h"
 
-constexpr const AddedElement* c = nullptr; /* these two stand for parameters that the kernel may lack */
+/* these two stand for parameters that the kernel may lack */
+constexpr const AddedElement* c = nullptr;
 constexpr const AddedElement* bias = nullptr;
 constexpr const ScaleElement* group_scales = nullptr; /* and this one for scales of groups of B */
 constexpr unsigned LANES = BLOCK / SLICES;
@@ -24,8 +26,12 @@ static __device__ __forceinline__ auto chosen(const One* one, const Other* other
     else
         return other;
 }
-static __device__ __forceinline__ Total dot(Total a, Total b, Total sum) { return fused(a, b, sum); }
-static __device__ __forceinline__ Total dot(const Vector<Total, 2>& a, const Vector<Total, 2>& b, Total sum)
+static __device__ __forceinline__ Total dot(Total a, Total b, Total sum)
+{
+    return fused(a, b, sum);
+}
+static __device__ __forceinline__ Total dot(
+    const Vector<Total, 2>& a, const Vector<Total, 2>& b, Total sum)
 {
     return fused(a.y, b.y, fused(a.x, b.x, sum));
 }
@@ -33,13 +39,18 @@ static __device__ __forceinline__ Total dot(Vector<Total, 4> a, Vector<Total, 4>
 {
     return fused(a.w, b.w, fused(a.z, b.z, fused(a.y, b.y, fused(a.x, b.x, sum))));
 }
-static __device__ __forceinline__ void add_multiple(Total& sum, Total factor, Total of) { sum = fused(factor, of, sum); }
-static __device__ __forceinline__ void add_multiple(Vector<Total, 2>& sum, Total factor, Vector<Total, 2> of)
+static __device__ __forceinline__ void add_multiple(Total& sum, Total factor, Total of)
+{
+    sum = fused(factor, of, sum);
+}
+static __device__ __forceinline__ void add_multiple(
+    Vector<Total, 2>& sum, Total factor, Vector<Total, 2> of)
 {
     sum.x = fused(factor, of.x, sum.x);
     sum.y = fused(factor, of.y, sum.y);
 }
-static __device__ __forceinline__ void add_multiple(Vector<Total, 4>& sum, Total factor, Vector<Total, 4> of)
+static __device__ __forceinline__ void add_multiple(
+    Vector<Total, 4>& sum, Total factor, Vector<Total, 4> of)
 {
     sum.x = fused(factor, of.x, sum.x);
     sum.y = fused(factor, of.y, sum.y);
@@ -47,8 +58,8 @@ static __device__ __forceinline__ void add_multiple(Vector<Total, 4>& sum, Total
     sum.w = fused(factor, of.w, sum.w);
 }
 
-extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
-    const LeftElement* __restrict__ a, const RightElement* __restrict__ b,
+extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(const LeftElement* __restrict__ a,
+    const RightElement* __restrict__ b,
 #if WITH_GROUPS
     const ScaleElement* __restrict__ group_scales,
 #endif
@@ -59,8 +70,8 @@ extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
     const AddedElement* __restrict__ bias,
 #endif
 #if WITH_BATCH_NORM
-    const float* __restrict__ bn_w, const float* __restrict__ bn_b, const float* __restrict__ running_mean,
-    const float* __restrict__ running_var,
+    const float* __restrict__ bn_w, const float* __restrict__ bn_b,
+    const float* __restrict__ running_mean, const float* __restrict__ running_var,
 #endif
 #if WITH_CHANNEL_SCALES
     const float* __restrict__ channel_scales,
@@ -92,8 +103,10 @@ extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
 #pragma unroll
             for (unsigned r = 0; r < ROWS; r++) {
                 /* Beyond the last row it reads the last one: those results are not stored. */
-                const unsigned g = MANY % (ROWS * LANES) == 0 || row + r < MANY ? row + r : MANY - 1;
-                const Piece ws = piece_of<Total, W_WIDTH, WITH_GROUPS, K, GROUP>(w, group_scales, g, W_MANY, k);
+                const unsigned g =
+                    MANY % (ROWS * LANES) == 0 || row + r < MANY ? row + r : MANY - 1;
+                const Piece ws =
+                    piece_of<Total, W_WIDTH, WITH_GROUPS, K, GROUP>(w, group_scales, g, W_MANY, k);
 #pragma unroll
                 for (unsigned f = 0; f < FEW; f++)
                     sum[r][f] = dot(xs[f], ws, sum[r][f]);
@@ -133,8 +146,8 @@ extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
                 if constexpr (WITH_C)
                     total = plus_multiple(total, BETA, load(c, f * Y_FEW + g * Y_MANY));
                 if constexpr (WITH_EPILOGUE)
-                    total = epilogue_of(channel, bn_w, bn_b, running_mean, running_var, channel_scales)(
-                        WITH_BIAS ? plus(total, load(bias, channel)) : total);
+                    total = epilogue_of(channel, bn_w, bn_b, running_mean, running_var,
+                        channel_scales)(WITH_BIAS ? plus(total, load(bias, channel)) : total);
                 else if constexpr (WITH_BIAS)
                     total = plus(total, load(bias, channel));
                 store(to, f * Y_FEW + g * Y_MANY, total);
@@ -186,8 +199,8 @@ extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
                 if constexpr (WITH_C)
                     value = plus_multiple(value, BETA, load(c, f * Y_FEW + (g + part) * Y_MANY));
                 if constexpr (WITH_EPILOGUE)
-                    value = epilogue_of(channel, bn_w, bn_b, running_mean, running_var, channel_scales)(
-                        WITH_BIAS ? plus(value, load(bias, channel)) : value);
+                    value = epilogue_of(channel, bn_w, bn_b, running_mean, running_var,
+                        channel_scales)(WITH_BIAS ? plus(value, load(bias, channel)) : value);
                 else if constexpr (WITH_BIAS)
                     value = plus(value, load(bias, channel));
             }

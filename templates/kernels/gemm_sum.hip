@@ -1,16 +1,19 @@
-/* SIZE sums of TERMS terms each, added in a fixed order: y[i] = ALPHA sum over z of terms[z][i] [+ bias] [+ BETA c[i]], and what
- * follows, where the channel of result i is i / INNER % CHANNELS. */
+/* SIZE sums of TERMS terms each, added in a fixed order: y[i] = ALPHA sum over z of terms[z][i]
+ * [+ bias] [+ BETA c[i]], and what follows, where the channel of result i is i / INNER %
+ * CHANNELS. */
 #include "prelude.h"
 #include "vector.h"
 #include "constants/gemm_sum.h"
 #include "epilogue.h"
 
-constexpr const AddedElement* bias = nullptr; /* these two stand for parameters that the kernel may lack */
+/* these two stand for parameters that the kernel may lack */
+constexpr const AddedElement* bias = nullptr;
 constexpr const AddedElement* c = nullptr;
 constexpr unsigned LANES = BLOCK / SLICES;
 constexpr unsigned UNROLLED = SLICES == 1 && TERMS <= 32 ? TERMS : Unrolled<4, TermElement>::COUNT;
 
-/* Elements `at` and on of a term, which begin there. Narrow results are 4 at the end too; what is behind it is read of no term. */
+/* Elements `at` and on of a term, which begin there. Narrow results are 4 at the end too; what
+ * is behind it is read of no term. */
 template <unsigned COUNT, class Stored>
 static __device__ __forceinline__ auto read(const Stored* term, unsigned at)
 {
@@ -40,7 +43,8 @@ struct Finish {
         if constexpr (WITH_C)
             sum = plus_multiple(sum, BETA, SIZE % WIDTH == 0 || i < SIZE ? load(c, i) : Total{});
         if constexpr (WITH_EPILOGUE)
-            sum = epilogue_of(i / INNER % CHANNELS, bn_w, bn_b, running_mean, running_var, channel_scales)(sum);
+            sum = epilogue_of(
+                i / INNER % CHANNELS, bn_w, bn_b, running_mean, running_var, channel_scales)(sum);
         return sum;
     }
     __device__ __forceinline__ Vector<Total, 2> operator()(Vector<Total, 2> sums, unsigned i) const
@@ -49,12 +53,12 @@ struct Finish {
     }
     __device__ __forceinline__ Vector<Total, 4> operator()(Vector<Total, 4> sums, unsigned i) const
     {
-        return Vector<Total, 4>{(*this)(sums.x, i), (*this)(sums.y, i + 1), (*this)(sums.z, i + 2), (*this)(sums.w, i + 3)};
+        return Vector<Total, 4>{(*this)(sums.x, i), (*this)(sums.y, i + 1), (*this)(sums.z, i + 2),
+            (*this)(sums.w, i + 3)};
     }
 };
 
-extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
-    const TermElement* __restrict__ terms,
+extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(const TermElement* __restrict__ terms,
 #if WITH_BIAS
     const AddedElement* __restrict__ bias,
 #endif
@@ -62,8 +66,8 @@ extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
     const AddedElement* __restrict__ c,
 #endif
 #if WITH_BATCH_NORM
-    const float* __restrict__ bn_w, const float* __restrict__ bn_b, const float* __restrict__ running_mean,
-    const float* __restrict__ running_var,
+    const float* __restrict__ bn_w, const float* __restrict__ bn_b,
+    const float* __restrict__ running_mean, const float* __restrict__ running_var,
 #endif
 #if WITH_CHANNEL_SCALES
     const float* __restrict__ channel_scales,

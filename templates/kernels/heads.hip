@@ -1,4 +1,5 @@
-/* Two axes of a tensor change places: (FIRST, SECOND, INNER) becomes (SECOND, FIRST, INNER), in each sample. */
+/* Two axes of a tensor change places: (FIRST, SECOND, INNER) becomes (SECOND, FIRST, INNER), in
+ * each sample. */
 #include "prelude.h"
 #include "constants/heads.h"
 

@@ -3,7 +3,8 @@
 #include "constants/layer_norm.h"
 #include "rms_norm.h"
 
-extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(const Element* __restrict__ x, Element* __restrict__ y)
+extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
+    const Element* __restrict__ x, Element* __restrict__ y)
 {
     alignas(16) __shared__ float squares[BLOCK];
     const unsigned slice = threadIdx.x % SLICES;

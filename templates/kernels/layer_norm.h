@@ -8,18 +8,25 @@
 static constexpr unsigned UNROLL = IN_REGISTERS ? HELD / VECTOR : 1;
 
 /* No tests where the sizes fit. */
-static __device__ __forceinline__ bool is_row(unsigned row) { return ROWS % GROUP_ROWS == 0 || row < ROWS; }
+static __device__ __forceinline__ bool is_row(unsigned row)
+{
+    return ROWS % GROUP_ROWS == 0 || row < ROWS;
+}
 static __device__ __forceinline__ bool inside(unsigned row, unsigned at)
 {
     return is_row(row) && (AXIS == SLICES * HELD || at < AXIS);
 }
 
 /* Where in the row a work-item's elements from its k-th on lie: neighbours have neighbours. */
-static __device__ __forceinline__ unsigned place(unsigned k, unsigned slice) { return k * SLICES + slice * VECTOR; }
+static __device__ __forceinline__ unsigned place(unsigned k, unsigned slice)
+{
+    return k * SLICES + slice * VECTOR;
+}
 
 /* VECTOR elements from `at` on, or zeros. */
 template <class T>
-static __device__ __forceinline__ void fetch(float (&to)[VECTOR], const T* from, unsigned at, bool there)
+static __device__ __forceinline__ void fetch(
+    float (&to)[VECTOR], const T* from, unsigned at, bool there)
 {
     if constexpr (VECTOR == 4) {
         const float4 four = there ? load4(from + at) : float4{0, 0, 0, 0};
@@ -31,7 +38,8 @@ static __device__ __forceinline__ void fetch(float (&to)[VECTOR], const T* from,
         to[0] = there ? load(from + at) : 0.0f;
     }
 }
-static __device__ __forceinline__ void put(Element* to, unsigned at, const float (&from)[VECTOR], bool there)
+static __device__ __forceinline__ void put(
+    Element* to, unsigned at, const float (&from)[VECTOR], bool there)
 {
     if (!there)
         return;
@@ -47,7 +55,10 @@ struct Share {
     unsigned row;
     float held[IN_REGISTERS ? HELD : 1];
 
-    __device__ __forceinline__ Share(const Element* from, unsigned at) : tensor(from + at * AXIS), row(at) {}
+    __device__ __forceinline__ Share(const Element* from, unsigned at)
+        : tensor(from + at * AXIS), row(at)
+    {
+    }
     __device__ __forceinline__ void first(float (&part)[VECTOR], unsigned k, unsigned slice)
     {
         const unsigned at = place(k, slice);

@@ -1,5 +1,5 @@
-/* Layer normalisation, forward, by the statistics of rows: y = gamma (x - mean) invstd + beta. Rows may end
- * anywhere: neighbours in memory have each its own row. */
+/* Layer normalisation, forward, by the statistics of rows: y = gamma (x - mean) invstd + beta.
+ * Rows may end anywhere: neighbours in memory have each its own row. */
 #include "prelude.h"
 #include "constants/layer_norm_apply.h"
 

@@ -1,5 +1,6 @@
-/* Layer normalisation, the gradient of x: of each row of dy times gamma, less what the mean and the variance make of it.
- * Without WITH_RESULT, what there is of each row alone: then layer_norm_apply_backward.hip makes the rest. */
+/* Layer normalisation, the gradient of x: of each row of dy times gamma, less what the mean and
+ * the variance make of it. Without WITH_RESULT, what there is of each row alone: then
+ * layer_norm_apply_backward.hip makes the rest. */
 #include "prelude.h"
 #include "constants/layer_norm.h"
 #include "layer_norm.h"

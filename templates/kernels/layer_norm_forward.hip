@@ -1,5 +1,6 @@
-/* Layer normalisation, forward: each row less its mean, by its standard deviation, times gamma, plus beta.
- * Without WITH_RESULT, the statistics of rows alone: then layer_norm_apply.hip makes the rest. */
+/* Layer normalisation, forward: each row less its mean, by its standard deviation, times gamma,
+ * plus beta. Without WITH_RESULT, the statistics of rows alone: then layer_norm_apply.hip makes
+ * the rest. */
 #include "prelude.h"
 #include "constants/layer_norm.h"
 #include "layer_norm.h"

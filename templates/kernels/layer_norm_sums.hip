@@ -1,15 +1,18 @@
-/* Layer normalisation, the gradients of gamma and beta (gamma alone, and no mean, unless CENTRED): sums over rows, or over each of CHUNKS chunks of them. */
+/* Layer normalisation, the gradients of gamma and beta (gamma alone, and no mean, unless
+ * CENTRED): sums over rows, or over each of CHUNKS chunks of them. */
 #include "prelude.h"
 #include "constants/layer_norm_sums.h"
 #include "vector.h"
 
-static __device__ __forceinline__ float& place(float* partial, unsigned lane, unsigned slice, unsigned i)
+static __device__ __forceinline__ float& place(
+    float* partial, unsigned lane, unsigned slice, unsigned i)
 {
     return partial[(slice * VECTOR + i) * LANES + lane];
 }
 
 /* The sums of `value` over the work-items of its columns, in all of them. */
-static __device__ __forceinline__ void column_sums(float (&value)[VECTOR], float* partial, unsigned lane, unsigned slice)
+static __device__ __forceinline__ void column_sums(
+    float (&value)[VECTOR], float* partial, unsigned lane, unsigned slice)
 {
 #pragma unroll
     for (unsigned i = 0; i < VECTOR; i++)
@@ -36,10 +39,11 @@ static __device__ __forceinline__ void column_sums(float (&value)[VECTOR], float
     }
 }
 
-extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
-    const Element* __restrict__ x, const Element* __restrict__ dy,
+extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(const Element* __restrict__ x,
+    const Element* __restrict__ dy,
 #if CENTRED
-    const float* __restrict__ mean, const float* __restrict__ invstd, float* __restrict__ dgamma, float* __restrict__ dbeta)
+    const float* __restrict__ mean, const float* __restrict__ invstd, float* __restrict__ dgamma,
+    float* __restrict__ dbeta)
 #else
     const float* __restrict__ invstd, float* __restrict__ dgamma)
 #endif

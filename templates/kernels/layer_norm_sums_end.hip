@@ -1,12 +1,13 @@
-/* Layer normalisation, the gradients of gamma, and by as many work-groups behind them of beta, from the sums of chunks of rows. */
+/* Layer normalisation, the gradients of gamma, and by as many work-groups behind them of beta,
+ * from the sums of chunks of rows. */
 #include "prelude.h"
 #include "constants/layer_norm_sums_end.h"
 #include "vector.h"
 
 extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
 #if CENTRED
-    const float* __restrict__ part_dgamma, const float* __restrict__ part_dbeta, float* __restrict__ dgamma,
-    float* __restrict__ dbeta)
+    const float* __restrict__ part_dgamma, const float* __restrict__ part_dbeta,
+    float* __restrict__ dgamma, float* __restrict__ dbeta)
 #else
     const float* __restrict__ part, float* __restrict__ y)
 #endif

@@ -1,5 +1,5 @@
-/* The mean of losses from PARTS sums of them, in one work-group: y = sum SHARE, or, WITH_COUNTS, the sum by the
- * number of all that count. */
+/* The mean of losses from PARTS sums of them, in one work-group: y = sum SHARE, or, WITH_COUNTS,
+ * the sum by the number of all that count. */
 #include "prelude.h"
 #include "constants/loss_mean.h"
 #include "reduce.h"

@@ -1,5 +1,6 @@
-/* What the kernels of local response normalisation share. A work-item walks along the middle axis of a
- * tensor OUTER x AXIS x INNER, VECTOR elements wide, with the last WINDOW lines in registers. */
+/* What the kernels of local response normalisation share. A work-item walks along the middle
+ * axis of a tensor OUTER x AXIS x INNER, VECTOR elements wide, with the last WINDOW lines in
+ * registers. */
 #pragma once
 #include "prelude.h"
 #include "constants/lrn.h"
@@ -13,11 +14,12 @@ constexpr unsigned LEAD = (LEFT + VECTOR - 1) / VECTOR * VECTOR;
 constexpr unsigned COLUMNS = LEAD + VECTOR + (RIGHT + VECTOR - 1) / VECTOR * VECTOR;
 constexpr unsigned SHIFT = LEAD - LEFT; /* of the first window in them */
 
-/* The line at `at` of the tensor that begins at `tensor`, from column `column` - LEAD on; zero where
- * there is nothing. What lies outside is masked, not left out, so that loads need not wait for each
- * other. */
+/* The line at `at` of the tensor that begins at `tensor`, from column `column` - LEAD on; zero
+ * where there is nothing. What lies outside is masked, not left out, so that loads need not wait
+ * for each other. */
 template <class T>
-static __device__ __forceinline__ void read_line(float* value, const T* tensor, int at, unsigned column)
+static __device__ __forceinline__ void read_line(
+    float* value, const T* tensor, int at, unsigned column)
 {
     const bool inside = at >= 0 && at < AXIS;
     /* Not line 0: a choice between it and at is a clamped subtraction, and gem5 does not clamp. */

@@ -26,7 +26,8 @@ extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
         enter(ring[k], sums[k], value);
     }
 
-    for (int first = begin - AFTER; first < begin + LENGTH + BEFORE && first < AXIS + BEFORE; first += WINDOW) {
+    for (int first = begin - AFTER; first < begin + LENGTH + BEFORE && first < AXIS + BEFORE;
+        first += WINDOW) {
         float next[WINDOW][COLUMNS];
         float slope[WINDOW][VECTOR]; /* dy */
 #pragma unroll
@@ -55,7 +56,8 @@ extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
 #pragma unroll
                     for (int j = 1; j < WINDOW; j++)
                         total += ratio[j][v];
-                    result[v] = fused(MINUS * ring[i][v], total, term[(i + WINDOW - BEFORE) % WINDOW][v]);
+                    result[v] =
+                        fused(MINUS * ring[i][v], total, term[(i + WINDOW - BEFORE) % WINDOW][v]);
                 }
                 write(dx + base + centre * INNER + column, result);
             }

@@ -1,6 +1,6 @@
-/* Local response normalisation, the second step of its gradient (lrn_ratio.hip is the first):
- * dx + MINUS x sum of `ratio` over the windows that hold the element. What the first step left of dx is in its
- * place, or in `term`, where dx has too few bits for it. */
+/* Local response normalisation, the second step of its gradient (lrn_ratio.hip is the first): dx
+ * + MINUS x sum of `ratio` over the windows that hold the element. What the first step left of
+ * dx is in its place, or in `term`, where dx has too few bits for it. */
 #include "prelude.h"
 #include "lrn.h"
 #include "constants/lrn_gradient.h"

@@ -1,5 +1,5 @@
-/* Local response normalisation, the first step of its gradient where windows extend
- * over neighbours in a line: dx = dy s^-BETA, and what the second step adds up, ratio = dx x / s. */
+/* Local response normalisation, the first step of its gradient where windows extend over
+ * neighbours in a line: dx = dy s^-BETA, and what the second step adds up, ratio = dx x / s. */
 #include "prelude.h"
 #include "lrn.h"
 

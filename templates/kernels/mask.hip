@@ -1,4 +1,5 @@
-/* y = x where a query sees a key, and HIDDEN where it does not; of (samples, ..., QUERIES, KEYS). */
+/* y = x where a query sees a key, and HIDDEN where it does not; of (samples, ..., QUERIES,
+ * KEYS). */
 #include "prelude.h"
 #include "constants/mask.h"
 

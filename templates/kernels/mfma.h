@@ -1,18 +1,22 @@
 /* AMD's matrix instructions, V_MFMA, as a fragment of a product (tile.h).
  *
- * A wavefront's instruction adds to D the product of its two factors, SIDE x K and K x SIDE, K = EACH x GROUPS. Of the first one,
- * lane l holds row l % SIDE, and EACH elements of k side by side, from EACH (l / SIDE) on; of the second one so the column l % SIDE.
- * Of D it holds, in result r, row 8 (r / 4) + 4 (l / 32) + r % 4 for a SIDE of 32, 4 (l / 16) + r for one of 16, and column
- * l % SIDE (AMD Instinct MI300 Instruction Set Architecture, 7.1.4.2; all CDNA alike).
+ * A wavefront's instruction adds to D the product of its two factors, SIDE x K and K x SIDE, K =
+ * EACH x GROUPS. Of the first one, lane l holds row l % SIDE, and EACH elements of k side by
+ * side, from EACH (l / SIDE) on; of the second one so the column l % SIDE. Of D it holds, in
+ * result r, row 8 (r / 4) + 4 (l / 32) + r % 4 for a SIDE of 32, 4 (l / 16) + r for one of 16,
+ * and column l % SIDE (AMD Instinct MI300 Instruction Set Architecture, 7.1.4.2; all CDNA
+ * alike).
  *
- * The first factor is B here, and the second one A: so 4 results of a lane lie side by side in a row of C. A lane reads RUN elements
- * of a row at once, 16 bytes, which serve one instruction or several: number s of them has the elements from EACH s on of each run.
- * Of an instruction, K = EACH GROUPS: EACH is 1 of f32; 4 of f16 and bf16, 2 of bf16 on gfx908, 8 of both on gfx950; 8 of 8-bit
- * floats; 4 of i8, 8 on gfx942, 16 on gfx950.
+ * The first factor is B here, and the second one A: so 4 results of a lane lie side by side in a
+ * row of C. A lane reads RUN elements of a row at once, 16 bytes, which serve one instruction or
+ * several: number s of them has the elements from EACH s on of each run. Of an instruction, K =
+ * EACH GROUPS: EACH is 1 of f32; 4 of f16 and bf16, 2 of bf16 on gfx908, 8 of both on gfx950; 8
+ * of 8-bit floats; 4 of i8, 8 on gfx942, 16 on gfx950.
  *
- * On this CPU, lanes exchange what they have read, and each multiplies for its own results: so that a lane that holds what belongs
- * to another one makes a wrong result there too. Products are added one by one, in order of k, and are exact. On GPUs they are added
- * in another order, but within an instruction (simgen/layers/product/fragment.py). */
+ * On this CPU, lanes exchange what they have read, and each multiplies for its own results: so
+ * that a lane that holds what belongs to another one makes a wrong result there too. Products
+ * are added one by one, in order of k, and are exact. On GPUs they are added in another order,
+ * but within an instruction (simgen/layers/product/fragment.py). */
 #pragma once
 #include "tile.h"
 
@@ -39,7 +43,8 @@ static __device__ __forceinline__ Taken taken(const int* words)
     else
         return __builtin_bit_cast(Taken, MfmaWords<4>{words[0], words[1], words[2], words[3]});
 }
-#define SIMGEN_MFMA(TAKEN, FORM) __builtin_amdgcn_mfma_##FORM(taken<TAKEN>(first), taken<TAKEN>(second), sums, 0, 0, 0)
+#define SIMGEN_MFMA(TAKEN, FORM)                                                                   \
+    __builtin_amdgcn_mfma_##FORM(taken<TAKEN>(first), taken<TAKEN>(second), sums, 0, 0, 0)
 
 /* One instruction; `first` and `second` are the words of EACH elements. */
 template <class Total, class Stored, unsigned SIDE, unsigned EACH, class Sums>
@@ -115,7 +120,8 @@ struct Mfma {
     static constexpr unsigned ACROSS = Tile::ITEM_N / RESULTS;
     static constexpr unsigned DOWN = Tile::ITEM_M;
     static constexpr unsigned WAVES_N = Tile::N / (ACROSS * SIDE);
-    static_assert(Tile::ITEM_N % RESULTS == 0 && Tile::N % (ACROSS * SIDE) == 0 && Tile::M % (DOWN * SIDE) == 0);
+    static_assert(Tile::ITEM_N % RESULTS == 0 && Tile::N % (ACROSS * SIDE) == 0
+                  && Tile::M % (DOWN * SIDE) == 0);
 
     struct alignas(16) Run {
         int words[4];
@@ -124,13 +130,23 @@ struct Mfma {
     Run right[ACROSS];
 
     static __device__ __forceinline__ unsigned lane() { return threadIdx.x % 64; }
-    static __device__ __forceinline__ unsigned wave_row() { return threadIdx.x / 64 / WAVES_N * (DOWN * SIDE); }
-    static __device__ __forceinline__ unsigned wave_column() { return threadIdx.x / 64 % WAVES_N * (ACROSS * SIDE); }
+    static __device__ __forceinline__ unsigned wave_row()
+    {
+        return threadIdx.x / 64 / WAVES_N * (DOWN * SIDE);
+    }
+    static __device__ __forceinline__ unsigned wave_column()
+    {
+        return threadIdx.x / 64 % WAVES_N * (ACROSS * SIDE);
+    }
 
-    static __device__ __forceinline__ unsigned row(unsigned i) { return wave_row() + i * SIDE + lane() % SIDE; }
+    static __device__ __forceinline__ unsigned row(unsigned i)
+    {
+        return wave_row() + i * SIDE + lane() % SIDE;
+    }
     static __device__ __forceinline__ unsigned column(unsigned j)
     {
-        return wave_column() + j / RESULTS * SIDE + j % RESULTS / 4 * (4 * GROUPS) + lane() / SIDE * 4 + j % 4;
+        return wave_column() + j / RESULTS * SIDE + j % RESULTS / 4 * (4 * GROUPS)
+               + lane() / SIDE * 4 + j % 4;
     }
     static __device__ __forceinline__ unsigned first_left(unsigned stride)
     {
@@ -165,7 +181,8 @@ struct Mfma {
 #pragma unroll
                     for (unsigned r = 0; r < RESULTS; r++)
                         part[r] = sum[i][j * RESULTS + r];
-                    part = mfma<Total, Stored, SIDE, EACH>(right[j].words + word, left[i].words + word, part);
+                    part = mfma<Total, Stored, SIDE, EACH>(
+                        right[j].words + word, left[i].words + word, part);
 #pragma unroll
                     for (unsigned r = 0; r < RESULTS; r++)
                         sum[i][j * RESULTS + r] = part[r];
@@ -178,7 +195,8 @@ struct Mfma {
         if constexpr (sizeof(Stored) == 4)
             return __builtin_bit_cast(Total, run.words[e]);
         else
-            return Stored::widen(static_cast<unsigned>(run.words[e * sizeof(Stored) / 4]) >> e * sizeof(Stored) * 8 % 32);
+            return Stored::widen(static_cast<unsigned>(run.words[e * sizeof(Stored) / 4])
+                                 >> e * sizeof(Stored) * 8 % 32);
     }
     static constexpr unsigned PART = RUN < 8 ? RUN : 8; /* of a run, that lanes exchange at once */
     static constexpr unsigned STEP = EACH < PART ? EACH : PART;
@@ -212,7 +230,8 @@ struct Mfma {
                 for (unsigned group = 0; group < GROUPS; group++)
                     for (unsigned e = start; e < start + STEP; e++)
                         for (unsigned next = 0; next < 4; next++)
-                            to[r + next] = fused(first[e][group * SIDE + x + next], second[e][group * SIDE + y], to[r + next]);
+                            to[r + next] = fused(first[e][group * SIDE + x + next],
+                                second[e][group * SIDE + y], to[r + next]);
         }
     }
 #endif

@@ -1,5 +1,5 @@
-/* A step of gradient descent with weight decay and momentum, element by element. WITH_COPY, y is stored in the type
- * of a working copy too. */
+/* A step of gradient descent with weight decay and momentum, element by element. WITH_COPY, y is
+ * stored in the type of a working copy too. */
 #include "prelude.h"
 #include "constants/momentum.h"
 #include "update.h"

@@ -16,11 +16,12 @@ static __device__ __forceinline__ int first_inside(unsigned row, unsigned column
     return r * KERNEL_W + s;
 }
 
-/* What a work-item reads of a row: COLUMNS elements, in loads of LOAD, and LEFT of the padding before
- * the image. LAST: where the last work-item of a row begins, LEFT after this; LAST_TOP: where the last
- * one of a plane does, PAD_H after this. OVERHANG: windows extend beyond the padding to the right.
- * LARGEST: the padding is less than all elements; else it is zero. */
-template <unsigned LOAD, unsigned COLUMNS, unsigned LEFT, unsigned LAST, unsigned LAST_TOP, bool OVERHANG, bool LARGEST>
+/* What a work-item reads of a row: COLUMNS elements, in loads of LOAD, and LEFT of the padding
+ * before the image. LAST: where the last work-item of a row begins, LEFT after this; LAST_TOP:
+ * where the last one of a plane does, PAD_H after this. OVERHANG: windows extend beyond the
+ * padding to the right. LARGEST: the padding is less than all elements; else it is zero. */
+template <unsigned LOAD, unsigned COLUMNS, unsigned LEFT, unsigned LAST, unsigned LAST_TOP,
+    bool OVERHANG, bool LARGEST>
 struct Reader {
     /* Whether row r of what a work-item reads is inside the image; no test where it always is. Rows
      * above the image are large numbers, without a sign. */
@@ -50,14 +51,17 @@ struct Reader {
             const unsigned column = left + c;
             const bool inside = row_inside(r, row) && column_inside(c, column);
             if constexpr (LOAD == 4) {
-                const float4 four = inside ? load4(plane + row * W + safe(c, column))
-                                           : LARGEST ? float4{lowest(), lowest(), lowest(), lowest()} : float4{};
+                const float4 four = inside    ? load4(plane + row * W + safe(c, column))
+                                    : LARGEST ? float4{lowest(), lowest(), lowest(), lowest()}
+                                              : float4{};
                 value[c] = four.x;
                 value[c + 1] = four.y;
                 value[c + 2] = four.z;
                 value[c + 3] = four.w;
             } else {
-                value[c] = inside ? load(plane + (row * W + safe(c, column))) : LARGEST ? lowest() : 0.0f;
+                value[c] = inside    ? load(plane + (row * W + safe(c, column)))
+                           : LARGEST ? lowest()
+                                     : 0.0f;
             }
         }
     }

@@ -1,5 +1,5 @@
-/* Pooling: the largest value, or the mean, of windows. A work-item makes ROWS x RESULTS of the P x Q
- * results of a plane. */
+/* Pooling: the largest value, or the mean, of windows. A work-item makes ROWS x RESULTS of the P
+ * x Q results of a plane. */
 #include "prelude.h"
 #include "constants/pooling.h"
 #include "pooling.h"
@@ -13,16 +13,21 @@ constexpr unsigned TALL = (ROWS - 1) * STRIDE_H + KERNEL_H; /* rows that a work-
 constexpr unsigned LEFT = (PAD_W + LOAD - 1) / LOAD * LOAD;
 constexpr unsigned SHIFT = LEFT - PAD_W;
 constexpr unsigned COLUMNS = (SHIFT + (RESULTS - 1) * STRIDE_W + KERNEL_W + LOAD - 1) / LOAD * LOAD;
-constexpr unsigned LAST = (ITEMS - 1) * RESULTS * STRIDE_W; /* LEFT after this, the last item's begin */
+/* LEFT after this, the last item's begin */
+constexpr unsigned LAST = (ITEMS - 1) * RESULTS * STRIDE_W;
 constexpr unsigned LAST_TOP = (STRIPS - 1) * ROWS * STRIDE_H; /* PAD_H after this */
 constexpr bool OVERHANG = (Q - 1) * STRIDE_W + KERNEL_W > W + PAD_W; /* of windows, to the right */
 using Rows = Reader<LOAD, COLUMNS, LEFT, LAST, LAST_TOP, OVERHANG, OP == Op::MAX>;
 
 constexpr unsigned SIZE = PLANES * P * Q;
-/* Narrow results that do not lie by fours in a row: work-items have one each, and store them together. */
+/* Narrow results that do not lie by fours in a row: work-items have one each, and store them
+ * together. */
 constexpr bool TOGETHER = sizeof(Element) < 4 && !(RESULTS == 4 && Q % 4 == 0);
 
-static __device__ __forceinline__ float combine(float a, float b) { return OP == Op::MAX ? maximum(a, b) : a + b; }
+static __device__ __forceinline__ float combine(float a, float b)
+{
+    return OP == Op::MAX ? maximum(a, b) : a + b;
+}
 
 extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
     const Element* __restrict__ x, Element* __restrict__ y)
@@ -72,7 +77,8 @@ extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
         }
         Element* const line = y + (strip / STRIPS * P + first + i) * Q + begin;
         if constexpr (TOGETHER) {
-            static_assert(!TOGETHER || (ROWS == 1 && RESULTS == 1), "items do not lie side by side");
+            static_assert(
+                !TOGETHER || (ROWS == 1 && RESULTS == 1), "items do not lie side by side");
             store_side_by_side<BLOCK, SIZE>(y, blockIdx.x * BLOCK, threadIdx.x, true, result[0]);
         } else if constexpr (RESULTS == 4 && Q % 4 == 0) {
             store4(line, float4{result[0], result[1], result[2], result[3]});

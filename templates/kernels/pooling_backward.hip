@@ -1,5 +1,6 @@
-/* Pooling, backward: each element's dy of all windows that hold it, added up; of windows of which the
- * place of the maximum is given (WITH_PLACES), where that is the element; else of means. */
+/* Pooling, backward: each element's dy of all windows that hold it, added up; of windows of
+ * which the place of the maximum is given (WITH_PLACES), where that is the element; else of
+ * means. */
 #include "prelude.h"
 #include "constants/pooling_backward.h"
 #include "pooling.h"
@@ -7,14 +8,18 @@
 #include "side_by_side.h"
 
 constexpr unsigned ITEMS = W / VECTOR; /* work-items of a row */
-constexpr unsigned ROWS = (KERNEL_H + STRIDE_H - 1) / STRIDE_H; /* rows of windows that hold an element */
-/* Windows of a row that hold an element of a work-item, from the last one on. REACH is the number of
- * that for the first item, SHIFT the place in it of an item's first element, if there are several. */
+/* rows of windows that hold an element */
+constexpr unsigned ROWS = (KERNEL_H + STRIDE_H - 1) / STRIDE_H;
+/* Windows of a row that hold an element of a work-item, from the last one on. REACH is the
+ * number of that for the first item, SHIFT the place in it of an item's first element, if there
+ * are several. */
 constexpr unsigned REACH = (PAD_W + VECTOR - 1) / STRIDE_W;
 constexpr int SHIFT = static_cast<int>(PAD_W) - static_cast<int>(REACH * STRIDE_W);
-constexpr int COLUMNS = VECTOR > 1 ? (static_cast<int>(KERNEL_W + STRIDE_W) - 1 - SHIFT) / static_cast<int>(STRIDE_W)
-                                   : (KERNEL_W + STRIDE_W - 1) / STRIDE_W;
-constexpr unsigned LAST_Q = VECTOR > 1 ? (ITEMS - 1) * (VECTOR / STRIDE_W) + REACH /* of the last item */
+constexpr int COLUMNS =
+    VECTOR > 1 ? (static_cast<int>(KERNEL_W + STRIDE_W) - 1 - SHIFT) / static_cast<int>(STRIDE_W)
+               : (KERNEL_W + STRIDE_W - 1) / STRIDE_W;
+/* of the last item */
+constexpr unsigned LAST_Q = VECTOR > 1 ? (ITEMS - 1) * (VECTOR / STRIDE_W) + REACH
                                        : (W - 1 + PAD_W) / STRIDE_W; /* of a row's last element */
 constexpr bool MANY = ((KERNEL_H - 1) / STRIDE_H + 1) * ((KERNEL_W - 1) / STRIDE_W + VECTOR) > 64;
 /* Narrow results, one of each work-item, that these store together. */
@@ -39,7 +44,8 @@ extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
     const unsigned down = line % H + PAD_H; /* from the top of the padding */
     const unsigned last_p = down / STRIDE_H; /* the last window that begins before the row's end */
     const unsigned right = item % ITEMS + PAD_W; /* of one element: from the left of the padding */
-    const unsigned last_q = VECTOR > 1 ? item % ITEMS * (VECTOR / STRIDE_W) + REACH : right / STRIDE_W;
+    const unsigned last_q =
+        VECTOR > 1 ? item % ITEMS * (VECTOR / STRIDE_W) + REACH : right / STRIDE_W;
     const int shift = right % STRIDE_W; /* and in window last_q */
     const unsigned plane = line / H * P; /* first row of dy */
 
@@ -66,12 +72,14 @@ extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
             const unsigned safe = there ? q : 0;
 #if WITH_PLACES
             const float share = load(above + safe);
-            /* The maximum's s. Of a window that does not exist, none: a choice between loaded values
-             * would become a branch around the load. */
+            /* The maximum's s. Of a window that does not exist, none: a choice between loaded
+             * values would become a branch around the load. */
             const int row = there ? static_cast<int>(r * KERNEL_W) : 0x40000000;
             const int place = places[safe] - row;
 #else
-            const float scale = EVEN ? 1.0f : fast_rcp(static_cast<float>(rows * counted_columns(q * STRIDE_W - PAD_W)));
+            const float scale =
+                EVEN ? 1.0f
+                     : fast_rcp(static_cast<float>(rows * counted_columns(q * STRIDE_W - PAD_W)));
             const float part = EVEN ? load(above + safe) : load(above + safe) * scale;
             const float share = as_float(as_uint(part) & (there ? 0xffffffffu : 0));
             const int place = 0; /* not read */
@@ -92,9 +100,8 @@ extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
     }
     constexpr bool SCALED = !WITH_PLACES && EVEN;
     if constexpr (VECTOR == 4) {
-        const float4 out{
-            SCALED ? sum[0] * SCALE : sum[0], SCALED ? sum[1] * SCALE : sum[1], SCALED ? sum[2] * SCALE : sum[2],
-            SCALED ? sum[3] * SCALE : sum[3]};
+        const float4 out{SCALED ? sum[0] * SCALE : sum[0], SCALED ? sum[1] * SCALE : sum[1],
+            SCALED ? sum[2] * SCALE : sum[2], SCALED ? sum[3] * SCALE : sum[3]};
         store4(dx + item * VECTOR, out);
     } else if constexpr (TOGETHER) {
         const float out = SCALED ? sum[0] * SCALE : sum[0];

@@ -10,8 +10,8 @@ constexpr float SCALE = 1.0f / (KERNEL_H * KERNEL_W); /* where it is EVEN */
  * negative, without a sign. */
 static __device__ __forceinline__ unsigned counted(unsigned begin, int kernel, int extent)
 {
-    /* From what it knows of the range, the compiler would make differences that stop at zero, by the
-     * clamp bit that gem5 ignores: let it know nothing. */
+    /* From what it knows of the range, the compiler would make differences that stop at zero, by
+     * the clamp bit that gem5 ignores: let it know nothing. */
     float opaque = as_float(begin);
     pin(opaque);
     const int start = as_uint(opaque);
@@ -31,8 +31,9 @@ static __device__ __forceinline__ unsigned counted_columns(unsigned start)
 template <class T>
 constexpr bool COUNTED = requires { T::WHOLE; };
 
-/* The mean of a window of which so many elements count, unless it is EVEN. Of whole numbers, the nearest one to the quotient, of two
- * the even one, by however exact a reciprocal: what it gives is off by 1 at most, which the rest tells. */
+/* The mean of a window of which so many elements count, unless it is EVEN. Of whole numbers, the
+ * nearest one to the quotient, of two the even one, by however exact a reciprocal: what it gives
+ * is off by 1 at most, which the rest tells. */
 template <class T = Element>
 static __device__ __forceinline__ float mean_of(float sum, unsigned counted)
 {

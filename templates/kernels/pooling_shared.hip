@@ -1,4 +1,5 @@
-/* Pooling: the largest value of windows, its place, or the mean. SLICES work-items share a window. */
+/* Pooling: the largest value of windows, its place, or the mean. SLICES work-items share a
+ * window. */
 #include "prelude.h"
 #include "constants/pooling_shared.h"
 #include "pooling.h"
@@ -8,7 +9,8 @@
 constexpr unsigned WINDOWS = PLANES * P * Q;
 constexpr unsigned WINDOW = KERNEL_H * KERNEL_W; /* elements */
 /* No window has padding. */
-constexpr bool INSIDE = PAD_H == 0 && PAD_W == 0 && (P - 1) * STRIDE_H + KERNEL_H <= H && (Q - 1) * STRIDE_W + KERNEL_W <= W;
+constexpr bool INSIDE = PAD_H == 0 && PAD_W == 0 && (P - 1) * STRIDE_H + KERNEL_H <= H
+                        && (Q - 1) * STRIDE_W + KERNEL_W <= W;
 constexpr bool WHOLE_ROWS = INSIDE && KERNEL_W == W;
 constexpr unsigned UNROLL = WINDOW > 16 * SLICES ? 4 : (WINDOW + SLICES - 1) / SLICES;
 
@@ -40,8 +42,9 @@ extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
             const unsigned at = k + slice; /* element of the window */
             const unsigned row = top + at / KERNEL_W;
             const unsigned column = left + at % KERNEL_W;
-            const bool there = INSIDE ? k + SLICES <= WINDOW || at < WINDOW
-                                      : (k + SLICES <= WINDOW || at < WINDOW) && row < H && column < W;
+            const bool there = INSIDE
+                                   ? k + SLICES <= WINDOW || at < WINDOW
+                                   : (k + SLICES <= WINDOW || at < WINDOW) && row < H && column < W;
             /* Whole rows of a window lie one behind the other. */
             const unsigned index = WHOLE_ROWS ? top * W + at : row * W + column;
             const float candidate = there ? load(plane + index) : OP == Op::MEAN ? 0.0f : lowest();
@@ -72,7 +75,8 @@ extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
     if (slice == 0 && window < WINDOWS) {
         if constexpr (OP == Op::FIRST)
             /* A window of nothing but -inf has its maximum in the first place too. */
-            reinterpret_cast<int*>(y)[window] = place < static_cast<int>(WINDOW) ? place : first_inside(top, left);
+            reinterpret_cast<int*>(y)[window] =
+                place < static_cast<int>(WINDOW) ? place : first_inside(top, left);
         else if constexpr (OP == Op::MEAN)
             value = mean_of(value, EVEN ? 0 : counted_rows(top) * counted_columns(left));
         if constexpr (OP != Op::FIRST && sizeof(Result) == 4)
@@ -80,6 +84,7 @@ extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
     }
     if constexpr (OP != Op::FIRST && sizeof(Result) < 4) {
         constexpr unsigned OWN = BLOCK / SLICES; /* windows of a work-group */
-        store_side_by_side<OWN, WINDOWS>(y, blockIdx.x * OWN, threadIdx.x / SLICES, slice == 0, value);
+        store_side_by_side<OWN, WINDOWS>(
+            y, blockIdx.x * OWN, threadIdx.x / SLICES, slice == 0, value);
     }
 }

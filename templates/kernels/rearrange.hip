@@ -1,14 +1,17 @@
-/* Elements of a tensor at other places: y's in their order, each from where its axes say that it lies in x. */
+/* Elements of a tensor at other places: y's in their order, each from where its axes say that it
+ * lies in x. */
 #include "prelude.h"
 #include "constants/rearrange.h"
 
 constexpr int AXES = sizeof(EXTENTS) / sizeof(EXTENTS[0]);
 
-/* Where in x the element `at` of y lies, along axis J and those before it; and whether that is one. */
+/* Where in x the element `at` of y lies, along axis J and those before it; and whether that is
+ * one. */
 template <int J>
 static __device__ __forceinline__ void walk(unsigned at, unsigned& from, bool& inside)
 {
-    constexpr unsigned EXTENT = EXTENTS[J], STRIDE = STRIDES[J], LEFT = BEFORE[J], LIMIT = LIMITS[J];
+    constexpr unsigned EXTENT = EXTENTS[J], STRIDE = STRIDES[J], LEFT = BEFORE[J],
+                       LIMIT = LIMITS[J];
     const unsigned i = at % EXTENT - LEFT;
     if constexpr (LIMIT != 0)
         inside = inside && i < LIMIT; /* what lies before x is beyond every limit */

@@ -6,16 +6,22 @@
 
 constexpr unsigned PITCH = DEPTH + 4; /* of rows in LDS: neighbours begin in other banks */
 constexpr unsigned SAMPLE_LANES = SAMPLES / HELD, UNIT_LANES = UNITS / OWN;
-constexpr unsigned AHEAD = WITH_HELD ? 8 : 64; /* turns of a loop of loads that are unrolled: all of those of a piece */
+/* turns of a loop of loads that are unrolled: all of those of a piece */
+constexpr unsigned AHEAD = WITH_HELD ? 8 : 64;
 template <unsigned SUMS>
-constexpr unsigned PARTIAL = SUMS * SAMPLES * UNITS + 1; /* what a slice leaves, and what keeps banks apart */
+/* what a slice leaves, and what keeps banks apart */
+constexpr unsigned PARTIAL = SUMS * SAMPLES * UNITS + 1;
 template <unsigned SUMS>
 constexpr unsigned FLOATS = /* of LDS: pieces of both sides, then partial sums */
-    (SAMPLES + SUMS * UNITS) * PITCH > SLICES * PARTIAL<SUMS> ? (SAMPLES + SUMS * UNITS) * PITCH : SLICES * PARTIAL<SUMS>;
+    (SAMPLES + SUMS * UNITS) * PITCH > SLICES* PARTIAL<SUMS> ? (SAMPLES + SUMS * UNITS) * PITCH
+                                                             : SLICES * PARTIAL<SUMS>;
 template <unsigned SUMS>
-constexpr unsigned WEIGHTS = SUMS * UNITS * PITCH; /* of LDS, of weights that stay there; behind them lies what does not */
+/* of LDS, of weights that stay there; behind them lies what does not */
+constexpr unsigned WEIGHTS = SUMS * UNITS * PITCH;
 template <unsigned SUMS>
-constexpr unsigned HELD_FLOATS = WEIGHTS<SUMS> + (SAMPLES * PITCH > SLICES * PARTIAL<SUMS> ? SAMPLES * PITCH : SLICES * PARTIAL<SUMS>);
+constexpr unsigned HELD_FLOATS =
+    WEIGHTS<SUMS>
+    + (SAMPLES * PITCH > SLICES * PARTIAL<SUMS> ? SAMPLES * PITCH : SLICES * PARTIAL<SUMS>);
 
 /* Dynamic shared memory. */
 #if defined(__CUDACC__) || defined(__CUDACC_RTC__)
@@ -26,7 +32,8 @@ constexpr unsigned HELD_FLOATS = WEIGHTS<SUMS> + (SAMPLES * PITCH > SLICES * PAR
 
 /* ROWS rows of `from`, PITCH apart in LDS, of k from `start` on; zeros beyond `rows` and K. */
 template <unsigned ROWS, unsigned K, unsigned WIDE, class Stored, class Place>
-static __device__ __forceinline__ void hold_rows(float* held, const Stored* from, unsigned start, Place place)
+static __device__ __forceinline__ void hold_rows(
+    float* held, const Stored* from, unsigned start, Place place)
 {
     constexpr unsigned PIECES = DEPTH / WIDE;
 #pragma unroll AHEAD
@@ -45,7 +52,8 @@ static __device__ __forceinline__ void hold_rows(float* held, const Stored* from
 
 /* The same of UNITS columns of `from`, whose rows are along k and HIDDEN long. */
 template <unsigned K, unsigned WIDE>
-static __device__ __forceinline__ void hold_columns(float* held, const WeightElement* from, unsigned start, unsigned unit)
+static __device__ __forceinline__ void hold_columns(
+    float* held, const WeightElement* from, unsigned start, unsigned unit)
 {
     constexpr unsigned PIECES = UNITS / WIDE;
 #pragma unroll AHEAD
@@ -75,7 +83,8 @@ struct Coming {
 #pragma unroll
         for (unsigned turn = 0; turn < TURNS; turn++) {
             const unsigned at = turn * BLOCK + threadIdx.x;
-            values[turn] = COUNT / WIDE % BLOCK == 0 || at < COUNT / WIDE ? fetch(at) : Vector<float, WIDE>{};
+            values[turn] =
+                COUNT / WIDE % BLOCK == 0 || at < COUNT / WIDE ? fetch(at) : Vector<float, WIDE>{};
         }
     }
     /* `put(at, values)` stores it. */
@@ -100,7 +109,9 @@ struct ComingRows : Coming<ROWS * DEPTH, WIDE> {
         this->begin([&](unsigned at) {
             const unsigned row = at / (DEPTH / WIDE), k = start + at % (DEPTH / WIDE) * WIDE;
             unsigned offset = 0;
-            return place(row, offset) && (K % DEPTH == 0 || k < K) ? fetched<float, WIDE>(from + offset + k) : Vector<float, WIDE>{};
+            return place(row, offset) && (K % DEPTH == 0 || k < K)
+                       ? fetched<float, WIDE>(from + offset + k)
+                       : Vector<float, WIDE>{};
         });
     }
     __device__ __forceinline__ void put(float* held) const
@@ -116,9 +127,12 @@ struct ComingColumns : Coming<UNITS * DEPTH, WIDE> {
     __device__ __forceinline__ void fetch(const WeightElement* from, unsigned start, unsigned unit)
     {
         this->begin([&](unsigned at) {
-            const unsigned k = start + at / (UNITS / WIDE), column = unit + at % (UNITS / WIDE) * WIDE;
-            const bool inside = (HIDDEN % UNITS == 0 || column < HIDDEN) && (K % DEPTH == 0 || k < K);
-            return inside ? fetched<float, WIDE>(from + k * HIDDEN + column) : Vector<float, WIDE>{};
+            const unsigned k = start + at / (UNITS / WIDE),
+                           column = unit + at % (UNITS / WIDE) * WIDE;
+            const bool inside =
+                (HIDDEN % UNITS == 0 || column < HIDDEN) && (K % DEPTH == 0 || k < K);
+            return inside ? fetched<float, WIDE>(from + k * HIDDEN + column)
+                          : Vector<float, WIDE>{};
         });
     }
     __device__ __forceinline__ void put(float* held) const
@@ -135,9 +149,11 @@ static __device__ __forceinline__ float dot(float4 a, float4 b, float sum)
     return fused(a.w, b.w, fused(a.z, b.z, fused(a.y, b.y, fused(a.x, b.x, sum))));
 }
 
-/* This work-item's share of the sums of a piece of k, SUMS for OWN units in all: slices have neighbouring fours of it. */
+/* This work-item's share of the sums of a piece of k, SUMS for OWN units in all: slices have
+ * neighbouring fours of it. */
 template <unsigned SUMS>
-static __device__ __forceinline__ void add_products(const float* left, const float* right, float (&sum)[SUMS][HELD])
+static __device__ __forceinline__ void add_products(
+    const float* left, const float* right, float (&sum)[SUMS][HELD])
 {
     const unsigned slice = threadIdx.x % SLICES;
     const unsigned unit = threadIdx.x / SLICES % UNIT_LANES;
@@ -161,7 +177,8 @@ static __device__ __forceinline__ void add_products(const float* left, const flo
 
 /* Leaves the slices' sums in LDS; all work-items have done with what lay there. */
 template <unsigned SUMS>
-static __device__ __forceinline__ void leave_partials(float* partial, const float (&sum)[SUMS][HELD])
+static __device__ __forceinline__ void leave_partials(
+    float* partial, const float (&sum)[SUMS][HELD])
 {
     const unsigned slice = threadIdx.x % SLICES;
     const unsigned unit = threadIdx.x / SLICES % UNIT_LANES;
@@ -170,13 +187,15 @@ static __device__ __forceinline__ void leave_partials(float* partial, const floa
     for (unsigned s = 0; s < SUMS; s++)
 #pragma unroll
         for (unsigned p = 0; p < HELD; p++)
-            partial[slice * PARTIAL<SUMS / OWN> + (s / OWN * SAMPLES + p * SAMPLE_LANES + lane) * UNITS + s % OWN * UNIT_LANES + unit] =
-                sum[s][p];
+            partial[slice * PARTIAL<SUMS / OWN>
+                    + (s / OWN * SAMPLES + p * SAMPLE_LANES + lane) * UNITS + s % OWN * UNIT_LANES
+                    + unit] = sum[s][p];
 }
 
 /* Sum `which` of a unit and sample of the work-group. */
 template <unsigned SUMS>
-static __device__ __forceinline__ float total(const float* partial, unsigned which, unsigned sample, unsigned unit)
+static __device__ __forceinline__ float total(
+    const float* partial, unsigned which, unsigned sample, unsigned unit)
 {
     const float* part = partial + (which * SAMPLES + sample) * UNITS + unit;
     float found = part[0];
@@ -186,6 +205,8 @@ static __device__ __forceinline__ float total(const float* partial, unsigned whi
     return found;
 }
 
-/* What a work-item's results are made of beside sums: of weights that stay in LDS, it is loaded before the product, and waits beside it. */
-constexpr bool EARLY = WITH_HELD && SAMPLES * UNITS <= BLOCK; /* each work-item has one result at most */
+/* What a work-item's results are made of beside sums: of weights that stay in LDS, it is loaded
+ * before the product, and waits beside it. */
+/* each work-item has one result at most */
+constexpr bool EARLY = WITH_HELD && SAMPLES * UNITS <= BLOCK;
 #define KNOWN(array, at, nth) (EARLY ? early[nth] : load(array, at))

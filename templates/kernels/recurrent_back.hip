@@ -1,11 +1,13 @@
-/* A time step of a recurrent layer, backward: the gradient of h, which is dy and what the step behind passes on through the
- * recurrent weights, and what the cell makes of it. In the first one, what is behind is zero; in the start, what was before. */
+/* A time step of a recurrent layer, backward: the gradient of h, which is dy and what the step
+ * behind passes on through the recurrent weights, and what the cell makes of it. In the first
+ * one, what is behind is zero; in the start, what was before. */
 #include "prelude.h"
 #include "constants/recurrent_back.h"
 #include "activation.h"
 #include "chain.h"
 #include "recurrent.h"
 #include "recurrent_matrix.h"
+#include "when.h"
 
 /* These stand for parameters that the kernel may lack. */
 constexpr const float* carry_behind = nullptr;
@@ -24,41 +26,28 @@ constexpr const float* dhy = nullptr;
 static __device__ __forceinline__ float of_sigmoid(float y) { return y * (1 - y); }
 static __device__ __forceinline__ float of_tanh(float y) { return (1 - y) * (1 + y); }
 
-extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
-    const float* ALONE dy,
-#if WITH_FINAL
-    const float* __restrict__ dhy,
-#endif
 #if WITH_MATRIX /* r is turned: it lies along the gates */
-    const WeightElement* ALONE behind, const WeightElement* __restrict__ r,
+using BehindElement = WeightElement;
 #else
-    const float* ALONE behind, const WeightElement* __restrict__ r,
+using BehindElement = float;
 #endif
-#if WITH_GATES
-    const float* ALONE carry_behind, const float* ALONE gates,
-#else
-    const float* ALONE h,
-#endif
-#if WITH_CELL
-    const float* ALONE cell, const float* ALONE cell_before,
-#endif
-#if WITH_CANDIDATE
-    const float* ALONE candidate, const float* ALONE h_before, float* ALONE drec,
-#endif
-#if WITH_GATES
-    float* ALONE carry,
-#endif
-#if WITH_DX
-    float* ALONE dx,
-#endif
-    float* ALONE dgates
-#if WITH_ROUNDED_GATES
-    , WeightElement* ALONE rounded_gates
-#endif
-#if WITH_MATRIX
-    , WeightElement* ALONE rounded
-#endif
-    CHAIN_PARAMETERS)
+#define PARAMETERS(DO)                                                                             \
+    WHEN(WITH_FINAL, DO(const float* __restrict__, dhy))                                           \
+    DO(const BehindElement* ALONE, behind)                                                         \
+    DO(const WeightElement* __restrict__, r)                                                       \
+    WHEN(WITH_GATES, DO(const float* ALONE, carry_behind) DO(const float* ALONE, gates))           \
+    UNLESS(WITH_GATES, DO(const float* ALONE, h))                                                  \
+    WHEN(WITH_CELL, DO(const float* ALONE, cell) DO(const float* ALONE, cell_before))              \
+    WHEN(WITH_CANDIDATE, DO(const float* ALONE, candidate) DO(const float* ALONE, h_before))       \
+    WHEN(WITH_CANDIDATE, DO(float* ALONE, drec))                                                   \
+    WHEN(WITH_GATES, DO(float* ALONE, carry))                                                      \
+    WHEN(WITH_DX, DO(float* ALONE, dx))                                                            \
+    DO(float* ALONE, dgates)                                                                       \
+    WHEN(WITH_ROUNDED_GATES, DO(WeightElement* ALONE, rounded_gates))                              \
+    WHEN(WITH_MATRIX, DO(WeightElement* ALONE, rounded))
+
+extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
+    const float* ALONE dy PARAMETERS(AND_DECLARED) CHAIN_PARAMETERS)
 {
     const unsigned first_unit = blockIdx.x * UNITS;
     const unsigned first_sample = blockIdx.y * SAMPLES;
@@ -68,7 +57,8 @@ extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
     };
 #if WITH_MATRIX
     using Product = StepProduct<1, WeightElement>;
-    constexpr unsigned KINDS = GATES + (CELL == Cell::GRU); /* of gradients: a GRU's third gate has two */
+    /* of gradients: a GRU's third gate has two */
+    constexpr unsigned KINDS = GATES + (CELL == Cell::GRU);
     constexpr unsigned KEPT = WITH_HELD ? Product::template KEPT<GATES * HIDDEN> : 0;
     STEP_LDS(kept, KEPT + Product::template PASSING<KINDS * SAMPLES * UNITS>);
     float* const held = kept + KEPT;
@@ -91,13 +81,15 @@ extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
     CHAIN_TURNS {
     float early[GATES + 4] = {};
     if constexpr (EARLY) {
-        const unsigned unit = first_unit + threadIdx.x % UNITS, sample = first_sample + threadIdx.x / UNITS;
+        const unsigned unit = first_unit + threadIdx.x % UNITS,
+                       sample = first_sample + threadIdx.x / UNITS;
         const unsigned at = sample * HIDDEN + unit;
         if (threadIdx.x < SAMPLES * UNITS && unit < HIDDEN && sample < BATCH) {
             early[0] = dy[at];
 #pragma unroll
             for (unsigned gate = 0; gate < GATES; gate++)
-                early[1 + gate] = WITH_GATES ? gates[(sample * GATES + gate) * HIDDEN + unit] : h[at];
+                early[1 + gate] =
+                    WITH_GATES ? gates[(sample * GATES + gate) * HIDDEN + unit] : h[at];
             if constexpr (WITH_CELL || WITH_CANDIDATE) {
                 early[GATES + 1] = WITH_CELL ? cell[at] : candidate[at];
                 early[GATES + 2] = START ? 0 : WITH_CELL ? cell_before[at] : h_before[at];
@@ -180,9 +172,11 @@ extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
     float made[GATES];
     if constexpr (CELL == Cell::LSTM) {
         const float input = KNOWN(gates, of_gates, 1), forget = KNOWN(gates, of_gates + HIDDEN, 2);
-        const float fresh = KNOWN(gates, of_gates + 2 * HIDDEN, 3), output = KNOWN(gates, of_gates + 3 * HIDDEN, GATES);
+        const float fresh = KNOWN(gates, of_gates + 2 * HIDDEN, 3),
+                    output = KNOWN(gates, of_gates + 3 * HIDDEN, GATES);
         const float squashed = activate<Activation::TANH>(KNOWN(cell, at, GATES + 1), 0, 0);
-        const float dc = fused(dh * output, of_tanh(squashed), FIRST && !WITH_FINAL ? 0 : KNOWN(carry_behind, at, GATES + 3));
+        const float dc = fused(dh * output, of_tanh(squashed),
+            FIRST && !WITH_FINAL ? 0 : KNOWN(carry_behind, at, GATES + 3));
         made[0] = dc * fresh * of_sigmoid(input);
         made[1] = dc * (START ? 0 : KNOWN(cell_before, at, GATES + 2)) * of_sigmoid(forget);
         made[2] = dc * input * of_tanh(fresh);
@@ -191,7 +185,8 @@ extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
     } else if constexpr (CELL == Cell::GRU) {
         if constexpr (!FIRST)
             dh += KNOWN(carry_behind, at, GATES + 3);
-        const float reset = KNOWN(gates, of_gates, 1), update = KNOWN(gates, of_gates + HIDDEN, 2), fresh = KNOWN(gates, of_gates + 2 * HIDDEN, 3);
+        const float reset = KNOWN(gates, of_gates, 1), update = KNOWN(gates, of_gates + HIDDEN, 2),
+                    fresh = KNOWN(gates, of_gates + 2 * HIDDEN, 3);
         made[1] = dh * ((START ? 0 : KNOWN(h_before, at, GATES + 2)) - fresh) * of_sigmoid(update);
         made[2] = dh * (1 - update) * of_tanh(fresh);
         made[0] = made[2] * KNOWN(candidate, at, GATES + 1) * of_sigmoid(reset);
@@ -237,35 +232,6 @@ extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
     store_staged<GATES * SAMPLES>(staged, rounded_gates, first_unit, stored(2));
 #endif
 #endif
-    CHAIN_NEXT(dy
-#if WITH_FINAL
-        , dhy
-#endif
-        , behind, r
-#if WITH_GATES
-        , carry_behind, gates
-#else
-        , h
-#endif
-#if WITH_CELL
-        , cell, cell_before
-#endif
-#if WITH_CANDIDATE
-        , candidate, h_before, drec
-#endif
-#if WITH_GATES
-        , carry
-#endif
-#if WITH_DX
-        , dx
-#endif
-        , dgates
-#if WITH_ROUNDED_GATES
-        , rounded_gates
-#endif
-#if WITH_MATRIX
-        , rounded
-#endif
-    );
+    CHAIN_NEXT(dy PARAMETERS(AND_NAMED));
     }
 }

@@ -1,11 +1,13 @@
-/* A time step of a recurrent layer, forward: the product of h of the step before with the recurrent weights, and what the cell
- * makes of it (simgen/layers/recurrent/recurrent.py has the equations). In the first step, what was before is zero. */
+/* A time step of a recurrent layer, forward: the product of h of the step before with the
+ * recurrent weights, and what the cell makes of it (simgen/layers/recurrent/recurrent.py has the
+ * equations). In the first step, what was before is zero. */
 #include "prelude.h"
 #include "constants/recurrent_step.h"
 #include "activation.h"
 #include "chain.h"
 #include "recurrent.h"
 #include "recurrent_matrix.h"
+#include "when.h"
 
 /* These stand for parameters that the kernel may lack. */
 constexpr const WeightElement* bw = nullptr;
@@ -15,37 +17,30 @@ constexpr float* cell = nullptr;
 constexpr float* candidate = nullptr;
 constexpr float* gates = nullptr;
 
-static __device__ __forceinline__ float sigmoid(float x) { return activate<Activation::SIGMOID>(x, 0, 0); }
-static __device__ __forceinline__ float hyperbolic(float x) { return activate<Activation::TANH>(x, 0, 0); }
+static __device__ __forceinline__ float sigmoid(float x)
+{
+    return activate<Activation::SIGMOID>(x, 0, 0);
+}
+static __device__ __forceinline__ float hyperbolic(float x)
+{
+    return activate<Activation::TANH>(x, 0, 0);
+}
+
+#define PARAMETERS(DO)                                                                             \
+    DO(const float* ALONE, before)                                                                 \
+    DO(const WeightElement* __restrict__, r)                                                       \
+    WHEN(WITH_MATRIX, DO(const WeightElement* ALONE, rounded))                                     \
+    WHEN(WITH_INPUT_BIAS, DO(const WeightElement* __restrict__, bw))                               \
+    WHEN(WITH_BIAS, DO(const WeightElement* __restrict__, br))                                     \
+    WHEN(WITH_CELL, DO(const float* ALONE, cell_before))                                           \
+    WHEN(WITH_GATES, DO(float* ALONE, gates))                                                      \
+    WHEN(WITH_CELL, DO(float* ALONE, cell))                                                        \
+    WHEN(WITH_CANDIDATE, DO(float* ALONE, candidate))                                              \
+    DO(float* ALONE, h)                                                                            \
+    WHEN(WITH_MATRIX, DO(WeightElement* ALONE, y))
 
 extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
-    const InputElement* ALONE x, const float* ALONE before, const WeightElement* __restrict__ r,
-#if WITH_MATRIX
-    const WeightElement* ALONE rounded,
-#endif
-#if WITH_INPUT_BIAS
-    const WeightElement* __restrict__ bw,
-#endif
-#if WITH_BIAS
-    const WeightElement* __restrict__ br,
-#endif
-#if WITH_CELL
-    const float* ALONE cell_before,
-#endif
-#if WITH_GATES
-    float* ALONE gates,
-#endif
-#if WITH_CELL
-    float* ALONE cell,
-#endif
-#if WITH_CANDIDATE
-    float* ALONE candidate,
-#endif
-    float* ALONE h
-#if WITH_MATRIX
-    , WeightElement* ALONE y
-#endif
-    CHAIN_PARAMETERS)
+    const InputElement* ALONE x PARAMETERS(AND_DECLARED) CHAIN_PARAMETERS)
 {
     const unsigned first_unit = blockIdx.x * UNITS;
     const unsigned first_sample = blockIdx.y * SAMPLES;
@@ -77,11 +72,13 @@ extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
     CHAIN_TURNS {
     float early[GATES + 1] = {};
     if constexpr (EARLY) {
-        const unsigned unit = first_unit + threadIdx.x % UNITS, sample = first_sample + threadIdx.x / UNITS;
+        const unsigned unit = first_unit + threadIdx.x % UNITS,
+                       sample = first_sample + threadIdx.x / UNITS;
         if (threadIdx.x < SAMPLES * UNITS && unit < HIDDEN && sample < BATCH) {
 #pragma unroll
             for (unsigned gate = 0; gate < GATES; gate++)
-                early[gate] = load(x, SKIPS ? sample * HIDDEN + unit : (sample * GATES + gate) * HIDDEN + unit);
+                early[gate] = load(
+                    x, SKIPS ? sample * HIDDEN + unit : (sample * GATES + gate) * HIDDEN + unit);
             if constexpr (CELL == Cell::LSTM)
                 early[GATES] = cell_before[sample * HIDDEN + unit];
             if constexpr (CELL == Cell::GRU)
@@ -156,7 +153,8 @@ extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
     float inside[GATES], sums[GATES];
 #pragma unroll
     for (unsigned gate = 0; gate < GATES; gate++) {
-        inside[gate] = KNOWN(x, (SKIPS ? sample * HIDDEN + unit : (sample * GATES + gate) * HIDDEN + unit), gate);
+        inside[gate] = KNOWN(
+            x, (SKIPS ? sample * HIDDEN + unit : (sample * GATES + gate) * HIDDEN + unit), gate);
         if constexpr (WITH_INPUT_BIAS)
             inside[gate] += load(bw, gate * HIDDEN + unit);
         sums[gate] = FIRST ? 0 : total<GATES>(held, gate, own_sample, own_unit);
@@ -170,7 +168,8 @@ extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
         const float forget = sigmoid(inside[1] + sums[1]);
         const float fresh = hyperbolic(inside[2] + sums[2]);
         const float output = sigmoid(inside[3] + sums[3]);
-        const float state = FIRST ? input * fresh : fused(forget, KNOWN(cell_before, at, GATES), input * fresh);
+        const float state =
+            FIRST ? input * fresh : fused(forget, KNOWN(cell_before, at, GATES), input * fresh);
         cell[at] = state;
         h[at] = output * hyperbolic(state);
         float* const own = gates + sample * GATES * HIDDEN + unit;
@@ -202,38 +201,13 @@ extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
 #endif
 #if WITH_MATRIX
     __syncthreads();
-    store_staged<SAMPLES>(held + Product::STAGED, y, first_unit, [=](unsigned row, unsigned& offset, unsigned& from) {
-        offset = (first_sample + row) * HIDDEN;
-        from = row;
-        return BATCH % SAMPLES == 0 || first_sample + row < BATCH;
-    });
+    store_staged<SAMPLES>(
+        held + Product::STAGED, y, first_unit, [=](unsigned row, unsigned& offset, unsigned& from) {
+            offset = (first_sample + row) * HIDDEN;
+            from = row;
+            return BATCH % SAMPLES == 0 || first_sample + row < BATCH;
+        });
 #endif
-    CHAIN_NEXT(x, before, r
-#if WITH_MATRIX
-        , rounded
-#endif
-#if WITH_INPUT_BIAS
-        , bw
-#endif
-#if WITH_BIAS
-        , br
-#endif
-#if WITH_CELL
-        , cell_before
-#endif
-#if WITH_GATES
-        , gates
-#endif
-#if WITH_CELL
-        , cell
-#endif
-#if WITH_CANDIDATE
-        , candidate
-#endif
-        , h
-#if WITH_MATRIX
-        , y
-#endif
-    );
+    CHAIN_NEXT(x PARAMETERS(AND_NAMED));
     }
 }

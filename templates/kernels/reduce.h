@@ -9,12 +9,13 @@ struct Maximum {
     __device__ __forceinline__ float operator()(float a, float b) const { return maximum(a, b); }
 };
 
-/* What `Combine` makes of `value` over SLICES work-items, in each of them. `place` says where the result
- * of a slice lies in `partial`, which has room for the whole work-group. Two barriers at most, where a
- * tree of halves would need one for each: FINALS results, or fewer, are added up by every work-item
- * itself. `partial` is written once, so nobody waits after reading it. */
+/* What `Combine` makes of `value` over SLICES work-items, in each of them. `place` says where
+ * the result of a slice lies in `partial`, which has room for the whole work-group. Two barriers
+ * at most, where a tree of halves would need one for each: FINALS results, or fewer, are added
+ * up by every work-item itself. `partial` is written once, so nobody waits after reading it. */
 template <class Combine, unsigned SLICES, unsigned FINALS, class Place>
-static __device__ __forceinline__ float reduce(float value, float* partial, unsigned slice, Place place)
+static __device__ __forceinline__ float reduce(
+    float value, float* partial, unsigned slice, Place place)
 {
     constexpr unsigned LAST = SLICES < FINALS ? SLICES : FINALS;
     constexpr Combine combine;

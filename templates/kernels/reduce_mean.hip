@@ -1,5 +1,5 @@
-/* Means along the middle axis of (outer, EXTENT, INNER), and their gradients: y(at) is FACTOR times the sum of its terms in order, of
- * which a gradient has one. */
+/* Means along the middle axis of (outer, EXTENT, INNER), and their gradients: y(at) is FACTOR
+ * times the sum of its terms in order, of which a gradient has one. */
 #include "prelude.h"
 #include "constants/reduce_mean.h"
 

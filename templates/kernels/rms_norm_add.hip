@@ -1,5 +1,5 @@
-/* A sum of two tensors, and its rows by their root mean squares, times gamma: s = x0 + x1, y = gamma s / rms(s). Of narrow
- * elements, the sum is not rounded before it is normalised. */
+/* A sum of two tensors, and its rows by their root mean squares, times gamma: s = x0 + x1, y =
+ * gamma s / rms(s). Of narrow elements, the sum is not rounded before it is normalised. */
 #include "prelude.h"
 #include "constants/layer_norm.h"
 #include "rms_norm.h"

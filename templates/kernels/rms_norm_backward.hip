@@ -1,12 +1,14 @@
-/* Rows by their root mean square, the gradient of x: r (g - x r sum(g x r) / D), g = dy gamma, r = 1 / rms(x). Without WITH_RESULT,
- * r alone, of which the gradient of gamma is made (layer_norm_sums.hip). */
+/* Rows by their root mean square, the gradient of x: r (g - x r sum(g x r) / D), g = dy gamma, r
+ * = 1 / rms(x). Without WITH_RESULT, r alone, of which the gradient of gamma is made
+ * (layer_norm_sums.hip). */
 #include "prelude.h"
 #include "constants/layer_norm.h"
 #include "rms_norm.h"
 
 extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
 #if WITH_RESULT
-    const Element* __restrict__ x, const Element* __restrict__ dy, const float* __restrict__ gamma, Element* __restrict__ dx)
+    const Element* __restrict__ x, const Element* __restrict__ dy, const float* __restrict__ gamma,
+    Element* __restrict__ dx)
 #else
     const Element* __restrict__ x, float* __restrict__ invstd)
 #endif
@@ -32,7 +34,8 @@ extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
         fetch(weight, gamma, at, inside(row, at));
 #pragma unroll
         for (unsigned j = 0; j < VECTOR; j++)
-            dot = fused(slope[j] * weight[j], part[j] * scale, dot); /* where r is 0, x may be anything */
+            /* where r is 0, x may be anything */
+            dot = fused(slope[j] * weight[j], part[j] * scale, dot);
     }
     const float tilt = row_sum(dot, dots) * -INVERSE * scale;
 

@@ -4,8 +4,8 @@
 #include "gelu.h"
 #include "rms_norm.h"
 
-extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
-    const Element* __restrict__ x, const Element* __restrict__ z, const float* __restrict__ gamma, Element* __restrict__ y)
+extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(const Element* __restrict__ x,
+    const Element* __restrict__ z, const float* __restrict__ gamma, Element* __restrict__ y)
 {
     alignas(16) __shared__ float squares[BLOCK];
     const unsigned slice = threadIdx.x % SLICES;

@@ -1,7 +1,9 @@
-/* Turns pairs of a head's elements by an angle that grows with the token's position: (a, b) -> (a cos - b sin, a sin + b cos).
+/* Turns pairs of a head's elements by an angle that grows with the token's position: (a, b) ->
+ * (a cos - b sin, a sin + b cos).
  *
- * Angles are parts of a turn, as whole numbers of 32 bits: their products with a position wrap around as angles do, and nothing is
- * lost. A work-item has VECTOR pairs, or elements that do not turn. */
+ * Angles are parts of a turn, as whole numbers of 32 bits: their products with a position wrap
+ * around as angles do, and nothing is lost. A work-item has VECTOR pairs, or elements that do
+ * not turn. */
 #include "prelude.h"
 #include "constants/rope.h"
 
@@ -20,10 +22,16 @@ struct Angle {
 static __device__ __forceinline__ Angle angle_of(unsigned turn)
 {
     const unsigned quarter = (turn + (1u << 29)) >> 30;
-    const float x = static_cast<float>(static_cast<int>(turn - (quarter << 30))) * 1.46291808e-9f; /* 2 pi / 2^32 */
+    /* 2 pi / 2^32 */
+    const float x = static_cast<float>(static_cast<int>(turn - (quarter << 30))) * 1.46291808e-9f;
     const float z = x * x;
-    const float s = fused(x * z, fused(z, fused(z, fused(z, 1.0f / 362880, -1.0f / 5040), 1.0f / 120), -1.0f / 6), x);
-    const float c = fused(z, fused(z, fused(z, fused(z, fused(z, -1.0f / 3628800, 1.0f / 40320), -1.0f / 720), 1.0f / 24), -0.5f), 1.0f);
+    const float s = fused(
+        x * z, fused(z, fused(z, fused(z, 1.0f / 362880, -1.0f / 5040), 1.0f / 120), -1.0f / 6), x);
+    const float c = fused(z,
+        fused(z,
+            fused(z, fused(z, fused(z, -1.0f / 3628800, 1.0f / 40320), -1.0f / 720), 1.0f / 24),
+            -0.5f),
+        1.0f);
     const bool odd = (quarter & 1) != 0;
     const float cosine = odd ? s : c, sine = odd ? c : s;
     /* The cosine is less than 0 in quarters 1 and 2, the sine in 2 and 3. */
@@ -60,14 +68,19 @@ static __device__ __forceinline__ void put(Element* to, const float* from)
         store(to, 0, from[0]);
 }
 
-extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(const Element* __restrict__ x, POSITIONS Element* __restrict__ y)
+extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
+    const Element* __restrict__ x, POSITIONS Element* __restrict__ y)
 {
-    /* Work-items of a head: of neighbours each has both ends, or as many elements that do not turn; of halves one of these ends. */
-    constexpr unsigned EACH = INTERLEAVED ? (DIM + 2 * VECTOR - 1) / (2 * VECTOR) : (DIM - PAIRS) / VECTOR;
-    const unsigned at = blockIdx.x * BLOCK + threadIdx.x, row = at / EACH, part = at % EACH * VECTOR;
+    /* Work-items of a head: of neighbours each has both ends, or as many elements that do not
+     * turn; of halves one of these ends. */
+    constexpr unsigned EACH =
+        INTERLEAVED ? (DIM + 2 * VECTOR - 1) / (2 * VECTOR) : (DIM - PAIRS) / VECTOR;
+    const unsigned at = blockIdx.x * BLOCK + threadIdx.x, row = at / EACH,
+                   part = at % EACH * VECTOR;
     if (row >= SIZE / DIM)
         return;
-    const unsigned begin = INTERLEAVED ? 2 * part : part, end = begin + (INTERLEAVED ? VECTOR : PAIRS);
+    const unsigned begin = INTERLEAVED ? 2 * part : part,
+                   end = begin + (INTERLEAVED ? VECTOR : PAIRS);
     const unsigned low = row * DIM + begin, high = row * DIM + end;
     if (part >= PAIRS) { /* they do not turn */
         float kept[VECTOR];

@@ -1,5 +1,5 @@
-/* The TOP_K best of EXPERTS scores of a token, in their order, and their weights. LANES work-items have a token; each finds how many
- * scores are before its own. */
+/* The TOP_K best of EXPERTS scores of a token, in their order, and their weights. LANES
+ * work-items have a token; each finds how many scores are before its own. */
 #include "prelude.h"
 
 enum class Scores { SOFTMAX, SIGMOID };
@@ -27,7 +27,8 @@ extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
     float* of_token = scores + own * EXPERTS;
     const auto place = [&](unsigned slice) { return own * LANES + slice; };
 
-    /* What is weighted, and what is compared: that is exact where no correction is added. No number is the lowest one. */
+    /* What is weighted, and what is compared: that is exact where no correction is added. No
+     * number is the lowest one. */
     float value[HELD], score[HELD], best = LOWEST;
 #pragma unroll
     for (unsigned k = 0; k < HELD; k++) {
@@ -43,7 +44,8 @@ extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
 #pragma unroll
         for (unsigned k = 0; k < HELD; k++) {
             score[k] = value[k];
-            value[k] = k * LANES + lane < EXPERTS ? fast_exp2((value[k] - best) * 1.44269504f) : 0.0f;
+            value[k] =
+                k * LANES + lane < EXPERTS ? fast_exp2((value[k] - best) * 1.44269504f) : 0.0f;
             sum += value[k];
         }
         sum = reduce<Add, LANES, 16>(sum, sums, lane, place);
@@ -66,7 +68,8 @@ extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
     }
     __syncthreads();
 
-    if constexpr (TOP_GROUPS < GROUPS) { /* of each group the best, or with corrections the sum of its two best */
+    /* of each group the best, or with corrections the sum of its two best */
+    if constexpr (TOP_GROUPS < GROUPS) {
         float group = LOWEST;
         if (lane < GROUPS) {
             float first = LOWEST, second = LOWEST;

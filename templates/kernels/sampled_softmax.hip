@@ -1,5 +1,5 @@
-/* Sampled softmax: the scores of each row's words, its loss, and their gradients, an element by each
- * work-item. */
+/* Sampled softmax: the scores of each row's words, its loss, and their gradients, an element by
+ * each work-item. */
 #include "prelude.h"
 #include "constants/sampled_softmax.h"
 

@@ -2,11 +2,12 @@
 #pragma once
 #include "prelude.h"
 
-/* Item `item` < ITEMS has element first + item, unless that is beyond SIZE. They are stored by fours, each by one
- * work-item: so all of these must come here, with an element or without (`there`), and `first` and ITEMS are
- * multiples of 4. */
+/* Item `item` < ITEMS has element first + item, unless that is beyond SIZE. They are stored by
+ * fours, each by one work-item: so all of these must come here, with an element or without
+ * (`there`), and `first` and ITEMS are multiples of 4. */
 template <unsigned ITEMS, unsigned SIZE, class T>
-static __device__ __forceinline__ void store_side_by_side(T* to, unsigned first, unsigned item, bool there, float value)
+static __device__ __forceinline__ void store_side_by_side(
+    T* to, unsigned first, unsigned item, bool there, float value)
 {
     static_assert(ITEMS % 4 == 0, "work-groups would share a word");
     alignas(16) __shared__ float values[ITEMS];

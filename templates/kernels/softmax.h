@@ -16,7 +16,8 @@ static __device__ __forceinline__ unsigned place(unsigned lane, unsigned slice)
 
 /* Over the work-items of a row. */
 template <class Combine>
-static __device__ __forceinline__ float row_reduce(float value, float* partial, unsigned lane, unsigned slice)
+static __device__ __forceinline__ float row_reduce(
+    float value, float* partial, unsigned lane, unsigned slice)
 {
     return reduce<Combine, SLICES, FINALS>(
         value, partial, slice, [lane](unsigned k) { return place(lane, k); });

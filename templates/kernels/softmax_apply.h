@@ -1,5 +1,5 @@
-/* Softmax, element by element: which row elements have. Rows may end anywhere: neighbours in memory have each
- * its own row. */
+/* Softmax, element by element: which row elements have. Rows may end anywhere: neighbours in
+ * memory have each its own row. */
 #pragma once
 #include "prelude.h"
 #include "constants/softmax_apply.h"

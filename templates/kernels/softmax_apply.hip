@@ -2,9 +2,8 @@
 #include "prelude.h"
 #include "softmax_apply.h"
 
-extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
-    const Element* __restrict__ x, const float* __restrict__ peaks, const float* __restrict__ scales,
-    Element* __restrict__ y)
+extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(const Element* __restrict__ x,
+    const float* __restrict__ peaks, const float* __restrict__ scales, Element* __restrict__ y)
 {
     const unsigned at = (blockIdx.x * BLOCK + threadIdx.x) * VECTOR;
     if (at >= SIZE)

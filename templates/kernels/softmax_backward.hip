@@ -1,5 +1,6 @@
 /* Softmax over rows, backward: dx = y (dy - sum y dy), or dx = dy - exp(y) sum dy (Algo::LOG).
- * Without WITH_RESULT, the sum of each row alone: then softmax_apply_backward.hip makes the rest. */
+ * Without WITH_RESULT, the sum of each row alone: then softmax_apply_backward.hip makes the
+ * rest. */
 #include "prelude.h"
 #include "softmax.h"
 
@@ -15,8 +16,8 @@ static __device__ __forceinline__ float add(float sum, float4 y, float4 dy)
 
 static __device__ __forceinline__ float4 gradient(float4 y, float4 dy, float sum)
 {
-    return float4{
-        gradient(y.x, dy.x, sum), gradient(y.y, dy.y, sum), gradient(y.z, dy.z, sum), gradient(y.w, dy.w, sum)};
+    return float4{gradient(y.x, dy.x, sum), gradient(y.y, dy.y, sum), gradient(y.z, dy.z, sum),
+        gradient(y.w, dy.w, sum)};
 }
 
 extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
@@ -28,7 +29,8 @@ extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
 #endif
 {
     alignas(16) __shared__ float sums[BLOCK];
-    const unsigned lane = CONTIGUOUS ? threadIdx.x / SLICES : threadIdx.x % GROUP_ROWS; /* row within the work-group */
+    /* row within the work-group */
+    const unsigned lane = CONTIGUOUS ? threadIdx.x / SLICES : threadIdx.x % GROUP_ROWS;
     const unsigned slice = CONTIGUOUS ? threadIdx.x % SLICES : threadIdx.x / GROUP_ROWS;
     const unsigned row = blockIdx.x * GROUP_ROWS + lane;
     const unsigned base = row / INNER * (AXIS * INNER) + row % INNER;
@@ -62,9 +64,10 @@ extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
             if (!inside(row, at))
                 continue;
             if constexpr (VECTOR == 4) {
-                const float4 four{
-                    gradient(out[k], slope[k], sum), gradient(out[k + 1], slope[k + 1], sum),
-                    gradient(out[k + 2], slope[k + 2], sum), gradient(out[k + 3], slope[k + 3], sum)};
+                const float4 four{gradient(out[k], slope[k], sum),
+                    gradient(out[k + 1], slope[k + 1], sum),
+                    gradient(out[k + 2], slope[k + 2], sum),
+                    gradient(out[k + 3], slope[k + 3], sum)};
                 write(dx, base, at, four);
             } else {
                 write(dx, base, at, gradient(out[k], slope[k], sum));
@@ -72,8 +75,8 @@ extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
         }
 #endif
     } else {
-        /* Too long to hold. Of this work-item: elements slice * VECTOR, and on in strides of the whole
-         * row's items. */
+        /* Too long to hold. Of this work-item: elements slice * VECTOR, and on in strides of the
+         * whole row's items. */
         if (row < ROWS) {
             for (unsigned at = slice * VECTOR; at < AXIS; at += SLICES * VECTOR) {
                 const auto out = read(y, base, at);

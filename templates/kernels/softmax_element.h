@@ -14,7 +14,8 @@ static __device__ __forceinline__ float exponential(float x, float most)
     return fast_exp2((CENTRED ? x - most : x) * LOG2_E);
 }
 
-/* What `x - most` (LOG), or its exponential, becomes; `scale` is the sum's logarithm (LOG), or reciprocal. */
+/* What `x - most` (LOG), or its exponential, becomes; `scale` is the sum's logarithm (LOG), or
+ * reciprocal. */
 static __device__ __forceinline__ float scaled(float value, float scale)
 {
     return LOG ? value - scale : value * scale;

@@ -1,6 +1,6 @@
-/* Softmax over rows, forward: y = exp(x - max x) / sum exp(x - max x), or its logarithm (Algo::LOG).
- * Algo::FAST subtracts no maximum. Without WITH_RESULT, the maximum and the scale of each row alone: then
- * softmax_apply.hip makes the rest. */
+/* Softmax over rows, forward: y = exp(x - max x) / sum exp(x - max x), or its logarithm
+ * (Algo::LOG). Algo::FAST subtracts no maximum. Without WITH_RESULT, the maximum and the scale
+ * of each row alone: then softmax_apply.hip makes the rest. */
 #include "prelude.h"
 #include "softmax.h"
 #include "constants/softmax_forward.h"
@@ -16,8 +16,8 @@ static __device__ __forceinline__ float scale_of(float sum)
     return MASKED && sum == 0.0f ? 0.0f : fast_rcp(sum);
 }
 
-/* Sweeps over a row that is too long to hold. NVIDIA's compiler leaves them as they are written, with one
- * load on its way; clang unrolls for AMD GPUs by itself, and fails where it is told to. */
+/* Sweeps over a row that is too long to hold. NVIDIA's compiler leaves them as they are written,
+ * with one load on its way; clang unrolls for AMD GPUs by itself, and fails where it is told to. */
 #if defined(__AMDGCN__)
 #define SWEEP
 #else
@@ -30,16 +30,20 @@ static __device__ __forceinline__ float largest(float most, float4 x)
     return maximum(maximum(maximum(maximum(most, x.x), x.y), x.z), x.w);
 }
 
-static __device__ __forceinline__ float add(float sum, float x, float most) { return sum + exponential(x, most); }
+static __device__ __forceinline__ float add(float sum, float x, float most)
+{
+    return sum + exponential(x, most);
+}
 static __device__ __forceinline__ float add(float sum, float4 x, float most)
 {
-    return sum + exponential(x.x, most) + exponential(x.y, most) + exponential(x.z, most) + exponential(x.w, most);
+    return sum + exponential(x.x, most) + exponential(x.y, most) + exponential(x.z, most)
+           + exponential(x.w, most);
 }
 
 static __device__ __forceinline__ float4 result(float4 x, float most, float scale)
 {
-    return float4{
-        result(x.x, most, scale), result(x.y, most, scale), result(x.z, most, scale), result(x.w, most, scale)};
+    return float4{result(x.x, most, scale), result(x.y, most, scale), result(x.z, most, scale),
+        result(x.w, most, scale)};
 }
 
 extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
@@ -52,7 +56,8 @@ extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
 {
     alignas(16) __shared__ float maxima[BLOCK];
     alignas(16) __shared__ float sums[BLOCK];
-    const unsigned lane = CONTIGUOUS ? threadIdx.x / SLICES : threadIdx.x % GROUP_ROWS; /* row within the work-group */
+    /* row within the work-group */
+    const unsigned lane = CONTIGUOUS ? threadIdx.x / SLICES : threadIdx.x % GROUP_ROWS;
     const unsigned slice = CONTIGUOUS ? threadIdx.x % SLICES : threadIdx.x / GROUP_ROWS;
     const unsigned row = blockIdx.x * GROUP_ROWS + lane;
     const unsigned base = row / INNER * (AXIS * INNER) + row % INNER;
@@ -98,9 +103,8 @@ extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
             if (!inside(row, at))
                 continue;
             if constexpr (VECTOR == 4) {
-                const float4 four{
-                    scaled(value[k], scale), scaled(value[k + 1], scale), scaled(value[k + 2], scale),
-                    scaled(value[k + 3], scale)};
+                const float4 four{scaled(value[k], scale), scaled(value[k + 1], scale),
+                    scaled(value[k + 2], scale), scaled(value[k + 3], scale)};
                 write(y, base, at, four);
             } else {
                 write(y, base, at, scaled(value[k], scale));
@@ -108,8 +112,8 @@ extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
         }
 #endif
     } else {
-        /* Too long to hold. Of this work-item: elements slice * VECTOR, and on in strides of the whole
-         * row's items. */
+        /* Too long to hold. Of this work-item: elements slice * VECTOR, and on in strides of the
+         * whole row's items. */
         if constexpr (CENTRED) {
             if (row < ROWS) {
                 SWEEP

@@ -1,16 +1,18 @@
-/* y = a b: a (M, K) in compressed rows of blocks, b (K, N) and y (M, N) dense, by rows. Blocks rows[i] to rows[i + 1] of `values` are
- * those of row i of blocks, and `columns` says where in it they are. With blocks of one element that is CSR. */
+/* y = a b: a (M, K) in compressed rows of blocks, b (K, N) and y (M, N) dense, by rows. Blocks
+ * rows[i] to rows[i + 1] of `values` are those of row i of blocks, and `columns` says where in
+ * it they are. With blocks of one element that is CSR. */
 #include "prelude.h"
 #include "vector.h"
 #include "add_multiple.h"
 #include "constants/sparse_gemm.h"
 
 constexpr unsigned ROWS = BLOCK / LANES; /* of blocks, of a work-group */
-constexpr unsigned UNROLLED_INSIDE = SIDE <= 4 ? SIDE : 1; /* a block's elements are uniform: scalar registers are few */
+/* a block's elements are uniform: scalar registers are few */
+constexpr unsigned UNROLLED_INSIDE = SIDE <= 4 ? SIDE : 1;
 constexpr unsigned UNROLLED = SIDE == 1 ? Unrolled<4, LeftElement, RightElement>::COUNT : 1;
 
-extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
-    const LeftElement* __restrict__ values, const int* __restrict__ columns, const int* __restrict__ rows,
+extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(const LeftElement* __restrict__ values,
+    const int* __restrict__ columns, const int* __restrict__ rows,
     const RightElement* __restrict__ b, Element* __restrict__ y)
 {
     using Piece = Vector<float, WIDTH>;
@@ -19,7 +21,8 @@ extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
     const unsigned row = LANES == BLOCK ? blockIdx.x : first + threadIdx.x / LANES;
 
     if constexpr (SHARED) {
-        /* Few columns: work-items of a row have every LANES-th of its elements, and their sums are added up in pairs. */
+        /* Few columns: work-items of a row have every LANES-th of its elements, and their sums
+         * are added up in pairs. */
         __shared__ float held[N * BLOCK];
         Piece sum[N / WIDTH] = {};
         if (row < M) {
@@ -49,7 +52,8 @@ extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
                 store(y, first * N + at, held[at % N * BLOCK + at / N * LANES]);
     } else {
         const unsigned column = (blockIdx.y * LANES + lane) * WIDTH;
-        if ((M % (ROWS * SIDE) != 0 && row >= M / SIDE) || (N % (LANES * WIDTH) != 0 && column >= N))
+        if ((M % (ROWS * SIDE) != 0 && row >= M / SIDE)
+            || (N % (LANES * WIDTH) != 0 && column >= N))
             return;
         Piece sum[SIDE] = {};
         const unsigned end = rows[row + 1];

@@ -1,12 +1,16 @@
-/* The main loop of a product of 16-bit factors, or of 8-bit integers along k, whose tiles wait in LDS several steps ahead, on NVIDIA GPUs from sm_80 on: cp.async
- * moves 16 bytes from memory to LDS, and needs no register. On this CPU it is a copy.
+/* The main loop of a product of 16-bit factors, or of 8-bit integers along k, whose tiles wait
+ * in LDS several steps ahead, on NVIDIA GPUs from sm_80 on: cp.async moves 16 bytes from memory
+ * to LDS, and needs no register. On this CPU it is a copy.
  *
- * A step of an operand lies in rows of 128 bytes, of 8 pieces: along k, a row for each m or n; else a row for each k, of 64 m or n
- * side by side, one such panel after the other (of 16-bit factors). Piece p of row r lies in place p ^ r % 8: so 8 lanes that read the same piece of 8
- * rows meet no bank twice, and neither do those that store a row. It is what PTX ISA calls the 128-byte swizzle.
+ * A step of an operand lies in rows of 128 bytes, of 8 pieces: along k, a row for each m or n;
+ * else a row for each k, of 64 m or n side by side, one such panel after the other (of 16-bit
+ * factors). Piece p of row r lies in place p ^ r % 8: so 8 lanes that read the same piece of 8
+ * rows meet no bank twice, and neither do those that store a row. It is what PTX ISA calls the
+ * 128-byte swizzle.
  *
- * Operands are those of tile.h with a WIDTH of 16 bytes. Their lines have place(step), where load(step) would read, and ends(step),
- * whether that is beyond the end of k: then zeros are put into LDS, and nothing is read. */
+ * Operands are those of tile.h with a WIDTH of 16 bytes. Their lines have place(step), where
+ * load(step) would read, and ends(step), whether that is beyond the end of k: then zeros are put
+ * into LDS, and nothing is read. */
 #pragma once
 #include "mma.h"
 
@@ -19,7 +23,8 @@
 #define ASKED_LDS(name, nbytes) alignas(1024) __shared__ unsigned char name[nbytes]
 #endif
 
-/* How many work-groups share the tiles of a launch: as many as the GPU holds, which may have another number of units than was planned for. */
+/* How many work-groups share the tiles of a launch: as many as the GPU holds, which may have
+ * another number of units than was planned for. */
 #if defined(__CUDACC__) || defined(__CUDACC_RTC__)
 #define SHARING(planned) gridDim.x
 #else
@@ -31,12 +36,16 @@
 static __device__ __forceinline__ void move_piece(unsigned char* to, const char* from, bool zeros)
 {
     asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16, %2;"
-                 :
-                 : "r"(static_cast<unsigned>(__cvta_generic_to_shared(to))), "l"(from), "r"(zeros ? 0 : 16)
-                 : "memory");
+        :
+        : "r"(static_cast<unsigned>(__cvta_generic_to_shared(to))), "l"(from), "r"(zeros ? 0 : 16)
+        : "memory");
 }
-/* What was moved since the last call is a group; whether all but the last COUNT groups have arrived. */
-static __device__ __forceinline__ void end_group() { asm volatile("cp.async.commit_group;" ::: "memory"); }
+/* What was moved since the last call is a group; whether all but the last COUNT groups have
+ * arrived. */
+static __device__ __forceinline__ void end_group()
+{
+    asm volatile("cp.async.commit_group;" ::: "memory");
+}
 template <unsigned COUNT>
 static __device__ __forceinline__ void arrived()
 {
@@ -93,10 +102,14 @@ struct Moved {
         else
             return at / OF_ROW * (DEPTH * 128) + k * 128 + (at % OF_ROW / PIECE ^ k % 8) * 16;
     }
-    static __device__ __forceinline__ unsigned piece(unsigned move) { return threadIdx.x + move * ITEMS; }
+    static __device__ __forceinline__ unsigned piece(unsigned move)
+    {
+        return threadIdx.x + move * ITEMS;
+    }
     static __device__ __forceinline__ unsigned at(unsigned move)
     {
-        return ALONG_K ? piece(move) / 8 : piece(move) / (8 * DEPTH) * OF_ROW + piece(move) % 8 * PIECE;
+        return ALONG_K ? piece(move) / 8
+                       : piece(move) / (8 * DEPTH) * OF_ROW + piece(move) % 8 * PIECE;
     }
     static __device__ __forceinline__ unsigned k(unsigned move)
     {
@@ -114,23 +127,31 @@ struct Moved {
     {
         return ALONG_K ? move * (ITEMS / 8) : move / OF_PANEL * OF_ROW;
     }
-    static constexpr __device__ __forceinline__ unsigned deeper(unsigned move) { return ALONG_K ? 0 : move % OF_PANEL * (ITEMS / 8); }
+    static constexpr __device__ __forceinline__ unsigned deeper(unsigned move)
+    {
+        return ALONG_K ? 0 : move % OF_PANEL * (ITEMS / 8);
+    }
     __device__ __forceinline__ void move(unsigned step, unsigned char* to) const
     {
 #pragma unroll
         for (unsigned move = 0; move < MOVES; move++) {
-            unsigned char* piece = to + place(at(0), k(0)) + further(move) * (ALONG_K ? 128 : DEPTH * sizeof(Element)) + deeper(move) * 128;
+            unsigned char* piece = to + place(at(0), k(0))
+                                   + further(move) * (ALONG_K ? 128 : DEPTH * sizeof(Element))
+                                   + deeper(move) * 128;
             if constexpr (REGULAR)
-                move_piece(piece, lines[0].place(step) + Operand::apart(further(move), deeper(move)), lines[0].ends(step + deeper(move)));
+                move_piece(piece,
+                    lines[0].place(step) + Operand::apart(further(move), deeper(move)),
+                    lines[0].ends(step + deeper(move)));
             else
                 move_piece(piece, lines[move].place(step), lines[move].ends(step));
         }
     }
 };
 
-/* mma.sync, of factors that lie so. An instruction has 8 columns of C side by side, so that ldmatrix may turn what does not lie
- * along k; a lane has 2 of them. Where these are to be SETTLED, neighbours exchange halves afterwards, and hold 4 results side by side
- * each; else see Run. */
+/* mma.sync, of factors that lie so. An instruction has 8 columns of C side by side, so that
+ * ldmatrix may turn what does not lie along k; a lane has 2 of them. Where these are to be
+ * SETTLED, neighbours exchange halves afterwards, and hold 4 results side by side each; else see
+ * Run. */
 template <class Tile, class Stored, bool SETTLED = true>
 struct StagedMma : Mma<Tile, Stored> {
     using Base = Mma<Tile, Stored>;
@@ -149,7 +170,8 @@ struct StagedMma : Mma<Tile, Stored> {
     template <class A, class B>
     __device__ __forceinline__ void read(const unsigned char* a, const unsigned char* b, unsigned k)
     {
-        static_assert((A::ALONG_K && B::ALONG_K) || sizeof(Stored) == 2, "ldmatrix turns elements of 16 bits");
+        static_assert((A::ALONG_K && B::ALONG_K) || sizeof(Stored) == 2,
+            "ldmatrix turns elements of 16 bits");
         const unsigned lane = Base::lane(), run = Base::RUN;
         const unsigned left_at = Base::warp_row() + (A::ALONG_K ? lane % 16 : lane / 8 % 2 * run);
         const unsigned left_k = lane / 16 * run + (A::ALONG_K ? 0 : lane % 8);
@@ -178,8 +200,8 @@ struct StagedMma : Mma<Tile, Stored> {
     {
         Words held;
         asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
-                     : "=r"(held.words[0]), "=r"(held.words[1]), "=r"(held.words[2]), "=r"(held.words[3])
-                     : "r"(static_cast<unsigned>(__cvta_generic_to_shared(row))));
+            : "=r"(held.words[0]), "=r"(held.words[1]), "=r"(held.words[2]), "=r"(held.words[3])
+            : "r"(static_cast<unsigned>(__cvta_generic_to_shared(row))));
         return held;
     }
     static __device__ __forceinline__ void settle(typename Tile::Sum& sum)
@@ -237,7 +259,8 @@ struct StagedMma : Mma<Tile, Stored> {
 #endif
 };
 
-/* The product of a tile: as Product of tile.h, with COUNT steps in LDS, which is NBYTES and begins at a multiple of 1024. */
+/* The product of a tile: as Product of tile.h, with COUNT steps in LDS, which is NBYTES and
+ * begins at a multiple of 1024. */
 template <class Tile, class Left, class Right, class Fragment, unsigned COUNT>
 struct StagedProduct {
     using A = Moved<Left, Tile::M, Tile::K, Tile::ITEMS>;
@@ -254,8 +277,8 @@ struct StagedProduct {
     static __device__ __forceinline__ void forget(unsigned char*) { __syncthreads(); }
 
     /* Adds the products with k in [first, last) to sum. All work-items must call it, and once. */
-    static __device__ __forceinline__ void multiply(
-        const Left& left, const Right& right, unsigned row, unsigned column, unsigned first, unsigned last, unsigned char* lds,
+    static __device__ __forceinline__ void multiply(const Left& left, const Right& right,
+        unsigned row, unsigned column, unsigned first, unsigned last, unsigned char* lds,
         typename Tile::Sum& sum)
     {
         const A a(left, row);
@@ -263,8 +286,10 @@ struct StagedProduct {
         begin(a, b, first, last, lds);
         multiply_begun(a, b, first, last, lds, sum);
     }
-    /* Has the first steps moved. It may be called as soon as the tile before is multiplied, by all work-items. */
-    static __device__ __forceinline__ void begin(const A& a, const B& b, unsigned first, unsigned last, unsigned char* lds)
+    /* Has the first steps moved. It may be called as soon as the tile before is multiplied, by
+     * all work-items. */
+    static __device__ __forceinline__ void begin(
+        const A& a, const B& b, unsigned first, unsigned last, unsigned char* lds)
     {
 #pragma unroll 1
         for (unsigned stage = 0; stage + 1 < COUNT; stage++) {
@@ -276,8 +301,8 @@ struct StagedProduct {
         }
     }
     /* Adds the products of what is begun. */
-    static __device__ __forceinline__ void multiply_begun(
-        const A& a, const B& b, unsigned first, unsigned last, unsigned char* lds, typename Tile::Sum& sum)
+    static __device__ __forceinline__ void multiply_begun(const A& a, const B& b, unsigned first,
+        unsigned last, unsigned char* lds, typename Tile::Sum& sum)
     {
         arrived<COUNT - 2>();
         __syncthreads();
@@ -289,7 +314,8 @@ struct StagedProduct {
 #pragma unroll
             for (unsigned part = 0; part < PARTS; part++) {
                 if (part + 1 < PARTS) {
-                    held[(part + 1) % 2].template read<A, B>(lds + now, lds + now + A::NBYTES, (part + 1) * Fragment::DEPTH);
+                    held[(part + 1) % 2].template read<A, B>(
+                        lds + now, lds + now + A::NBYTES, (part + 1) * Fragment::DEPTH);
                 } else {
                     arrived<COUNT - 2>();
                     __syncthreads();
@@ -363,15 +389,20 @@ static __device__ __forceinline__ void put_two(Stored* to, const Number* from)
             word = Stored::narrow(from[0]) | Stored::narrow(from[1]) << 16;
     }
 }
-/* 16 bytes of a row, of narrow results that are not settled: of 4 lanes, each has as many results, two of each 8 columns, and afterwards
- * those that lie side by side. So lanes that store together write whole sectors of memory. */
+/* 16 bytes of a row, of narrow results that are not settled: of 4 lanes, each has as many
+ * results, two of each 8 columns, and afterwards those that lie side by side. So lanes that
+ * store together write whole sectors of memory. */
 template <class Stored>
 struct Run {
     static constexpr unsigned LENGTH = 16 / sizeof(Stored);
     alignas(16) unsigned words[4];
 
-    /* Of a lane's results j and on, from the first column of its warp, where j is a multiple of LENGTH. */
-    static __device__ __forceinline__ unsigned column(unsigned j) { return 4 * j + threadIdx.x % 4 * LENGTH; }
+    /* Of a lane's results j and on, from the first column of its warp, where j is a multiple of
+     * LENGTH. */
+    static __device__ __forceinline__ unsigned column(unsigned j)
+    {
+        return 4 * j + threadIdx.x % 4 * LENGTH;
+    }
 
     /* Rounds LENGTH values; not 0 where it may have been wrong, and mend() must be called. */
     template <class Number>
@@ -382,7 +413,8 @@ struct Run {
             unsigned wrong = 0;
 #pragma unroll
             for (unsigned four = 0; four < 4; four++, values += 4) {
-                words[four] = narrow_four<Stored::FOUR_THREE>(values[0], values[1], values[2], values[3]);
+                words[four] =
+                    narrow_four<Stored::FOUR_THREE>(values[0], values[1], values[2], values[3]);
                 wrong |= Stored::largest(words[four]);
             }
             return wrong;
@@ -402,7 +434,8 @@ struct Run {
         if constexpr (BY_FOURS)
 #pragma unroll
             for (unsigned four = 0; four < 4; four++, values += 4)
-                words[four] = Stored::all_beyond(words[four], values[0], values[1], values[2], values[3]);
+                words[four] =
+                    Stored::all_beyond(words[four], values[0], values[1], values[2], values[3]);
 #endif
     }
     /* Gives each lane what it stores; all lanes must call it. */
@@ -421,8 +454,8 @@ struct Run {
     }
     __device__ __forceinline__ void store(Stored* to) const
     {
-        *reinterpret_cast<int4*>(to) = int4{
-            static_cast<int>(words[0]), static_cast<int>(words[1]), static_cast<int>(words[2]), static_cast<int>(words[3])};
+        *reinterpret_cast<int4*>(to) = int4{static_cast<int>(words[0]), static_cast<int>(words[1]),
+            static_cast<int>(words[2]), static_cast<int>(words[3])};
     }
 
 private:
@@ -461,7 +494,9 @@ private:
                 unsigned& low = words[apart == 1 ? 2 * pair : pair];
                 unsigned& high = words[apart == 1 ? 2 * pair + 1 : pair + 2];
                 unsigned other;
-                asm volatile("shfl.sync.bfly.b32 %0, %1, %2, 31, -1;" : "=r"(other) : "r"(upper ? low : high), "r"(apart));
+                asm volatile("shfl.sync.bfly.b32 %0, %1, %2, 31, -1;"
+                    : "=r"(other)
+                    : "r"(upper ? low : high), "r"(apart));
                 low = upper ? other : low;
                 high = upper ? high : other;
             }
@@ -477,7 +512,8 @@ private:
 #endif
     }
 };
-/* All lanes of a warp have come here, and what they have stored in LDS is seen. On this CPU all work-items must call it. */
+/* All lanes of a warp have come here, and what they have stored in LDS is seen. On this CPU all
+ * work-items must call it. */
 static __device__ __forceinline__ void warp_barrier()
 {
 #if defined(__CUDACC__) || defined(__CUDACC_RTC__)
@@ -504,14 +540,16 @@ static __device__ __forceinline__ void copy_run(Stored* to, const Stored* from)
     }
 }
 
-/* Work-groups in bands of ROWS tiles down, so that those which run together share both factors in L2: (across, down). */
+/* Work-groups in bands of ROWS tiles down, so that those which run together share both factors
+ * in L2: (across, down). */
 template <unsigned TILES_ACROSS, unsigned TILES_DOWN, unsigned ROWS = 8>
 static __device__ __forceinline__ unsigned banded(unsigned across, unsigned down, bool second)
 {
     const unsigned at = down * TILES_ACROSS + across;
     const unsigned first = at / (ROWS * TILES_ACROSS) * ROWS;
     const unsigned inside = at % (ROWS * TILES_ACROSS);
-    constexpr unsigned REST = TILES_DOWN % ROWS; /* of the last band, if that is not whole; compilers divide by constants cheaply */
+    /* of the last band, if that is not whole; compilers divide by constants cheaply */
+    constexpr unsigned REST = TILES_DOWN % ROWS;
     if (REST == 0 || first + ROWS <= TILES_DOWN)
         return second ? first + inside % ROWS : inside / ROWS;
     constexpr unsigned LAST = REST > 0 ? REST : 1;

@@ -1,8 +1,10 @@
-/* y = a b, where of each row of a (M, K) `values` has two of every four neighbours, and `positions` says which, 2 bits each; b (K, N) and
- * y (M, N) are dense, by rows: by matrix instructions for such factors (structured_mma.h), whose steps wait in LDS (staged.h).
+/* y = a b, where of each row of a (M, K) `values` has two of every four neighbours, and
+ * `positions` says which, 2 bits each; b (K, N) and y (M, N) are dense, by rows: by matrix
+ * instructions for such factors (structured_mma.h), whose steps wait in LDS (staged.h).
  *
- * A step is 128 columns of a: of both, rows of 128 bytes, and 4 words of positions of each row, which go from memory to registers while
- * the step before is multiplied. K is a multiple of 32, and N of 8. */
+ * A step is 128 columns of a: of both, rows of 128 bytes, and 4 words of positions of each row,
+ * which go from memory to registers while the step before is multiplied. K is a multiple of 32,
+ * and N of 8. */
 #include "prelude.h"
 #include "structured_mma.h"
 #include "constants/structured_matrix.h"
@@ -10,9 +12,11 @@
 #ifndef __AMDGCN__
 constexpr unsigned WORDS = K / 32; /* of a row */
 constexpr unsigned STEP = 256 / sizeof(LeftElement); /* 128 */
-constexpr unsigned NO_ORDER = 0x4444; /* positions of what is not there: places 0 and 1 of each group */
+/* positions of what is not there: places 0 and 1 of each group */
+constexpr unsigned NO_ORDER = 0x4444;
 
-/* A matrix of EXTENT rows along k, or of ROWS rows along EXTENT, as an operand; ROWS is how long k is, and a tile has PART of EXTENT. */
+/* A matrix of EXTENT rows along k, or of ROWS rows along EXTENT, as an operand; ROWS is how long
+ * k is, and a tile has PART of EXTENT. */
 template <class Stored, unsigned EXTENT, unsigned ROWS, unsigned PART, unsigned DEEP, Along LIES>
 struct Operand {
     using Element = Stored;
@@ -24,7 +28,8 @@ struct Operand {
 
     static constexpr __device__ __forceinline__ unsigned long long apart(unsigned at, unsigned k)
     {
-        return static_cast<unsigned long long>(sizeof(Stored)) * (ALONG_K ? at * ROWS + k : k * EXTENT + at);
+        return static_cast<unsigned long long>(sizeof(Stored))
+               * (ALONG_K ? at * ROWS + k : k * EXTENT + at);
     }
     struct Line {
         const Stored* tile;
@@ -42,7 +47,8 @@ struct Operand {
         /* Beyond the end it loads what lies at the end: those results are not stored. */
         if (EXTENT % PART != 0 && at + apart >= EXTENT)
             apart = EXTENT - (ALONG_K ? 1 : WIDTH) - at;
-        const unsigned offset = static_cast<unsigned>(sizeof(Stored)) * (ALONG_K ? apart * ROWS + k : k * EXTENT + apart);
+        const unsigned offset = static_cast<unsigned>(sizeof(Stored))
+                                * (ALONG_K ? apart * ROWS + k : k * EXTENT + apart);
         return Line{matrix + (ALONG_K ? at * ROWS : at), offset, decltype(Line::depth)::at(k)};
     }
 };
@@ -60,7 +66,8 @@ static_assert(Cut::ITEMS == BLOCK && K % 32 == 0 && N % 8 == 0 && PARTS % 2 == 0
 struct Positions {
     unsigned held[PARTS / 2][Fragments::DOWN];
 
-    __device__ __forceinline__ void read(const unsigned short* positions, unsigned row, unsigned step)
+    __device__ __forceinline__ void read(
+        const unsigned short* positions, unsigned row, unsigned step)
     {
         const unsigned lane = Fragments::lane();
 #pragma unroll
@@ -74,7 +81,8 @@ struct Positions {
             }
         }
     }
-    static __device__ __forceinline__ unsigned half_of(const unsigned short* positions, unsigned row, unsigned word)
+    static __device__ __forceinline__ unsigned half_of(
+        const unsigned short* positions, unsigned row, unsigned word)
     {
         if (K % STEP != 0 && word >= WORDS)
             return NO_ORDER;
@@ -83,9 +91,8 @@ struct Positions {
     }
 };
 
-extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
-    const LeftElement* __restrict__ values, const int* __restrict__ positions, const RightElement* __restrict__ b,
-    Element* __restrict__ y)
+extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(const LeftElement* __restrict__ values,
+    const int* __restrict__ positions, const RightElement* __restrict__ b, Element* __restrict__ y)
 {
     ASKED_LDS(lds, STAGES * STAGE);
     constexpr unsigned ACROSS = (N + TILE_N - 1) / TILE_N, DOWN = (M + TILE_M - 1) / TILE_M;
@@ -118,7 +125,8 @@ extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
 #pragma unroll
         for (unsigned part = 0; part < PARTS; part++) {
             if (part + 1 < PARTS) {
-                held[(part + 1) % 2].template read<A, B>(lds + now, lds + now + A::NBYTES, part + 1);
+                held[(part + 1) % 2].template read<A, B>(
+                    lds + now, lds + now + A::NBYTES, part + 1);
             } else {
                 arrived<STAGES - 2>();
                 __syncthreads();

@@ -10,7 +10,8 @@ extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
     const unsigned at = blockIdx.x * GROUP + threadIdx.x * VECTOR;
     if (SIZE % GROUP == 0 || together<Element>(at, SIZE)) {
         const float4 left = load4(a + at), right = load4(b + at);
-        store4(y + at, float4{left.x - right.x, left.y - right.y, left.z - right.z, left.w - right.w});
+        store4(
+            y + at, float4{left.x - right.x, left.y - right.y, left.z - right.z, left.w - right.w});
     } else if (SIZE % VECTOR != 0) {
         for (unsigned k = at; k < SIZE; k++)
             store(y, k, load(a, k) - load(b, k));

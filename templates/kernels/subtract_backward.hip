@@ -4,7 +4,10 @@
 
 constexpr unsigned GROUP = BLOCK * VECTOR; /* elements of a work-group */
 
-static __device__ __forceinline__ float opposite(float x) { return as_float(as_uint(x) ^ 0x80000000u); }
+static __device__ __forceinline__ float opposite(float x)
+{
+    return as_float(as_uint(x) ^ 0x80000000u);
+}
 
 extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
     const Element* __restrict__ dy, Element* __restrict__ da, Element* __restrict__ db)

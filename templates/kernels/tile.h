@@ -7,21 +7,22 @@
  *     struct Left {
  *         using Element;                     what a load gives, and LDS holds
  *         static constexpr unsigned WIDTH;   elements of a load, 1, 2 or 4 side by side
- *         static constexpr Along ALONG;      where they lie side by side: along k, or along m and for Right along n
- *         struct Line {                      trivially constructible
- *             Vector<Element, WIDTH> load(unsigned step) const;
+ *         static constexpr Along ALONG;      where they lie side by side: along k, or along m and
+ * for Right along n struct Line {                      trivially constructible Vector<Element,
+ * WIDTH> load(unsigned step) const;
  *         };
  *         Line line(unsigned m, unsigned dm, unsigned k) const;
  *     };
  *
- * A line is made once for each load that a work-item makes in a step. load(step) is called in the main loop and returns A(m + dm,
- * step + k) and on, along k, or A(m + dm, step + k), A(m + dm + 1, step + k) and on; of B the same, of column n + dn. m, n and
- * step are the same for all work-items: what is made of them alone needs no vector registers. dm, dn and k tell where in the
- * tile this work-item loads, and are multiples of the width where the load goes along them.
+ * A line is made once for each load that a work-item makes in a step. load(step) is called in
+ * the main loop and returns A(m + dm, step + k) and on, along k, or A(m + dm, step + k), A(m +
+ * dm + 1, step + k) and on; of B the same, of column n + dn. m, n and step are the same for all
+ * work-items: what is made of them alone needs no vector registers. dm, dn and k tell where in
+ * the tile this work-item loads, and are multiples of the width where the load goes along them.
  *
- * Indices go beyond the matrices in the last tiles. load() must return zeros for k beyond the end, in A and in B both; what it
- * returns for m or n beyond the end does not matter, as long as it reads no memory that is not there: the kernel stores no such
- * result. */
+ * Indices go beyond the matrices in the last tiles. load() must return zeros for k beyond the
+ * end, in A and in B both; what it returns for m or n beyond the end does not matter, as long as
+ * it reads no memory that is not there: the kernel stores no such result. */
 #pragma once
 #include "vector.h"
 
@@ -40,12 +41,12 @@ struct EitherOf<false, One, Other> {
 template <bool FIRST, class One, class Other>
 using Either = typename EitherOf<FIRST, One, Other>::Type;
 
-/* What a work-group multiplies in one step, M x N x K, and the ITEM_M x ITEM_N results that each of its work-items holds
- * (simgen/layers/product/tile.py chooses them). AHEAD: the elements of one k are read while another one is multiplied. Number: what is
- * multiplied and added up, float or int. */
-template <
-    unsigned TILE_ROWS, unsigned TILE_COLUMNS, unsigned TILE_DEPTH, unsigned ITEM_ROWS, unsigned ITEM_COLUMNS, bool READ_AHEAD,
-    class Number = float>
+/* What a work-group multiplies in one step, M x N x K, and the ITEM_M x ITEM_N results that each
+ * of its work-items holds (simgen/layers/product/tile.py chooses them). AHEAD: the elements of
+ * one k are read while another one is multiplied. Number: what is multiplied and added up, float
+ * or int. */
+template <unsigned TILE_ROWS, unsigned TILE_COLUMNS, unsigned TILE_DEPTH, unsigned ITEM_ROWS,
+    unsigned ITEM_COLUMNS, bool READ_AHEAD, class Number = float>
 struct Tile {
     static constexpr unsigned M = TILE_ROWS;
     static constexpr unsigned N = TILE_COLUMNS;
@@ -75,8 +76,9 @@ struct Depth<END, false> {
     __device__ __forceinline__ bool ends(unsigned) const { return false; }
 };
 
-/* A work-item's share of an operand's tile, on its way from memory to LDS. There it lies as [k][m] or [k][n]; what is loaded along
- * k with rows 4 banks apart, so that stores meet no bank twice. OF_K: how far apart in LDS elements of neighbouring k lie. */
+/* A work-item's share of an operand's tile, on its way from memory to LDS. There it lies as
+ * [k][m] or [k][n]; what is loaded along k with rows 4 banks apart, so that stores meet no bank
+ * twice. OF_K: how far apart in LDS elements of neighbouring k lie. */
 template <class Operand, unsigned EXTENT, unsigned DEPTH, unsigned ITEMS>
 struct ByDepth {
     using Element = typename Operand::Element;
@@ -93,7 +95,10 @@ struct ByDepth {
     Vector<Element, WIDTH> value[LOADS];
     typename Operand::Line lines[ALIGNED ? 1 : LOADS];
 
-    static __device__ __forceinline__ unsigned piece(unsigned load) { return threadIdx.x + load * ITEMS; }
+    static __device__ __forceinline__ unsigned piece(unsigned load)
+    {
+        return threadIdx.x + load * ITEMS;
+    }
     static __device__ __forceinline__ unsigned k(unsigned load)
     {
         return ALONG_K ? piece(load) % (DEPTH / WIDTH) * WIDTH : piece(load) / (EXTENT / WIDTH);
@@ -102,7 +107,10 @@ struct ByDepth {
     {
         return ALONG_K ? piece(load) / (DEPTH / WIDTH) : piece(load) % (EXTENT / WIDTH) * WIDTH;
     }
-    static __device__ __forceinline__ bool mine(unsigned load) { return PIECES % ITEMS == 0 || piece(load) < PIECES; }
+    static __device__ __forceinline__ bool mine(unsigned load)
+    {
+        return PIECES % ITEMS == 0 || piece(load) < PIECES;
+    }
 
     __device__ __forceinline__ ByDepth(const Operand& from, unsigned origin)
     {
@@ -140,7 +148,8 @@ struct ByDepth {
     }
 };
 
-/* A word of narrow elements that were loaded: all of a few loads along k, or element `row` of each. */
+/* A word of narrow elements that were loaded: all of a few loads along k, or element `row` of
+ * each. */
 template <bool ALONG_K, unsigned OF_WORD, class Piece, unsigned TIMES>
 static __device__ __forceinline__ unsigned joined(const Piece (&pieces)[TIMES], unsigned row)
 {
@@ -156,9 +165,9 @@ static __device__ __forceinline__ unsigned joined(const Piece (&pieces)[TIMES], 
     return word;
 }
 
-/* The same as [m][k] or [n][k]: a row's elements of neighbouring k lie side by side, in whole words, as matrix instructions take
- * them. Rows are 4 banks apart beside their length, so that 8 lanes that read 16 bytes each, of rows side by side, meet no bank
- * twice. */
+/* The same as [m][k] or [n][k]: a row's elements of neighbouring k lie side by side, in whole
+ * words, as matrix instructions take them. Rows are 4 banks apart beside their length, so that 8
+ * lanes that read 16 bytes each, of rows side by side, meet no bank twice. */
 template <class Operand, unsigned EXTENT, unsigned DEPTH, unsigned ITEMS>
 struct ByRow {
     using Element = typename Operand::Element;
@@ -174,22 +183,33 @@ struct ByRow {
     static constexpr unsigned TIMES = ALONG_K ? DOWN / WIDTH : DOWN;
     static constexpr unsigned PIECES = EXTENT * DEPTH / (ACROSS * DOWN);
     static constexpr unsigned LOADS = (PIECES + ITEMS - 1) / ITEMS; /* pieces of a work-item */
-    /* Side by side are work-items that load side by side: along k; else 8 of k, so that they store into different banks. */
+    /* Side by side are work-items that load side by side: along k; else 8 of k, so that they
+     * store into different banks. */
     static constexpr unsigned DEEP = DEPTH / DOWN;
     static constexpr unsigned LANES_K = ALONG_K || DEEP < 8 ? DEEP : 8;
-    static constexpr unsigned ROUND = LANES_K * (EXTENT / ACROSS); /* pieces with the same k or LANES_K of them */
+    /* pieces with the same k or LANES_K of them */
+    static constexpr unsigned ROUND = LANES_K * (EXTENT / ACROSS);
     static constexpr bool ALIGNED = !ALONG_K && ITEMS % ROUND == 0;
 
     Vector<Element, WIDTH> value[LOADS][TIMES];
     typename Operand::Line lines[ALIGNED ? 1 : LOADS];
 
-    static __device__ __forceinline__ unsigned piece(unsigned load) { return threadIdx.x + load * ITEMS; }
+    static __device__ __forceinline__ unsigned piece(unsigned load)
+    {
+        return threadIdx.x + load * ITEMS;
+    }
     static __device__ __forceinline__ unsigned k(unsigned load)
     {
         return (piece(load) / ROUND * LANES_K + piece(load) % LANES_K) * DOWN;
     }
-    static __device__ __forceinline__ unsigned at(unsigned load) { return piece(load) % ROUND / LANES_K * ACROSS; }
-    static __device__ __forceinline__ bool mine(unsigned load) { return PIECES % ITEMS == 0 || piece(load) < PIECES; }
+    static __device__ __forceinline__ unsigned at(unsigned load)
+    {
+        return piece(load) % ROUND / LANES_K * ACROSS;
+    }
+    static __device__ __forceinline__ bool mine(unsigned load)
+    {
+        return PIECES % ITEMS == 0 || piece(load) < PIECES;
+    }
 
     __device__ __forceinline__ ByRow(const Operand& from, unsigned origin)
     {
@@ -210,7 +230,8 @@ struct ByRow {
                 for (unsigned time = 0; time < TIMES; time++) {
                     const unsigned down = time * (ALONG_K ? WIDTH : 1);
                     if constexpr (ALIGNED)
-                        value[load][time] = lines[0].load(step + load * (ITEMS / ROUND * LANES_K * DOWN) + down);
+                        value[load][time] =
+                            lines[0].load(step + load * (ITEMS / ROUND * LANES_K * DOWN) + down);
                     else
                         value[load][time] = lines[load].load(step + down);
                 }
@@ -230,23 +251,26 @@ struct ByRow {
             else
 #pragma unroll
                 for (unsigned row = 0; row < ACROSS; row++)
-                    *reinterpret_cast<unsigned*>(place + row * STRIDE) = joined<ALONG_K, OF_WORD>(value[load], row);
+                    *reinterpret_cast<unsigned*>(place + row * STRIDE) =
+                        joined<ALONG_K, OF_WORD>(value[load], row);
         }
     }
 };
 template <bool BY_ROW, class Operand, unsigned EXTENT, unsigned DEPTH, unsigned ITEMS>
-using Share = Either<BY_ROW, ByRow<Operand, EXTENT, DEPTH, ITEMS>, ByDepth<Operand, EXTENT, DEPTH, ITEMS>>;
+using Share =
+    Either<BY_ROW, ByRow<Operand, EXTENT, DEPTH, ITEMS>, ByDepth<Operand, EXTENT, DEPTH, ITEMS>>;
 
-/* How a work-group's items multiply what lies in LDS, a fragment: here each by fused multiply-adds, its elements of A and B for one
- * k. Other fragments have matrix instructions multiply (mfma.h). What they have in common:
+/* How a work-group's items multiply what lies in LDS, a fragment: here each by fused
+ * multiply-adds, its elements of A and B for one k. Other fragments have matrix instructions
+ * multiply (mfma.h). What they have in common:
  *
  *     Held<Stored>            what of an operand's elements is in LDS: what the operands load gives
  *     BY_ROW                  in which order (Share)
  *     DEPTH                   of k, that are read and multiplied at a time
- *     row(i), column(j)       where sum[i][j] lies in the tile; j in steps of 4 are 4 columns side by side
- *     first_left(STRIDE)      where in LDS a work-item's first elements of A lie, for k = 0; first_right of B
- *     read<A_STRIDE, B_STRIDE>(a, b), multiply(sum)
- */
+ *     row(i), column(j)       where sum[i][j] lies in the tile; j in steps of 4 are 4 columns side
+ * by side first_left(STRIDE)      where in LDS a work-item's first elements of A lie, for k = 0;
+ * first_right of B read<A_STRIDE, B_STRIDE>(a, b), multiply(sum)
+ * / */
 template <class Tile>
 struct Scalars {
     using Total = typename Tile::Total;
@@ -258,8 +282,8 @@ struct Scalars {
     Total left[Tile::ITEM_M];
     Total right[Tile::ITEM_N];
 
-    /* 64 work-items side by side take LANES_M x LANES_N places in the tile: few distinct addresses in a read of LDS, and long
-     * runs in a store to C. */
+    /* 64 work-items side by side take LANES_M x LANES_N places in the tile: few distinct
+     * addresses in a read of LDS, and long runs in a store to C. */
     static constexpr unsigned WANTED = 64 / Tile::ITEMS_N > 8 ? 64 / Tile::ITEMS_N : 8;
     static constexpr unsigned LANES_M = Tile::ITEMS_M < WANTED ? Tile::ITEMS_M : WANTED;
     static constexpr unsigned LANES_N = 64 / LANES_M;
@@ -267,7 +291,8 @@ struct Scalars {
     static __device__ __forceinline__ unsigned item_row()
     {
         if constexpr (Tile::ITEMS_M > LANES_M)
-            return threadIdx.x / 64 / (Tile::ITEMS_N / LANES_N) * LANES_M + threadIdx.x % 64 / LANES_N;
+            return threadIdx.x / 64 / (Tile::ITEMS_N / LANES_N) * LANES_M
+                   + threadIdx.x % 64 / LANES_N;
         else
             return threadIdx.x % 64 / LANES_N;
     }
@@ -279,10 +304,16 @@ struct Scalars {
             return threadIdx.x % LANES_N;
     }
 
-    /* Where sum[i][j] lies in the tile: groups of 4, so that a read of 16 bytes gives 4 of them, and neighbouring work-items
-     * read neighbouring addresses. j in steps of 4 are float4s of C. */
-    static __device__ __forceinline__ unsigned row(unsigned i) { return i / 4 * 4 * Tile::ITEMS_M + item_row() * 4 + i % 4; }
-    static __device__ __forceinline__ unsigned column(unsigned j) { return j / 4 * 4 * Tile::ITEMS_N + item_column() * 4 + j % 4; }
+    /* Where sum[i][j] lies in the tile: groups of 4, so that a read of 16 bytes gives 4 of them,
+     * and neighbouring work-items read neighbouring addresses. j in steps of 4 are float4s of C. */
+    static __device__ __forceinline__ unsigned row(unsigned i)
+    {
+        return i / 4 * 4 * Tile::ITEMS_M + item_row() * 4 + i % 4;
+    }
+    static __device__ __forceinline__ unsigned column(unsigned j)
+    {
+        return j / 4 * 4 * Tile::ITEMS_N + item_column() * 4 + j % 4;
+    }
 
     static __device__ __forceinline__ unsigned first_left(unsigned) { return row(0); }
     static __device__ __forceinline__ unsigned first_right(unsigned) { return column(0); }
@@ -311,7 +342,8 @@ struct Scalars {
     }
 };
 
-/* The product of a tile; a kernel's LDS are arrays of A_SIZE and B_SIZE elements, aligned to 16 bytes: two steps each. */
+/* The product of a tile; a kernel's LDS are arrays of A_SIZE and B_SIZE elements, aligned to 16
+ * bytes: two steps each. */
 template <class Tile, class Left, class Right, class Fragment = Scalars<Tile>>
 struct Product {
     using A = Share<Fragment::BY_ROW, Left, Tile::M, Tile::K, Tile::ITEMS>;
@@ -325,7 +357,8 @@ struct Product {
     static __device__ __forceinline__ unsigned column(unsigned j) { return Fragment::column(j); }
 
     /* The products of one step: `a` and `b` are this work-item's first elements of it in LDS. */
-    static __device__ __forceinline__ void step(const typename A::Element* a, const typename B::Element* b, typename Tile::Sum& sum)
+    static __device__ __forceinline__ void step(
+        const typename A::Element* a, const typename B::Element* b, typename Tile::Sum& sum)
     {
         if constexpr (Tile::AHEAD) {
             Fragment held[2];
@@ -334,7 +367,8 @@ struct Product {
             for (unsigned k = 0; k < Tile::K; k += Fragment::DEPTH) {
                 const unsigned next = k + Fragment::DEPTH;
                 if (next < Tile::K)
-                    held[next / Fragment::DEPTH % 2].template read<A::STRIDE, B::STRIDE>(a + next * A::OF_K, b + next * B::OF_K);
+                    held[next / Fragment::DEPTH % 2].template read<A::STRIDE, B::STRIDE>(
+                        a + next * A::OF_K, b + next * B::OF_K);
                 held[k / Fragment::DEPTH % 2].multiply(sum);
             }
         } else {
@@ -347,12 +381,13 @@ struct Product {
         }
     }
 
-    /* Adds the products with k in [first, last) to sum, in order of k; (row, column) is the tile's first element of C, first a
-     * multiple of Tile::K. LDS holds two steps: while one is multiplied, the next one is on its way. All work-items must call it,
-     * and once: it has barriers, but none at its end. */
-    static __device__ __forceinline__ void multiply(
-        const Left& left, const Right& right, unsigned row, unsigned column, unsigned first, unsigned last,
-        typename A::Element* a_tiles, typename B::Element* b_tiles, typename Tile::Sum& sum)
+    /* Adds the products with k in [first, last) to sum, in order of k; (row, column) is the
+     * tile's first element of C, first a multiple of Tile::K. LDS holds two steps: while one is
+     * multiplied, the next one is on its way. All work-items must call it, and once: it has
+     * barriers, but none at its end. */
+    static __device__ __forceinline__ void multiply(const Left& left, const Right& right,
+        unsigned row, unsigned column, unsigned first, unsigned last, typename A::Element* a_tiles,
+        typename B::Element* b_tiles, typename Tile::Sum& sum)
     {
         A a(left, row);
         B b(right, column);
@@ -366,16 +401,14 @@ struct Product {
             a.fetch(next);
             b.fetch(next);
             scheduling_fence(); /* the registers of the addresses are free again */
-            step(
-                a_tiles + half * A::SIZE + Fragment::first_left(A::STRIDE), b_tiles + half * B::SIZE + Fragment::first_right(B::STRIDE),
-                sum);
+            step(a_tiles + half * A::SIZE + Fragment::first_left(A::STRIDE),
+                b_tiles + half * B::SIZE + Fragment::first_right(B::STRIDE), sum);
             half ^= 1;
             a.store(a_tiles + half * A::SIZE);
             b.store(b_tiles + half * B::SIZE);
             __syncthreads();
         }
-        step(
-            a_tiles + half * A::SIZE + Fragment::first_left(A::STRIDE), b_tiles + half * B::SIZE + Fragment::first_right(B::STRIDE),
-            sum);
+        step(a_tiles + half * A::SIZE + Fragment::first_left(A::STRIDE),
+            b_tiles + half * B::SIZE + Fragment::first_right(B::STRIDE), sum);
     }
 };

@@ -1,4 +1,5 @@
-/* Elements of a parameter and its states: VECTOR neighbours by a work-item, fewer behind the last whole ones. */
+/* Elements of a parameter and its states: VECTOR neighbours by a work-item, fewer behind the
+ * last whole ones. */
 #pragma once
 #include "prelude.h"
 #include "access.h"

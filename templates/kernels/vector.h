@@ -2,7 +2,8 @@
 #pragma once
 #include "prelude.h"
 
-/* Elements of a narrow type as they lie in memory, the first one lowest; of less than a word, what is above them is anything. */
+/* Elements of a narrow type as they lie in memory, the first one lowest; of less than a word,
+ * what is above them is anything. */
 template <class Element, unsigned WIDTH>
 struct alignas(WIDTH * sizeof(Element) == 8 ? 8 : 4) Packed {
     unsigned words[(WIDTH * sizeof(Element) + 3) / 4];
@@ -89,13 +90,14 @@ static __device__ __forceinline__ Packed<Held, WIDTH> packed_of(const unsigned (
     return held;
 }
 
-/* WIDTH elements of a tensor, which begin at a multiple of them, as a vector of Held: float or int, or what is stored itself. Of narrow
- * elements the words are loaded that they lie in. */
+/* WIDTH elements of a tensor, which begin at a multiple of them, as a vector of Held: float or
+ * int, or what is stored itself. Of narrow elements the words are loaded that they lie in. */
 template <class Held, unsigned WIDTH, class Stored>
 static __device__ __forceinline__ Vector<Held, WIDTH> fetched(const Stored* first)
 {
     constexpr unsigned NBYTES = WIDTH * sizeof(Stored);
-    if constexpr (sizeof(Held) < 4 && sizeof(Stored) < sizeof(Held)) { /* whole numbers, all of which the type has */
+    /* whole numbers, all of which the type has */
+    if constexpr (sizeof(Held) < 4 && sizeof(Stored) < sizeof(Held)) {
         float values[WIDTH];
         unpack(fetched<float, WIDTH>(first), values);
         unsigned bits[WIDTH];
@@ -103,7 +105,8 @@ static __device__ __forceinline__ Vector<Held, WIDTH> fetched(const Stored* firs
         for (unsigned i = 0; i < WIDTH; i++)
             bits[i] = Held::keep(values[i]);
         return packed_of<Held>(bits);
-    } else if constexpr (sizeof(Stored) == 4 && sizeof(Held) < 4) { /* which numbers of the narrow type are stored as */
+    /* which numbers of the narrow type are stored as */
+    } else if constexpr (sizeof(Stored) == 4 && sizeof(Held) < 4) {
         Packed<Held, WIDTH> held{};
 #pragma unroll
         for (unsigned i = 0; i < WIDTH; i++)
@@ -116,8 +119,11 @@ static __device__ __forceinline__ Vector<Held, WIDTH> fetched(const Stored* firs
     } else if constexpr (NBYTES >= 4 && WIDTH == 4) {
         return load4(first);
     } else {
-        const unsigned skipped = NBYTES < 4 ? static_cast<unsigned>(reinterpret_cast<unsigned long long>(first) & 3) : 0;
-        const unsigned word = *reinterpret_cast<const unsigned*>(reinterpret_cast<const char*>(first) - skipped) >> 8 * skipped;
+        const unsigned skipped =
+            NBYTES < 4 ? static_cast<unsigned>(reinterpret_cast<unsigned long long>(first) & 3) : 0;
+        const unsigned word =
+            *reinterpret_cast<const unsigned*>(reinterpret_cast<const char*>(first) - skipped)
+            >> 8 * skipped;
         if constexpr (sizeof(Held) < 4)
             return Packed<Stored, WIDTH>{{word}};
         else if constexpr (WIDTH == 1)
@@ -127,8 +133,9 @@ static __device__ __forceinline__ Vector<Held, WIDTH> fetched(const Stored* firs
     }
 }
 
-/* How often to unroll a loop around loads of such elements, of which there are not so few that all of it is: on AMD GPUs, what widens
- * narrow ones is opaque, and compilers unroll no such loop with a rest. */
+/* How often to unroll a loop around loads of such elements, of which there are not so few that
+ * all of it is: on AMD GPUs, what widens narrow ones is opaque, and compilers unroll no such
+ * loop with a rest. */
 template <unsigned TIMES, class One, class Other = float>
 struct Unrolled {
 #ifdef __AMDGCN__
@@ -147,12 +154,12 @@ static __device__ __forceinline__ Vector<Held, WIDTH> gathered(const Stored* fir
     else if constexpr (WIDTH == 2)
         return Vector<Held, 2>{fetched<Held, 1>(first), fetched<Held, 1>(first + apart)};
     else
-        return Vector<Held, 4>{
-            fetched<Held, 1>(first), fetched<Held, 1>(first + apart), fetched<Held, 1>(first + 2 * apart),
-            fetched<Held, 1>(first + 3 * apart)};
+        return Vector<Held, 4>{fetched<Held, 1>(first), fetched<Held, 1>(first + apart),
+            fetched<Held, 1>(first + 2 * apart), fetched<Held, 1>(first + 3 * apart)};
 }
 
-/* WIDTH elements of an array to memory, at once. Narrow ones are 4: nothing defines another store of them. */
+/* WIDTH elements of an array to memory, at once. Narrow ones are 4: nothing defines another
+ * store of them. */
 template <unsigned WIDTH, class Stored, class Number>
 static __device__ __forceinline__ void store_vector(Stored* to, const Number* from)
 {

@@ -1,15 +1,19 @@
-/* RDNA's matrix instructions of a wavefront of 32 lanes, V_WMMA, as a fragment of a product (tile.h): from gfx11 on.
+/* RDNA's matrix instructions of a wavefront of 32 lanes, V_WMMA, as a fragment of a product
+ * (tile.h): from gfx11 on.
  *
- * An instruction adds to D, 16 x 16, the product of its two factors, both 16 x 16. Of the first one, lane l holds row l % 16, of the
- * second one so the column l % 16: on gfx11 all 16 elements of k, which lanes l and l + 16 both hold (EACH is 16); on gfx12 those from
- * 8 (l / 16) on (EACH is 8). Of D it holds, in result r, column l % 16 and row 2 r + l / 16 on gfx11, r + 8 (l / 16) on gfx12 (AMD RDNA3
- * and RDNA4 Instruction Set Architecture, 7.9; LLVM's gfx12 forms have other names).
+ * An instruction adds to D, 16 x 16, the product of its two factors, both 16 x 16. Of the first
+ * one, lane l holds row l % 16, of the second one so the column l % 16: on gfx11 all 16 elements
+ * of k, which lanes l and l + 16 both hold (EACH is 16); on gfx12 those from 8 (l / 16) on (EACH
+ * is 8). Of D it holds, in result r, column l % 16 and row 2 r + l / 16 on gfx11, r + 8 (l / 16)
+ * on gfx12 (AMD RDNA3 and RDNA4 Instruction Set Architecture, 7.9; LLVM's gfx12 forms have other
+ * names).
  *
- * The first factor is B here, and the second one A: so 8 results of a lane lie side by side in a row of C, if on gfx11 lane l gives
- * column 8 (l % 2) + l % 16 / 2 of B for row l % 16.
+ * The first factor is B here, and the second one A: so 8 results of a lane lie side by side in a
+ * row of C, if on gfx11 lane l gives column 8 (l % 2) + l % 16 / 2 of B for row l % 16.
  *
- * On this CPU, lanes exchange what they have read, and each multiplies for its own results: so that a lane that holds what belongs
- * to another one makes a wrong result there too. Products are added one by one, in order of k, and are exact. */
+ * On this CPU, lanes exchange what they have read, and each multiplies for its own results: so
+ * that a lane that holds what belongs to another one makes a wrong result there too. Products
+ * are added one by one, in order of k, and are exact. */
 #pragma once
 #include "mfma.h"
 
@@ -67,7 +71,8 @@ struct Wmma {
     static constexpr unsigned ACROSS = Tile::ITEM_N / RESULTS;
     static constexpr unsigned DOWN = Tile::ITEM_M;
     static constexpr unsigned WAVES_N = Tile::N / (ACROSS * 16);
-    static_assert(Tile::ITEM_N % RESULTS == 0 && Tile::N % (ACROSS * 16) == 0 && Tile::M % (DOWN * 16) == 0);
+    static_assert(
+        Tile::ITEM_N % RESULTS == 0 && Tile::N % (ACROSS * 16) == 0 && Tile::M % (DOWN * 16) == 0);
 
     struct alignas(WORDS == 2 ? 8 : 16) Run {
         int words[WORDS];
@@ -76,19 +81,40 @@ struct Wmma {
     Run right[ACROSS];
 
     static __device__ __forceinline__ unsigned lane() { return threadIdx.x % 32; }
-    static __device__ __forceinline__ unsigned wave_row() { return threadIdx.x / 32 / WAVES_N * (DOWN * 16); }
-    static __device__ __forceinline__ unsigned wave_column() { return threadIdx.x / 32 % WAVES_N * (ACROSS * 16); }
+    static __device__ __forceinline__ unsigned wave_row()
+    {
+        return threadIdx.x / 32 / WAVES_N * (DOWN * 16);
+    }
+    static __device__ __forceinline__ unsigned wave_column()
+    {
+        return threadIdx.x / 32 % WAVES_N * (ACROSS * 16);
+    }
     /* Where in k a lane's elements begin; and the column of B that it gives. */
-    static __device__ __forceinline__ unsigned deep() { return EACH == 16 ? 0 : lane() / 16 * EACH; }
-    static __device__ __forceinline__ unsigned given() { return EACH == 16 ? lane() % 2 * 8 + lane() % 16 / 2 : lane() % 16; }
+    static __device__ __forceinline__ unsigned deep()
+    {
+        return EACH == 16 ? 0 : lane() / 16 * EACH;
+    }
+    static __device__ __forceinline__ unsigned given()
+    {
+        return EACH == 16 ? lane() % 2 * 8 + lane() % 16 / 2 : lane() % 16;
+    }
 
-    static __device__ __forceinline__ unsigned row(unsigned i) { return wave_row() + i * 16 + lane() % 16; }
+    static __device__ __forceinline__ unsigned row(unsigned i)
+    {
+        return wave_row() + i * 16 + lane() % 16;
+    }
     static __device__ __forceinline__ unsigned column(unsigned j)
     {
         return wave_column() + j / RESULTS * 16 + lane() / 16 * RESULTS + j % RESULTS;
     }
-    static __device__ __forceinline__ unsigned first_left(unsigned stride) { return (wave_row() + lane() % 16) * stride + deep(); }
-    static __device__ __forceinline__ unsigned first_right(unsigned stride) { return (wave_column() + given()) * stride + deep(); }
+    static __device__ __forceinline__ unsigned first_left(unsigned stride)
+    {
+        return (wave_row() + lane() % 16) * stride + deep();
+    }
+    static __device__ __forceinline__ unsigned first_right(unsigned stride)
+    {
+        return (wave_column() + given()) * stride + deep();
+    }
 
     template <unsigned A_STRIDE, unsigned B_STRIDE>
     __device__ __forceinline__ void read(const Stored* a, const Stored* b)
@@ -140,15 +166,18 @@ struct Wmma {
                     const unsigned x = EACH == 16 ? 2 * r + half : 8 * half + r;
                     Total& to = sum[i][j * RESULTS + r];
                     for (unsigned k = 0; k < DEPTH; k++) {
-                        const unsigned from = EACH == 16 ? half : k / EACH; /* which of the two halves of the lanes */
-                        to = fused(firsts[wave][j][k % EACH][16 * from + x], seconds[wave][i][k % EACH][16 * from + lane() % 16], to);
+                        /* which of the two halves of the lanes */
+                        const unsigned from = EACH == 16 ? half : k / EACH;
+                        to = fused(firsts[wave][j][k % EACH][16 * from + x],
+                            seconds[wave][i][k % EACH][16 * from + lane() % 16], to);
                     }
                 }
         __syncthreads();
     }
     static Total element(const Run& run, unsigned e)
     {
-        return Stored::widen(static_cast<unsigned>(run.words[e / OF_WORD]) >> e % OF_WORD * sizeof(Stored) * 8);
+        return Stored::widen(
+            static_cast<unsigned>(run.words[e / OF_WORD]) >> e % OF_WORD * sizeof(Stored) * 8);
     }
 #endif
 };

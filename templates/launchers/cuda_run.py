@@ -305,7 +305,8 @@ def functions_of(workload: dict, ptx: Path | None = None) -> dict[str, cupy.RawK
         if kernel.get("chained") and ptx is None:
             wanted[kernel["name"], CHAIN] = compile_kernel, kernel, None, CHAIN
     # NVRTC and CuPy's calls of it work in as many threads as there are.
-    with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
+    here = cupy.cuda.Device()
+    with ThreadPoolExecutor(len(os.sched_getaffinity(0)), initializer=here.use) as pool:
         made = {name: pool.submit(*call) for name, call in wanted.items()}
         try:
             found = {name: each.result() for name, each in made.items()}
@@ -425,10 +426,14 @@ def places(launch: dict, buffers: dict) -> list[int]:
     return [start + more for start, more in zip(starts, launch["offsets"] or [0] * len(starts))]
 
 
-def make_arena(workload: dict, data_id: str) -> cupy.ndarray:
-    """The arena on the GPU: the canary everywhere, then the inputs from data.h5."""
+def make_arena(
+    workload: dict, data_id: str, share: dict | None = None, gpu: int = 0
+) -> cupy.ndarray:
+    """The arena on the GPU: the canary everywhere, then the inputs from data.h5. With a share of
+    the workload, one of several GPUs has its rows of them."""
     path = BUNDLE / "data.h5"
     inputs = [buffer for buffer in workload["buffers"] if buffer["role"] == "input"]
+    places = {each["name"]: each for each in (share or workload)["buffers"]}
     try:
         with open(path, "rb") as file:
             head = file.read(56)
@@ -442,13 +447,16 @@ def make_arena(workload: dict, data_id: str) -> cupy.ndarray:
         stop(7, path, f"{path.stat().st_size} bytes instead of {nbytes}; build the bundle again")
     if head[8:40].hex() != data_id:
         stop(7, path, "holds the data of another workload; build the bundle again")
-    arena = cupy.empty(workload["arena_nbytes"] // 4, dtype=cupy.uint32)
+    arena = cupy.empty((share or workload)["arena_nbytes"] // 4, dtype=cupy.uint32)
     (canary,) = struct.unpack_from("<Q", table, 16 * len(inputs))
     arena.fill(int(np.memmap(path, dtype="<u4", mode="r", offset=canary, shape=1)[0]))
     for buffer, (offset, size) in zip(inputs, struct.iter_unpack("<QQ", table)):
-        values = np.memmap(path, dtype="<u4", mode="r", offset=offset, shape=size // 4)
-        start = buffer["offset"] // 4
-        arena[start : start + size // 4].set(np.ascontiguousarray(values))
+        place = places[buffer["name"]]
+        held = tensor_nbytes(**place["spec"]) if share else size
+        offset += gpu * held if held < size else 0
+        values = np.memmap(path, dtype="<u4", mode="r", offset=offset, shape=held // 4)
+        start = place["offset"] // 4
+        arena[start : start + held // 4].set(np.ascontiguousarray(values))
     return arena.view(cupy.uint8)
 
 

@@ -1,9 +1,10 @@
-/* Several queues: steps that do not depend on each other run at once (simgen/workload/queues.py).
- * A part of the program, which defines `turns` and `before`.
+/* Several queues: steps that do not depend on each other run at once
+ * (simgen/workload/queues.py). A part of the program, which defines `turns` and `before`.
  *
- * A queue begins its next launch when the one before it has ended, and the steps that it waits for.
- * When launches began and ended, in gem5's time, goes to `times.bin`: gem5 dumps its statistics only
- * when no compute unit runs any more, so of launches that overlap they do not tell. */
+ * A queue begins its next launch when the one before it has ended, and the steps that it waits
+ * for. When launches began and ended, in gem5's time, goes to `times.bin`: gem5 dumps its
+ * statistics only when no compute unit runs any more, so of launches that overlap they do not
+ * tell. */
 #define TIMES "times.bin"
 
 struct kfd_clocks {
@@ -14,7 +15,8 @@ struct kfd_clocks {
 _Static_assert(sizeof(struct kfd_clocks) == 40, "as in kfd_ioctl.h");
 #define KFD_GET_CLOCK_COUNTERS KFD_IOWR(0x05, struct kfd_clocks)
 
-/* A completion raises the event before its signal's value is there, by the time of one DMA write. */
+/* A completion raises the event before its signal's value is there, by the time of one DMA
+ * write. */
 #define POLLS 1000
 
 static u64 times[LAUNCHES][2]; /* nanoseconds: when its doorbell rang, when its end was seen */
@@ -91,7 +93,8 @@ static void write_times(void)
     const long file = sys(SYS_OPEN, (long)TIMES, 01 | 0100 | 01000 /* O_WRONLY O_CREAT O_TRUNC */,
                           0644, 0, 0, 0);
     if (file < 0 || !write_all(file, times, sizeof times))
-        stop(EXIT_NO_OUTPUT, TIMES, "cannot be written; check the folder and the space on the disk");
+        stop(
+            EXIT_NO_OUTPUT, TIMES, "cannot be written; check the folder and the space on the disk");
 }
 
 static void run_queues(void)

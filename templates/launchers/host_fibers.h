@@ -88,7 +88,7 @@ inline bool make_stacks(u32 block)
 inline void set_item(u32 item)
 {
     now.item = item;
-#ifdef SIMGEN_OWN_KERNELS
+#if SIMGEN_OWN
     threadIdx.x = item % simgen_block.x;
     threadIdx.y = item / simgen_block.x % simgen_block.y;
     threadIdx.z = item / simgen_block.x / simgen_block.y;

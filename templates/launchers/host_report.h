@@ -4,7 +4,7 @@
  * of them are gone, so that there is one line, and it is whole. */
 #ifndef SIMGEN_HOST_REPORT_H
 #define SIMGEN_HOST_REPORT_H
-#include "table.h"
+#include "plan.h"
 
 enum { SYS_FUTEX = 202 };
 
@@ -31,7 +31,8 @@ inline void wake_at(u32 *word)
     sys(SYS_FUTEX, reinterpret_cast<long>(word), 1 /* FUTEX_WAKE */, 1, 0, 0, 0);
 }
 
-/* No GPU has more than half of it for a work-group (NVIDIA 227 KiB, AMD 160): emulated matrix instructions exchange what lanes hold. */
+/* No GPU has more than half of it for a work-group (NVIDIA 227 KiB, AMD 160): emulated matrix
+ * instructions exchange what lanes hold. */
 enum : u64 { LDS_NBYTES = 512 * 1024 };
 
 struct buffer { /* a tensor in the arena */

@@ -185,7 +185,7 @@ inline void check(const access &a)
     }
     if (!a.write && (WITHIN_OBJECT(threadIdx) || WITHIN_OBJECT(blockIdx)))
         return;
-#ifdef SIMGEN_OWN_KERNELS
+#if SIMGEN_OWN
     if (!a.write && (WITHIN_OBJECT(simgen_block) || WITHIN_OBJECT(simgen_grid)))
         return;
 #endif

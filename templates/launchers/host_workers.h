@@ -119,7 +119,7 @@ inline void set_launch(u32 index)
     now.index = index;
     now.block = l.block;
     now.group = now.regions = 0;
-#ifdef SIMGEN_OWN_KERNELS
+#if SIMGEN_OWN
     static u64 address[MOST_ARGUMENTS];
     u32 at = 0, next = first_values[index];
     const u32 end = first_values[index + 1];
@@ -133,7 +133,7 @@ inline void set_launch(u32 index)
     for (u32 i = 0; i < 3; i++)
         now.grid[i] = l.grid[i];
     for (u32 i = 0; i < l.args; i++) {
-#ifdef SIMGEN_OWN_KERNELS
+#if SIMGEN_OWN
         for (; next < end && values[next].at == at; next++)
             address[at++] = bits_of(values[next]);
         address[at++] = reinterpret_cast<u64>(arena + l.arg[i]);
@@ -144,13 +144,14 @@ inline void set_launch(u32 index)
         const u64 start = reinterpret_cast<u64>(arena + b.offset);
         now.region[now.regions++] = { start, start + b.nbytes, &b };
     }
-#ifdef SIMGEN_OWN_KERNELS
+#if SIMGEN_OWN
     for (; next < end; next++)
         address[at++] = bits_of(values[next]);
 #endif
     const u64 lds_nbytes = static_cast<u64>(now.what->lds_end - now.what->lds);
     if (lds_nbytes > LDS_NBYTES)
-        stop(EXIT_KERNEL, now.what->name, "needs more than 512 KiB of LDS, as no GPU has; make its work-groups smaller");
+        stop(EXIT_KERNEL, now.what->name,
+            "needs more than 512 KiB of LDS, as no GPU has; make its work-groups smaller");
     if (lds_nbytes)
         now.region[now.regions++] = { reinterpret_cast<u64>(now.what->lds),
                                       reinterpret_cast<u64>(now.what->lds_end), nullptr };

@@ -1,12 +1,14 @@
-/* What finished steps leave, so that a run that is ended can be continued, and the steps of a part
- * of the workload can be run by themselves (simgen/tensors/state_file.py has the layout). Valid as C and as C++.
+/* What finished steps leave, so that a run that is ended can be continued, and the steps of a
+ * part of the workload can be run by themselves (simgen/tensors/state_file.py has the layout).
+ * Valid as C and as C++.
  *
- * A step's mark is written after its tensors: whatever ends a run, at whatever moment, the tensors of
- * marked steps are whole. No step writes what an earlier step's mark vouches for while a step that
- * is not marked yet needs it: tensors that share a place have no step in common. */
+ * A step's mark is written after its tensors: whatever ends a run, at whatever moment, the
+ * tensors of marked steps are whole. No step writes what an earlier step's mark vouches for
+ * while a step that is not marked yet needs it: tensors that share a place have no step in
+ * common. */
 #ifndef SIMGEN_STATE_H
 #define SIMGEN_STATE_H
-#include "table.h"
+#include "plan.h"
 
 enum { TO_RUN = 0, FINISHED = 1, LEFT_OUT = 2, GIVEN = 3 }; /* marks */
 enum { SYS_PWRITE = 18 };
@@ -43,8 +45,8 @@ static inline int open_state(const char *path)
     return 1;
 }
 
-/* The tensors of finished steps and of those that are not run here, but read from, come back, and the
- * guards behind them. */
+/* The tensors of finished steps and of those that are not run here, but read from, come back,
+ * and the guards behind them. */
 static inline void load_state(const char *path, u8 *to)
 {
     for (u32 i = 0; i < STEP_TENSORS; i++) {
@@ -52,12 +54,14 @@ static inline void load_state(const char *path, u8 *to)
         const u8 mark = state_head.mark[each->step];
         if ((mark == FINISHED || mark == GIVEN)
             && !read_all(state_file, to + each->offset, each->nbytes, each->in_file))
-            stop(EXIT_DATA_SIZE, path, "lacks a tensor of a finished layer; run it without --resume");
+            stop(EXIT_DATA_SIZE, path,
+                "lacks a tensor of a finished layer; run it without --resume");
     }
 }
 
 /* Linux moves at most 2 GiB at a time: what is left of a large tensor. */
-__attribute__((noinline)) static int leave_rest(const struct step_tensor *each, const u8 *from, long put)
+__attribute__((noinline)) static int leave_rest(
+    const struct step_tensor *each, const u8 *from, long put)
 {
     u64 done = (u64)put;
     while (put > 0 && done < each->nbytes) {
@@ -68,8 +72,8 @@ __attribute__((noinline)) static int leave_rest(const struct step_tensor *each, 
     return put > 0;
 }
 
-/* Keeps what a step has just written, where there is a state. The steps come in their order. Written
- * for few instructions: they are simulated. */
+/* Keeps what a step has just written, where there is a state. The steps come in their order.
+ * Written for few instructions: they are simulated. */
 static inline void leave(const char *path, const u8 *from, u32 step)
 {
     static const u8 finished = FINISHED;
@@ -80,8 +84,8 @@ static inline void leave(const char *path, const u8 *from, u32 step)
     while (each < end && each->step < step)
         each++;
     for (; each < end && each->step == step; each++) {
-        const long put = sys(SYS_PWRITE, state_file, (long)(from + each->offset), (long)each->nbytes,
-                             (long)each->in_file, 0, 0);
+        const long put = sys(SYS_PWRITE, state_file, (long)(from + each->offset),
+            (long)each->nbytes, (long)each->in_file, 0, 0);
         if (put != (long)each->nbytes && !leave_rest(each, from, put))
             stop(EXIT_NO_OUTPUT, path, "cannot be written; check the space on the disk");
     }

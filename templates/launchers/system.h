@@ -94,7 +94,8 @@ __attribute__((noreturn)) static inline void quit(int code)
 }
 
 /* One line on stderr: "simgen: error: PLACE: FACT". */
-__attribute__((noreturn, cold)) static inline void stop(int code, const char *place, const char *fact)
+__attribute__((noreturn, cold)) static inline void stop(
+    int code, const char *place, const char *fact)
 {
     say("simgen: error: ");
     say(place);

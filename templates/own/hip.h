@@ -3,8 +3,9 @@
 #ifndef SIMGEN_OWN_HIP_H
 #define SIMGEN_OWN_HIP_H
 
-/* Products and sums of sources become one instruction as their compilers do it, and so do those of types and
- * functions that vendors have in headers. Functions of numbers (maths.h) say themselves what is fused. */
+/* Products and sums of sources become one instruction as their compilers do it, and so do those
+ * of types and functions that vendors have in headers. Functions of numbers (maths.h) say
+ * themselves what is fused. */
 #ifndef SIMGEN_CONTRACT
 #define SIMGEN_CONTRACT off
 #endif
@@ -141,22 +142,57 @@ SIMGEN_FUSING(off)
 #include "maths.h"
 #endif
 #include "bits.h"
-template <class T, class V> static inline __device__ T atomicAdd(T* p, V v) { return simgen_fetch_add(p, static_cast<T>(v)); }
-template <class T, class V> static inline __device__ T atomicSub(T* p, V v) { return simgen_fetch_add(p, static_cast<T>(-static_cast<T>(v))); }
-template <class T, class V> static inline __device__ T atomicMax(T* p, V v) { return simgen_update(p, [=](T old) { return old > static_cast<T>(v) ? old : static_cast<T>(v); }); }
-template <class T, class V> static inline __device__ T atomicMin(T* p, V v) { return simgen_update(p, [=](T old) { return old < static_cast<T>(v) ? old : static_cast<T>(v); }); }
-template <class T, class V> static inline __device__ T atomicAnd(T* p, V v) { return simgen_update(p, [=](T old) { return old & static_cast<T>(v); }); }
-template <class T, class V> static inline __device__ T atomicOr(T* p, V v) { return simgen_update(p, [=](T old) { return old | static_cast<T>(v); }); }
-template <class T, class V> static inline __device__ T atomicXor(T* p, V v) { return simgen_update(p, [=](T old) { return old ^ static_cast<T>(v); }); }
-template <class T, class V> static inline __device__ T atomicExch(T* p, V v) { return simgen_update(p, [=](T) { return static_cast<T>(v); }); }
-template <class T, class A, class B> static inline __device__ T atomicCAS(T* p, A expected, B wanted)
+template <class T, class V> static inline __device__ T atomicAdd(T* p, V v)
+{
+    return simgen_fetch_add(p, static_cast<T>(v));
+}
+template <class T, class V> static inline __device__ T atomicSub(T* p, V v)
+{
+    return simgen_fetch_add(p, static_cast<T>(-static_cast<T>(v)));
+}
+template <class T, class V> static inline __device__ T atomicMax(T* p, V v)
+{
+    return simgen_update(
+        p, [=](T old) { return old > static_cast<T>(v) ? old : static_cast<T>(v); });
+}
+template <class T, class V> static inline __device__ T atomicMin(T* p, V v)
+{
+    return simgen_update(
+        p, [=](T old) { return old < static_cast<T>(v) ? old : static_cast<T>(v); });
+}
+template <class T, class V> static inline __device__ T atomicAnd(T* p, V v)
+{
+    return simgen_update(p, [=](T old) { return old & static_cast<T>(v); });
+}
+template <class T, class V> static inline __device__ T atomicOr(T* p, V v)
+{
+    return simgen_update(p, [=](T old) { return old | static_cast<T>(v); });
+}
+template <class T, class V> static inline __device__ T atomicXor(T* p, V v)
+{
+    return simgen_update(p, [=](T old) { return old ^ static_cast<T>(v); });
+}
+template <class T, class V> static inline __device__ T atomicExch(T* p, V v)
+{
+    return simgen_update(p, [=](T) { return static_cast<T>(v); });
+}
+template <class T, class A, class B> static inline __device__ T atomicCAS(
+    T* p, A expected, B wanted)
 {
     T old = static_cast<T>(expected);
     simgen_compare_swap(p, old, static_cast<T>(wanted));
     return old;
 }
-template <class T, class V> static inline __device__ T atomicInc(T* p, V most) { return simgen_update(p, [=](T old) { return old >= static_cast<T>(most) ? T(0) : old + 1; }); }
-template <class T, class V> static inline __device__ T atomicDec(T* p, V most) { return simgen_update(p, [=](T old) { return old == 0 || old > static_cast<T>(most) ? static_cast<T>(most) : old - 1; }); }
+template <class T, class V> static inline __device__ T atomicInc(T* p, V most)
+{
+    return simgen_update(p, [=](T old) { return old >= static_cast<T>(most) ? T(0) : old + 1; });
+}
+template <class T, class V> static inline __device__ T atomicDec(T* p, V most)
+{
+    return simgen_update(p, [=](T old) {
+        return old == 0 || old > static_cast<T>(most) ? static_cast<T>(most) : old - 1;
+    });
+}
 #define unsafeAtomicAdd atomicAdd
 #define atomicAddNoRet atomicAdd
 #define atomicAdd_system atomicAdd

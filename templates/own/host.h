@@ -3,7 +3,8 @@
 #define __host__
 #define __constant__
 #define __managed__
-/* Attributes of GPUs' kernels, which a CPU's functions cannot have; launches were checked against them. */
+/* Attributes of GPUs' kernels, which a CPU's functions cannot have; launches were checked
+ * against them. */
 #define amdgpu_flat_work_group_size(...)
 #define amdgpu_waves_per_eu(...)
 #define amdgpu_num_vgpr(...)
@@ -14,15 +15,16 @@ inline simgen_index simgen_block, simgen_grid; /* host_workers.h sets them */
 #define gridDim simgen_grid
 template <class T> concept simgen_is_index = __is_same(T, simgen_index);
 /* LDS that launches ask for, behind `extern __shared__`. */
-#define SIMGEN_DYNAMIC_LDS(type, name) type *const name = reinterpret_cast<type *>(simgen_dynamic_lds)
+#define SIMGEN_DYNAMIC_LDS(type, name)                                                             \
+    type* const name = reinterpret_cast<type*>(simgen_dynamic_lds)
 /* Tensors that variables of the whole GPU stand for, of the launch that runs. */
 inline void *simgen_variables[6];
 static inline void *simgen_variable(unsigned at) { return simgen_variables[at]; }
 static inline void __threadfence() { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
 static inline void __threadfence_block() {}
 
-/* What clang calls for fused multiply-adds of halves, and nothing here is linked with: to odd in float32, and then
-   rounded. */
+/* What clang calls for fused multiply-adds of halves, and nothing here is linked with: to odd in
+ * float32, and then rounded. */
 extern "C" __attribute__((weak, used)) _Float16 __truncdfhf2(double x)
 {
     const float near = static_cast<float>(x);
@@ -35,7 +37,10 @@ extern "C" __attribute__((weak, used)) _Float16 __truncdfhf2(double x)
 static inline float simgen_exp2(float x) { return fast_exp2(x); }
 static inline float simgen_log2(float x) { return fast_log2(x); }
 static inline double simgen_rcp(double x) { return 1.0 / x; }
-static inline float simgen_rsq(float x) { return static_cast<float>(1.0 / __builtin_elementwise_sqrt(static_cast<double>(x))); }
+static inline float simgen_rsq(float x)
+{
+    return static_cast<float>(1.0 / __builtin_elementwise_sqrt(static_cast<double>(x)));
+}
 /* Work-groups are in several processes, which share the arena. */
 template <class T>
 static inline bool simgen_compare_swap(T *p, T &old, T wanted)

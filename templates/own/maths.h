@@ -1,10 +1,20 @@
-/* Functions of one or two numbers. In float32 they are made of the machine's instructions; in float64
- * of series, to a few units in the last place. Whole numbers count as float64, as in C++. */
+/* Functions of one or two numbers. In float32 they are made of the machine's instructions; in
+ * float64 of series, to a few units in the last place. Whole numbers count as float64, as in
+ * C++. */
 template <class T> concept simgen_whole = requires(T x) { x % x; };
-#define SIMGEN_WHOLE1(name)                                                                                          \
-    template <simgen_whole T> static inline __device__ double name(T x) { return name(static_cast<double>(x)); }
-static inline __device__ float simgen_fma(float a, float b, float c) { return __builtin_elementwise_fma(a, b, c); }
-static inline __device__ double simgen_fma(double a, double b, double c) { return __builtin_elementwise_fma(a, b, c); }
+#define SIMGEN_WHOLE1(name)                                                                        \
+    template <simgen_whole T> static inline __device__ double name(T x)                            \
+    {                                                                                              \
+        return name(static_cast<double>(x));                                                       \
+    }
+static inline __device__ float simgen_fma(float a, float b, float c)
+{
+    return __builtin_elementwise_fma(a, b, c);
+}
+static inline __device__ double simgen_fma(double a, double b, double c)
+{
+    return __builtin_elementwise_fma(a, b, c);
+}
 #define SIMGEN_NUMBER static inline __device__
 #define SIMGEN_WORD(x) __builtin_bit_cast(unsigned, x)
 #define SIMGEN_FLOAT(x) __builtin_bit_cast(float, x)
@@ -21,9 +31,18 @@ static inline __device__ double simgen_fma(double a, double b, double c) { retur
 #else
 #define SIMGEN_FUSED(type) simgen_fma
 #endif
-static inline __device__ float fmaf(float a, float b, float c) { return SIMGEN_FUSED(float)(a, b, c); }
-static inline __device__ float fma(float a, float b, float c) { return SIMGEN_FUSED(float)(a, b, c); }
-static inline __device__ double fma(double a, double b, double c) { return SIMGEN_FUSED(double)(a, b, c); }
+static inline __device__ float fmaf(float a, float b, float c)
+{
+    return SIMGEN_FUSED(float)(a, b, c);
+}
+static inline __device__ float fma(float a, float b, float c)
+{
+    return SIMGEN_FUSED(float)(a, b, c);
+}
+static inline __device__ double fma(double a, double b, double c)
+{
+    return SIMGEN_FUSED(double)(a, b, c);
+}
 #if SIMGEN_ROUNDED
 template <class T> static inline __device__ T simgen_elementwise_fma(T a, T b, T c)
 {
@@ -43,13 +62,17 @@ static inline __device__ long abs(long x) { return x < 0 ? -x : x; }
 static inline __device__ long long abs(long long x) { return x < 0 ? -x : x; }
 static inline __device__ long labs(long x) { return abs(x); }
 static inline __device__ long long llabs(long long x) { return abs(x); }
-#define SIMGEN_BUILTIN1(name)                                                                                        \
-    static inline __device__ float name##f(float x) { return __builtin_##name##f(x); }                               \
-    static inline __device__ float name(float x) { return __builtin_##name##f(x); }                                  \
-    static inline __device__ double name(double x) { return __builtin_##name(x); }                                   \
+#define SIMGEN_BUILTIN1(name)                                                                      \
+    static inline __device__ float name##f(float x) { return __builtin_##name##f(x); }             \
+    static inline __device__ float name(float x) { return __builtin_##name##f(x); }                \
+    static inline __device__ double name(double x) { return __builtin_##name(x); }                 \
     SIMGEN_WHOLE1(name)
-SIMGEN_BUILTIN1(fabs) SIMGEN_BUILTIN1(floor) SIMGEN_BUILTIN1(ceil) SIMGEN_BUILTIN1(trunc) SIMGEN_BUILTIN1(rint)
-static inline __device__ float abs(float x) { return __builtin_fabsf(x); }
+SIMGEN_BUILTIN1(fabs)
+SIMGEN_BUILTIN1(floor) SIMGEN_BUILTIN1(ceil) SIMGEN_BUILTIN1(trunc)
+    SIMGEN_BUILTIN1(rint) static inline __device__ float abs(float x)
+{
+    return __builtin_fabsf(x);
+}
 static inline __device__ double abs(double x) { return __builtin_fabs(x); }
 static inline __device__ float nearbyintf(float x) { return __builtin_rintf(x); }
 static inline __device__ double nearbyint(double x) { return __builtin_rint(x); }
@@ -80,10 +103,23 @@ static inline __device__ bool isfinite(double x) { return __builtin_fabs(x) < __
 
 /* ---- Two numbers ---- */
 /* As C++ finds the type of a mixed minimum, and CUDA that of a mixed one of integers. */
-template <class T> static inline __device__ T simgen_larger(T a, T b) { return a >= b || b != b ? a : b; } /* of NaN and a number, the number */
-template <class T> static inline __device__ T simgen_smaller(T a, T b) { return a <= b || b != b ? a : b; }
-template <class A, class B> static inline __device__ auto max(A a, B b) -> decltype(a + b) { return simgen_larger<decltype(a + b)>(a, b); }
-template <class A, class B> static inline __device__ auto min(A a, B b) -> decltype(a + b) { return simgen_smaller<decltype(a + b)>(a, b); }
+/* of NaN and a number, the number */
+template <class T> static inline __device__ T simgen_larger(T a, T b)
+{
+    return a >= b || b != b ? a : b;
+}
+template <class T> static inline __device__ T simgen_smaller(T a, T b)
+{
+    return a <= b || b != b ? a : b;
+}
+template <class A, class B> static inline __device__ auto max(A a, B b) -> decltype(a + b)
+{
+    return simgen_larger<decltype(a + b)>(a, b);
+}
+template <class A, class B> static inline __device__ auto min(A a, B b) -> decltype(a + b)
+{
+    return simgen_smaller<decltype(a + b)>(a, b);
+}
 static inline __device__ float max(float a, float b) { return simgen_larger(a, b); }
 static inline __device__ float min(float a, float b) { return simgen_smaller(a, b); }
 static inline __device__ double max(double a, double b) { return simgen_larger(a, b); }
@@ -91,15 +127,22 @@ static inline __device__ double min(double a, double b) { return simgen_smaller(
 static inline __device__ float fmaxf(float a, float b) { return simgen_larger(a, b); }
 static inline __device__ float fminf(float a, float b) { return simgen_smaller(a, b); }
 template <class T> concept simgen_single = __is_same(T, float);
-#define SIMGEN_FUNCTION2(name, single, twice)                                                                        \
-    static inline __device__ float name(float a, float b) { return single(a, b); }                                   \
-    template <class A, class B> static inline __device__ double name(A a, B b)                                       \
-        requires(!(simgen_single<A> && simgen_single<B>) && requires { a + 1.0; b + 1.0; })                          \
-    {                                                                                                                \
-        return twice(static_cast<double>(a), static_cast<double>(b));                                                \
+#define SIMGEN_FUNCTION2(name, single, twice)                                                      \
+    static inline __device__ float name(float a, float b) { return single(a, b); }                 \
+    template <class A, class B> static inline __device__ double name(A a, B b)                     \
+        requires(!(simgen_single<A> && simgen_single<B>) && requires {                             \
+            a + 1.0;                                                                               \
+            b + 1.0;                                                                               \
+        })                                                                                         \
+    {                                                                                              \
+        return twice(static_cast<double>(a), static_cast<double>(b));                              \
     }
-SIMGEN_FUNCTION2(fmax, fmaxf, simgen_larger<double>) SIMGEN_FUNCTION2(fmin, fminf, simgen_smaller<double>)
-static inline __device__ float fdimf(float a, float b) { return a <= b ? 0.0f : a - b; }
+SIMGEN_FUNCTION2(fmax, fmaxf, simgen_larger<double>)
+SIMGEN_FUNCTION2(fmin, fminf, simgen_smaller<double>) static inline __device__
+    float fdimf(float a, float b)
+{
+    return a <= b ? 0.0f : a - b;
+}
 static inline __device__ float fdividef(float a, float b) { return a / b; }
 /* The remainder is exact: by steps of at most so many bits as a quotient has. */
 static inline __device__ double simgen_modulo(double a, double b)
@@ -123,13 +166,20 @@ SIMGEN_FUNCTION2(fmod, fmodf, simgen_modulo)
 static inline __device__ float remainderf(float a, float b) { return simgen_f_remainder(a, b); }
 static inline __device__ double simgen_remainder(double a, double b)
 {
-    const double by = fabs(b), left = simgen_modulo(fabs(a), 2.0 * by), less = left - by; /* exact where it is taken */
+    /* exact where it is taken */
+    const double by = fabs(b), left = simgen_modulo(fabs(a), 2.0 * by), less = left - by;
     const double r = left + left <= by ? left : less + less < by ? less : less - by;
     return by == by ? signbit(a) ? -r : r : by;
 }
 SIMGEN_FUNCTION2(remainder, remainderf, simgen_remainder)
-static inline __device__ float remquof(float a, float b, int *quotient) { return simgen_nearest_rest(a, b, quotient); }
-template <simgen_single T> static inline __device__ float remquo(T a, T b, int *quotient) { return simgen_nearest_rest(a, b, quotient); }
+static inline __device__ float remquof(float a, float b, int* quotient)
+{
+    return simgen_nearest_rest(a, b, quotient);
+}
+template <simgen_single T> static inline __device__ float remquo(T a, T b, int* quotient)
+{
+    return simgen_nearest_rest(a, b, quotient);
+}
 
 /* ---- Roots ---- */
 static inline __device__ float sqrtf(float x) { return __builtin_elementwise_sqrt(x); }
@@ -138,24 +188,51 @@ static inline __device__ double sqrt(double x) { return __builtin_elementwise_sq
 SIMGEN_WHOLE1(sqrt)
 static inline __device__ double rsqrt(double x) { return 1.0 / __builtin_elementwise_sqrt(x); }
 /* Of numbers whose squares are none, after a step by a power of two. */
-template <class T> static inline __device__ T simgen_norm(T by, T low, T high, T a, T b, T c = 0, T d = 0)
+template <class T> static inline __device__ T simgen_norm(
+    T by, T low, T high, T a, T b, T c = 0, T d = 0)
 {
     const T largest = fmax(fmax(fabs(a), fabs(b)), fmax(fabs(c), fabs(d)));
-    const T down = largest >= high ? 1 / by : largest < low ? by : T(1), up = largest >= high ? by : largest < low ? 1 / by : T(1);
+    const T down = largest >= high ? 1 / by
+                   : largest < low ? by
+                                   : T(1),
+            up = largest >= high ? by
+                 : largest < low ? 1 / by
+                                 : T(1);
     a *= down, b *= down, c *= down, d *= down;
     const T length = up * sqrt(simgen_fma(a, a, simgen_fma(b, b, simgen_fma(c, c, d * d))));
     return isinf(a) || isinf(b) || isinf(c) || isinf(d) ? T(__builtin_inf()) : length;
 }
-static inline __device__ float norm4df(float a, float b, float c, float d) { return simgen_f_length(a, b, c, d); }
-static inline __device__ double norm4d(double a, double b, double c, double d) { return simgen_norm(0x1p600, 0x1p-450, 0x1p500, a, b, c, d); }
+static inline __device__ float norm4df(float a, float b, float c, float d)
+{
+    return simgen_f_length(a, b, c, d);
+}
+static inline __device__ double norm4d(double a, double b, double c, double d)
+{
+    return simgen_norm(0x1p600, 0x1p-450, 0x1p500, a, b, c, d);
+}
 static inline __device__ float norm3df(float a, float b, float c) { return norm4df(a, b, c, 0.0f); }
-static inline __device__ double norm3d(double a, double b, double c) { return norm4d(a, b, c, 0.0); }
-static inline __device__ float hypotf(float a, float b) { return simgen_f_length(a, b, 0.0f, 0.0f); }
+static inline __device__ double norm3d(double a, double b, double c)
+{
+    return norm4d(a, b, c, 0.0);
+}
+static inline __device__ float hypotf(float a, float b)
+{
+    return simgen_f_length(a, b, 0.0f, 0.0f);
+}
 static inline __device__ double simgen_hypot(double a, double b) { return norm4d(a, b, 0.0, 0.0); }
 SIMGEN_FUNCTION2(hypot, hypotf, simgen_hypot)
-static inline __device__ float rhypotf(float a, float b) { return simgen_f_length_inverse(a, b, 0.0f, 0.0f); }
-static inline __device__ float rnorm3df(float a, float b, float c) { return simgen_f_length_inverse(a, b, c, 0.0f); }
-static inline __device__ float rnorm4df(float a, float b, float c, float d) { return simgen_f_length_inverse(a, b, c, d); }
+static inline __device__ float rhypotf(float a, float b)
+{
+    return simgen_f_length_inverse(a, b, 0.0f, 0.0f);
+}
+static inline __device__ float rnorm3df(float a, float b, float c)
+{
+    return simgen_f_length_inverse(a, b, c, 0.0f);
+}
+static inline __device__ float rnorm4df(float a, float b, float c, float d)
+{
+    return simgen_f_length_inverse(a, b, c, d);
+}
 
 /* ---- Powers of two ---- */
 static inline __device__ double simgen_scaled(double x, int by) /* by -1022 to 1023 */
@@ -167,7 +244,10 @@ static inline __device__ double ldexp(double x, int by)
     const int limited = by < -2200 ? -2200 : by > 2200 ? 2200 : by, part = limited / 3;
     return simgen_scaled(simgen_scaled(simgen_scaled(x, part), part), limited - 2 * part);
 }
-static inline __device__ float ldexpf(float x, int by) { return static_cast<float>(ldexp(static_cast<double>(x), by)); }
+static inline __device__ float ldexpf(float x, int by)
+{
+    return static_cast<float>(ldexp(static_cast<double>(x), by));
+}
 static inline __device__ float ldexp(float x, int by) { return ldexpf(x, by); }
 static inline __device__ float scalbnf(float x, int by) { return ldexpf(x, by); }
 static inline __device__ double scalbn(double x, int by) { return ldexp(x, by); }
@@ -181,40 +261,77 @@ static inline __device__ double frexp(double x, int *exponent)
     *exponent = static_cast<int>(bits >> 52 & 0x7ff) - 1022 - (small ? 54 : 0);
     return __builtin_bit_cast(double, (bits & 0x800ffffffffffffful) | 0x3fe0000000000000ul);
 }
-static inline __device__ float frexpf(float x, int *exponent) { return static_cast<float>(frexp(static_cast<double>(x), exponent)); }
+static inline __device__ float frexpf(float x, int* exponent)
+{
+    return static_cast<float>(frexp(static_cast<double>(x), exponent));
+}
 static inline __device__ float frexp(float x, int *exponent) { return frexpf(x, exponent); }
 static inline __device__ int ilogbf(float x) { int e; frexpf(x, &e); return e - 1; }
-static inline __device__ float modff(float x, float *whole) { *whole = __builtin_truncf(x); return copysignf(x - *whole, x); }
-static inline __device__ double modf(double x, double *whole) { *whole = __builtin_trunc(x); return copysign(x - *whole, x); }
+static inline __device__ float modff(float x, float* whole)
+{
+    *whole = __builtin_truncf(x);
+    return copysignf(x - *whole, x);
+}
+static inline __device__ double modf(double x, double* whole)
+{
+    *whole = __builtin_trunc(x);
+    return copysign(x - *whole, x);
+}
 
 #include "doubles.h"
 /* ---- float32 ---- */
-#define SIMGEN_SINGLE(name)                                                                                          \
-    static inline __device__ float name##f(float x) { return simgen_f_##name(x); }                                   \
-    template <simgen_single T> static inline __device__ float name(T x) { return simgen_f_##name(x); }
-SIMGEN_SINGLE(exp) SIMGEN_SINGLE(exp2) SIMGEN_SINGLE(exp10) SIMGEN_SINGLE(expm1) SIMGEN_SINGLE(cosh) SIMGEN_SINGLE(sinh) SIMGEN_SINGLE(tanh)
-SIMGEN_SINGLE(log) SIMGEN_SINGLE(log2) SIMGEN_SINGLE(log10) SIMGEN_SINGLE(log1p) SIMGEN_SINGLE(asinh) SIMGEN_SINGLE(acosh) SIMGEN_SINGLE(atanh)
-SIMGEN_SINGLE(sin) SIMGEN_SINGLE(cos) SIMGEN_SINGLE(tan) SIMGEN_SINGLE(sinpi) SIMGEN_SINGLE(cospi)
-SIMGEN_SINGLE(asin) SIMGEN_SINGLE(acos) SIMGEN_SINGLE(atan)
-SIMGEN_SINGLE(rsqrt) SIMGEN_SINGLE(cbrt) SIMGEN_SINGLE(rcbrt)
-SIMGEN_SINGLE(erf) SIMGEN_SINGLE(erfc) SIMGEN_SINGLE(erfcx) SIMGEN_SINGLE(normcdf) SIMGEN_SINGLE(lgamma) SIMGEN_SINGLE(tgamma)
-static inline __device__ void sincosf(float x, float *s, float *c) { *s = sinf(x), *c = cosf(x); }
+#define SIMGEN_SINGLE(name)                                                                        \
+    static inline __device__ float name##f(float x) { return simgen_f_##name(x); }                 \
+    template <simgen_single T> static inline __device__ float name(T x)                            \
+    {                                                                                              \
+        return simgen_f_##name(x);                                                                 \
+    }
+SIMGEN_SINGLE(exp)
+SIMGEN_SINGLE(exp2) SIMGEN_SINGLE(exp10) SIMGEN_SINGLE(expm1) SIMGEN_SINGLE(cosh)
+    SIMGEN_SINGLE(sinh) SIMGEN_SINGLE(tanh) SIMGEN_SINGLE(log) SIMGEN_SINGLE(log2)
+        SIMGEN_SINGLE(log10) SIMGEN_SINGLE(log1p) SIMGEN_SINGLE(asinh) SIMGEN_SINGLE(acosh)
+            SIMGEN_SINGLE(atanh) SIMGEN_SINGLE(sin) SIMGEN_SINGLE(cos) SIMGEN_SINGLE(tan)
+                SIMGEN_SINGLE(sinpi) SIMGEN_SINGLE(cospi) SIMGEN_SINGLE(asin) SIMGEN_SINGLE(acos)
+                    SIMGEN_SINGLE(atan) SIMGEN_SINGLE(rsqrt) SIMGEN_SINGLE(cbrt)
+                        SIMGEN_SINGLE(rcbrt) SIMGEN_SINGLE(erf) SIMGEN_SINGLE(erfc)
+                            SIMGEN_SINGLE(erfcx) SIMGEN_SINGLE(normcdf) SIMGEN_SINGLE(lgamma)
+                                SIMGEN_SINGLE(tgamma) static inline __device__
+    void sincosf(float x, float* s, float* c)
+{
+    *s = sinf(x), *c = cosf(x);
+}
 static inline __device__ void sincos(float x, float *s, float *c) { sincosf(x, s, c); }
-static inline __device__ void sincospif(float x, float *s, float *c) { *s = sinpif(x), *c = cospif(x); }
+static inline __device__ void sincospif(float x, float* s, float* c)
+{
+    *s = sinpif(x), *c = cospif(x);
+}
 static inline __device__ float atan2f(float y, float x) { return simgen_f_atan2(y, x); }
 static inline __device__ float powf(float x, float y) { return simgen_f_pow(x, y); }
 static inline __device__ float powif(float x, int y) { return simgen_whole_power(x, y); }
 static inline __device__ float pow(float x, float y) { return powf(x, y); }
-template <simgen_whole T> static inline __device__ float pow(float x, T y) { return simgen_whole_power(x, static_cast<int>(y)); }
+template <simgen_whole T> static inline __device__ float pow(float x, T y)
+{
+    return simgen_whole_power(x, static_cast<int>(y));
+}
 static inline __device__ double pow(double x, double y) { return simgen_power(x, y); }
 static inline __device__ double pow(double x, float y) { return simgen_power(x, y); }
 static inline __device__ double pow(float x, double y) { return simgen_power(x, y); }
-template <simgen_whole T> static inline __device__ double pow(double x, T y) { return simgen_power(x, static_cast<double>(y)); }
-template <simgen_whole S, class T> static inline __device__ double pow(S x, T y) { return simgen_power(static_cast<double>(x), static_cast<double>(y)); }
-SIMGEN_WHOLE1(exp) SIMGEN_WHOLE1(log) SIMGEN_WHOLE1(log2) SIMGEN_WHOLE1(log10) SIMGEN_WHOLE1(sin) SIMGEN_WHOLE1(cos)
-SIMGEN_WHOLE1(tan) SIMGEN_WHOLE1(atan) SIMGEN_WHOLE1(tanh)
-SIMGEN_FUNCTION2(atan2, atan2f, simgen_angle)
-static inline __device__ float __saturatef(float x) { return x > 0.0f ? x < 1.0f ? x : 1.0f : 0.0f; }
+template <simgen_whole T> static inline __device__ double pow(double x, T y)
+{
+    return simgen_power(x, static_cast<double>(y));
+}
+template <simgen_whole S, class T> static inline __device__ double pow(S x, T y)
+{
+    return simgen_power(static_cast<double>(x), static_cast<double>(y));
+}
+SIMGEN_WHOLE1(exp)
+SIMGEN_WHOLE1(log) SIMGEN_WHOLE1(log2) SIMGEN_WHOLE1(log10) SIMGEN_WHOLE1(sin) SIMGEN_WHOLE1(cos)
+    SIMGEN_WHOLE1(tan) SIMGEN_WHOLE1(atan) SIMGEN_WHOLE1(tanh)
+        SIMGEN_FUNCTION2(atan2, atan2f, simgen_angle) static inline __device__
+    float __saturatef(float x)
+{
+    return x > 0.0f ? x < 1.0f ? x : 1.0f : 0.0f;
+}
 
 static inline __device__ float __expf(float x) { return simgen_exp2(x * 1.44269504f); }
 static inline __device__ float __exp10f(float x) { return simgen_exp2(x * 3.32192809f); }
@@ -229,18 +346,25 @@ static inline __device__ float __log10f(float x) { return simgen_log2(x) * 0.301
 #define __cosf simgen_cos
 #endif
 static inline __device__ float __tanf(float x) { return __sinf(x) / __cosf(x); }
-static inline __device__ void __sincosf(float x, float *s, float *c) { *s = __sinf(x), *c = __cosf(x); }
+static inline __device__ void __sincosf(float x, float* s, float* c)
+{
+    *s = __sinf(x), *c = __cosf(x);
+}
 static inline __device__ float __powf(float x, float y) { return simgen_exp2(y * simgen_log2(x)); }
 #define __fsqrt_rn sqrtf
 #define __dsqrt_rn sqrt
 #define __frsqrt_rn rsqrtf
 static inline __device__ float __frcp_rn(float x) { return 1.0f / x; }
 /* As CUDA has them: no sum is fused with such a product. */
-#define SIMGEN_OPERATION_RN(name, op)                                                                                \
-    static inline __device__ float __f##name##_rn(float a, float b) { return a op b; }                               \
+#define SIMGEN_OPERATION_RN(name, op)                                                              \
+    static inline __device__ float __f##name##_rn(float a, float b) { return a op b; }             \
     static inline __device__ double __d##name##_rn(double a, double b) { return a op b; }
-SIMGEN_OPERATION_RN(add, +) SIMGEN_OPERATION_RN(sub, -) SIMGEN_OPERATION_RN(mul, *) SIMGEN_OPERATION_RN(div, /)
-static inline __device__ float __fdividef(float a, float b) { return a / b; }
+SIMGEN_OPERATION_RN(add, +)
+SIMGEN_OPERATION_RN(sub, -) SIMGEN_OPERATION_RN(mul, *)
+    SIMGEN_OPERATION_RN(div, /) static inline __device__ float __fdividef(float a, float b)
+{
+    return a / b;
+}
 #define __fmaf_rn fmaf
 #define __fma_rn fma
 

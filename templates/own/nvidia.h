@@ -1,13 +1,16 @@
-/* NVRTC, which has CUDA's functions built in: its headers where they are, and what HIP has besides. */
+/* NVRTC, which has CUDA's functions built in: its headers where they are, and what HIP has
+ * besides. */
 #define SIMGEN_NVIDIA 1
 #undef SIMGEN_FUSING
 #define SIMGEN_FUSING(which) /* an option of NVRTC */
 #ifndef SIMGEN_CUDA
-#define SIMGEN_CUDA 0 /* whether the source is in CUDA; otherwise it is in HIP, whose types these headers have */
+/* whether the source is in CUDA; otherwise it is in HIP, whose types these headers have */
+#define SIMGEN_CUDA 0
 #endif
 template <class A, class B> inline constexpr bool simgen_same = false;
 template <class A> inline constexpr bool simgen_same<A, A> = true;
-template <class T> concept simgen_is_index = simgen_same<T, simgen_uint3_of_cuda> || simgen_same<T, dim3>;
+template <class T>
+concept simgen_is_index = simgen_same<T, simgen_uint3_of_cuda> || simgen_same<T, dim3>;
 
 /* What clang has built in. */
 #define __linux__ 1
@@ -58,10 +61,14 @@ template <class T> struct simgen_changed<const T> { typedef T type; };
 #define __remove_const(...) typename simgen_changed<__VA_ARGS__>::type
 #define __remove_reference_t(...) typename simgen_referred<__VA_ARGS__>::type
 #define __remove_pointer(...) typename simgen_pointed<__VA_ARGS__>::type
-template <class T> concept simgen_integral = !__is_class(T) && !__is_enum(T) && requires(T x) { x % x; };
-template <class T> concept simgen_floating = simgen_same<__remove_cv(T), float> || simgen_same<__remove_cv(T), double>;
+template <class T>
+concept simgen_integral = !__is_class(T) && !__is_enum(T) && requires(T x) { x % x; };
+template <class T>
+concept simgen_floating = simgen_same<__remove_cv(T), float> || simgen_same<__remove_cv(T), double>;
 template <class T> inline constexpr bool simgen_signed = false;
-template <class T> requires(simgen_integral<T> || simgen_floating<T>) inline constexpr bool simgen_signed<T> = T(-1) < T(0);
+template <class T>
+    requires(simgen_integral<T> || simgen_floating<T>)
+inline constexpr bool simgen_signed<T> = T(-1) < T(0);
 #define __is_integral(...) simgen_integral<__VA_ARGS__>
 #define __is_floating_point(...) simgen_floating<__VA_ARGS__>
 #define __is_arithmetic(...) (simgen_integral<__VA_ARGS__> || simgen_floating<__VA_ARGS__>)
@@ -74,7 +81,8 @@ static __device__ __forceinline__ bool simgen_compare_swap(T *p, T &old, T wante
 {
     const auto swap = [&](auto *place) {
         typedef __remove_reference_t(decltype(*place)) W;
-        const W had = __builtin_bit_cast(W, old), found = atomicCAS(place, had, __builtin_bit_cast(W, wanted));
+        const W had = __builtin_bit_cast(W, old),
+                found = atomicCAS(place, had, __builtin_bit_cast(W, wanted));
         old = __builtin_bit_cast(T, found);
         return found == had;
     };
@@ -101,7 +109,8 @@ static __device__ __forceinline__ T simgen_fetch_add(T *p, T v)
     else if constexpr (__is_integral(T) && sizeof(T) == 4)
         return static_cast<T>(atomicAdd(reinterpret_cast<unsigned *>(p), static_cast<unsigned>(v)));
     else if constexpr (__is_integral(T) && sizeof(T) == 8)
-        return static_cast<T>(atomicAdd(reinterpret_cast<unsigned long long *>(p), static_cast<unsigned long long>(v)));
+        return static_cast<T>(atomicAdd(
+            reinterpret_cast<unsigned long long*>(p), static_cast<unsigned long long>(v)));
     else
         return simgen_update(p, [=](T old) { return old + v; });
 }
@@ -137,18 +146,28 @@ static __device__ __forceinline__ T simgen_lane(T v, int from)
 #define __any simgen_any
 #define __all simgen_all
 #if SIMGEN_CUDA
-static __device__ __forceinline__ unsigned simgen_ballot(int x) { return __ballot_sync(__activemask(), x); }
+static __device__ __forceinline__ unsigned simgen_ballot(int x)
+{
+    return __ballot_sync(__activemask(), x);
+}
 #else
-static __device__ __forceinline__ unsigned long long simgen_ballot(int x) { return __ballot_sync(__activemask(), x); }
+static __device__ __forceinline__ unsigned long long simgen_ballot(int x)
+{
+    return __ballot_sync(__activemask(), x);
+}
 #endif
 #include "lanes.h"
 
 #if !SIMGEN_CUDA
-static __device__ __forceinline__ float powif(float x, int y) { return static_cast<float>(pow(static_cast<double>(x), y)); }
+static __device__ __forceinline__ float powif(float x, int y)
+{
+    return static_cast<float>(pow(static_cast<double>(x), y));
+}
 #define __builtin_fabsf16(x) __habs(x)
 #define __builtin_sqrtf16(x) hsqrt(x)
 #define __builtin_fmaf16(a, b, c) __hfma(a, b, c)
-/* ---- Instructions of AMD's GPUs, of those whose result does not depend on the lanes of a wavefront ---- */
+/* ---- Instructions of AMD's GPUs, of those whose result does not depend on the lanes of a
+ * wavefront ---- */
 #define __builtin_amdgcn_workitem_id_x() threadIdx.x
 #define __builtin_amdgcn_workitem_id_y() threadIdx.y
 #define __builtin_amdgcn_workitem_id_z() threadIdx.z
@@ -177,29 +196,46 @@ static __device__ __forceinline__ float powif(float x, int y) { return static_ca
 #define __builtin_amdgcn_alignbit(high, low, by) __funnelshift_r(low, high, by)
 #define __builtin_amdgcn_alignbyte(high, low, by) __funnelshift_r(low, high, 8 * ((by) & 3))
 #define __builtin_amdgcn_sdot4(a, b, c, limited) __dp4a(a, b, c)
-#define __builtin_amdgcn_udot4(a, b, c, limited) __dp4a(static_cast<unsigned>(a), static_cast<unsigned>(b), static_cast<unsigned>(c))
-#define __builtin_amdgcn_mbcnt_lo(mask, x) (static_cast<unsigned>(x) + __popc((mask) & ((1u << simgen_lane_number()) - 1)))
+#define __builtin_amdgcn_udot4(a, b, c, limited)                                                   \
+    __dp4a(static_cast<unsigned>(a), static_cast<unsigned>(b), static_cast<unsigned>(c))
+#define __builtin_amdgcn_mbcnt_lo(mask, x)                                                         \
+    (static_cast<unsigned>(x) + __popc((mask) & ((1u << simgen_lane_number()) - 1)))
 #define __builtin_amdgcn_mbcnt_hi(mask, x) static_cast<unsigned>(x)
 #define __builtin_amdgcn_ballot_w64(x) __ballot(x)
 #define __builtin_amdgcn_wavefrontsize() SIMGEN_WARP
 #define __builtin_amdgcn_readfirstlane(x) __shfl(x, __ffs(static_cast<int>(__activemask())) - 1)
 #define __builtin_amdgcn_readlane(x, lane) __shfl(x, lane)
 #define __builtin_amdgcn_ds_bpermute(address, x) __shfl(x, (address) >> 2)
-#define __builtin_amdgcn_mov_dpp(x, how, rows, banks, bound) simgen_dpp(0, x, how, rows, banks, bound)
+#define __builtin_amdgcn_mov_dpp(x, how, rows, banks, bound)                                       \
+    simgen_dpp(0, x, how, rows, banks, bound)
 #define __builtin_amdgcn_update_dpp simgen_dpp
-static __device__ __forceinline__ float __builtin_amdgcn_fractf(float x) { return fminf(x - floorf(x), 0x1.fffffep-1f); }
-static __device__ __forceinline__ float __builtin_amdgcn_fmed3f(float a, float b, float c) { return fmaxf(fminf(a, b), fminf(fmaxf(a, b), c)); }
-static __device__ __forceinline__ unsigned __builtin_amdgcn_ubfe(unsigned x, unsigned from, unsigned bits) { return bits & 31 ? x >> (from & 31) & ((1u << (bits & 31)) - 1) : 0; }
+static __device__ __forceinline__ float __builtin_amdgcn_fractf(float x)
+{
+    return fminf(x - floorf(x), 0x1.fffffep-1f);
+}
+static __device__ __forceinline__ float __builtin_amdgcn_fmed3f(float a, float b, float c)
+{
+    return fmaxf(fminf(a, b), fminf(fmaxf(a, b), c));
+}
+static __device__ __forceinline__ unsigned __builtin_amdgcn_ubfe(
+    unsigned x, unsigned from, unsigned bits)
+{
+    return bits & 31 ? x >> (from & 31) & ((1u << (bits & 31)) - 1) : 0;
+}
 static __device__ __forceinline__ int __builtin_amdgcn_sbfe(int x, unsigned from, unsigned bits)
 {
     const unsigned left = bits & 31;
-    return left ? static_cast<int>(static_cast<unsigned>(x >> (from & 31)) << (32 - left)) >> (32 - left) : 0;
+    return left ? static_cast<int>(static_cast<unsigned>(x >> (from & 31)) << (32 - left))
+                      >> (32 - left)
+                : 0;
 }
-static __device__ __forceinline__ unsigned __builtin_amdgcn_perm(unsigned high, unsigned low, unsigned which)
+static __device__ __forceinline__ unsigned __builtin_amdgcn_perm(
+    unsigned high, unsigned low, unsigned which)
 {
     unsigned r = 0;
     for (int i = 0; i < 32; i += 8) {
-        const unsigned pick = which >> i & 255, part = (pick & 4 ? high : low) >> (8 * (pick & 3)) & 255;
+        const unsigned pick = which >> i & 255,
+                       part = (pick & 4 ? high : low) >> (8 * (pick & 3)) & 255;
         const unsigned sign = (pick - 8 < 2 ? low : high) >> (pick & 1 ? 31 : 15) & 1 ? 255 : 0;
         r |= (pick < 8 ? part : pick < 12 ? sign : pick == 12 ? 0 : 255) << i;
     }
@@ -213,8 +249,10 @@ static __device__ __forceinline__ int __builtin_amdgcn_ds_swizzle(int x, int how
         return __shfl(x, (own & ~3) | (how >> (2 * (own & 3)) & 3));
     return __shfl(x, (((own & how) | how >> 5) ^ how >> 10) & 31);
 }
-/* Within rows of 16 lanes: four lanes of any order, shifts, turns, mirrors, one lane; other rows keep `old`. */
-static __device__ __forceinline__ int simgen_dpp(int old, int x, int how, int rows, int banks, bool bound)
+/* Within rows of 16 lanes: four lanes of any order, shifts, turns, mirrors, one lane; other rows
+ * keep `old`. */
+static __device__ __forceinline__ int simgen_dpp(
+    int old, int x, int how, int rows, int banks, bool bound)
 {
     const int own = simgen_lane_number(), in_row = own & 15, by = how & 15;
     int from = in_row;

@@ -11,8 +11,14 @@ using ::uint32_t;
 using ::int64_t;
 using ::uint64_t;
 using ::uintptr_t;
-template <class T> static inline __device__ constexpr const T& max(const T& a, const T& b) { return a < b ? b : a; }
-template <class T> static inline __device__ constexpr const T& min(const T& a, const T& b) { return b < a ? b : a; }
+template <class T> static inline __device__ constexpr const T& max(const T& a, const T& b)
+{
+    return a < b ? b : a;
+}
+template <class T> static inline __device__ constexpr const T& min(const T& a, const T& b)
+{
+    return b < a ? b : a;
+}
 using ::abs;
 using ::fabs;
 using ::sqrt;
@@ -60,7 +66,11 @@ using ::isnan;
 using ::isinf;
 using ::isfinite;
 using ::signbit;
-template <class T, T v> struct integral_constant { static constexpr T value = v; typedef T value_type; __device__ constexpr operator T() const { return v; } };
+template <class T, T v> struct integral_constant {
+    static constexpr T value = v;
+    typedef T value_type;
+    __device__ constexpr operator T() const { return v; }
+};
 template <bool v> using bool_constant = integral_constant<bool, v>;
 typedef bool_constant<true> true_type;
 typedef bool_constant<false> false_type;
@@ -97,8 +107,14 @@ template <class T> inline constexpr bool is_arithmetic_v = __is_arithmetic(T);
 template <class T> inline constexpr bool is_signed_v = __is_signed(T);
 template <class T> inline constexpr bool is_unsigned_v = __is_unsigned(T);
 #ifndef SIMGEN_NVIDIA /* which has these built in */
-template <class T> __device__ constexpr remove_reference_t<T>&& move(T&& x) { return static_cast<remove_reference_t<T>&&>(x); }
-template <class T> __device__ constexpr T&& forward(remove_reference_t<T>& x) { return static_cast<T&&>(x); }
+template <class T> __device__ constexpr remove_reference_t<T>&& move(T&& x)
+{
+    return static_cast<remove_reference_t<T>&&>(x);
+}
+template <class T> __device__ constexpr T&& forward(remove_reference_t<T>& x)
+{
+    return static_cast<T&&>(x);
+}
 #endif
 template <class T> __device__ constexpr void swap(T& a, T& b) { T c = a; a = b; b = c; }
 template <class T, size_t n> struct array {
@@ -114,25 +130,36 @@ template <class A, class B> __device__ constexpr pair<A, B> make_pair(A a, B b) 
 template <class T> struct numeric_limits {
     static constexpr bool is_specialized = true, is_integer = true, has_infinity = false;
     static constexpr bool is_signed = static_cast<T>(-1) < T(0);
-    static constexpr int radix = 2, digits = __is_same(T, bool) ? 1 : 8 * sizeof(T) - is_signed, digits10 = digits * 30103 / 100000;
-    static __device__ constexpr T max() { return is_signed ? static_cast<T>((1ul << (8 * sizeof(T) - 1)) - 1) : static_cast<T>(-1); }
-    static __device__ constexpr T min() { return is_signed ? static_cast<T>(1ul << (8 * sizeof(T) - 1)) : T(0); }
+    static constexpr int radix = 2, digits = __is_same(T, bool) ? 1 : 8 * sizeof(T) - is_signed,
+                         digits10 = digits * 30103 / 100000;
+    static __device__ constexpr T max()
+    {
+        return is_signed ? static_cast<T>((1ul << (8 * sizeof(T) - 1)) - 1) : static_cast<T>(-1);
+    }
+    static __device__ constexpr T min()
+    {
+        return is_signed ? static_cast<T>(1ul << (8 * sizeof(T) - 1)) : T(0);
+    }
     static __device__ constexpr T lowest() { return min(); }
     static __device__ constexpr T epsilon() { return T(0); }
     static __device__ constexpr T denorm_min() { return T(0); }
 };
-#define SIMGEN_LIMITS(T, most, least, step, infinite, not_a_number, smallest, bits)     \
-    template <> struct numeric_limits<T> {                                              \
-        static constexpr bool is_specialized = true, is_integer = false, has_infinity = true, has_quiet_NaN = true, is_signed = true, is_iec559 = true; \
-        static constexpr int radix = 2, digits = bits, digits10 = (bits - 1) * 30103 / 100000, max_digits10 = 2 + bits * 30103 / 100000; \
-        static __device__ constexpr T max() { return most; }                            \
-        static __device__ constexpr T min() { return least; }                           \
-        static __device__ constexpr T lowest() { return -(most); }                      \
-        static __device__ constexpr T epsilon() { return step; }                        \
-        static __device__ constexpr T infinity() { return infinite; }                   \
-        static __device__ constexpr T quiet_NaN() { return not_a_number; }              \
-        static __device__ constexpr T denorm_min() { return smallest; }                 \
+#define SIMGEN_LIMITS(T, most, least, step, infinite, not_a_number, smallest, bits)                \
+    template <> struct numeric_limits<T> {                                                         \
+        static constexpr bool is_specialized = true, is_integer = false, has_infinity = true,      \
+                              has_quiet_NaN = true, is_signed = true, is_iec559 = true;            \
+        static constexpr int radix = 2, digits = bits, digits10 = (bits - 1) * 30103 / 100000,     \
+                             max_digits10 = 2 + bits * 30103 / 100000;                             \
+        static __device__ constexpr T max() { return most; }                                       \
+        static __device__ constexpr T min() { return least; }                                      \
+        static __device__ constexpr T lowest() { return -(most); }                                 \
+        static __device__ constexpr T epsilon() { return step; }                                   \
+        static __device__ constexpr T infinity() { return infinite; }                              \
+        static __device__ constexpr T quiet_NaN() { return not_a_number; }                         \
+        static __device__ constexpr T denorm_min() { return smallest; }                            \
     };
-SIMGEN_LIMITS(float, __FLT_MAX__, __FLT_MIN__, __FLT_EPSILON__, __builtin_inff(), __builtin_nanf(""), 0x1p-149f, 24)
-SIMGEN_LIMITS(double, __DBL_MAX__, __DBL_MIN__, __DBL_EPSILON__, __builtin_inf(), __builtin_nan(""), 0x1p-1074, 53)
+SIMGEN_LIMITS(float, __FLT_MAX__, __FLT_MIN__, __FLT_EPSILON__, __builtin_inff(),
+    __builtin_nanf(""), 0x1p-149f, 24)
+SIMGEN_LIMITS(double, __DBL_MAX__, __DBL_MIN__, __DBL_EPSILON__, __builtin_inf(), __builtin_nan(""),
+    0x1p-1074, 53)
 }

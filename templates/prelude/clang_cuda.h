@@ -1,5 +1,6 @@
-/* Names that NVIDIA's compilers have built in, for clang, which makes PTX of a kernel without NVIDIA's
- * headers. Stands before the kernel's text, and has the prelude take the branch of those compilers. */
+/* Names that NVIDIA's compilers have built in, for clang, which makes PTX of a kernel without
+ * NVIDIA's headers. Stands before the kernel's text, and has the prelude take the branch of
+ * those compilers. */
 #define __CUDACC__ 1
 /* Simulators read no instruction that later architectures have. */
 #if __CUDA_ARCH__ > 750
@@ -18,7 +19,10 @@
 /* threadIdx, blockIdx and gridDim: never loaded from anywhere, each member is a register read. */
 #define SIMGEN_INDEX(type, read)                                                                   \
     struct type {                                                                                  \
-        __device__ __forceinline__ operator unsigned() const { return static_cast<unsigned>(read()); } \
+        __device__ __forceinline__ operator unsigned() const                                       \
+        {                                                                                          \
+            return static_cast<unsigned>(read());                                                  \
+        }                                                                                          \
     }
 SIMGEN_INDEX(simgen_item_x, __nvvm_read_ptx_sreg_tid_x);
 SIMGEN_INDEX(simgen_group_x, __nvvm_read_ptx_sreg_ctaid_x);
@@ -57,12 +61,21 @@ struct alignas(16) int4 {
     int x, y, z, w;
 };
 
-static __device__ __forceinline__ float __fmaf_rn(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
+static __device__ __forceinline__ float __fmaf_rn(float a, float b, float c)
+{
+    return __builtin_fmaf(a, b, c);
+}
 static __device__ __forceinline__ float fabsf(float x) { return __builtin_fabsf(x); }
 static __device__ __forceinline__ float fmaxf(float a, float b) { return __builtin_fmaxf(a, b); }
 static __device__ __forceinline__ float fminf(float a, float b) { return __builtin_fminf(a, b); }
-static __device__ __forceinline__ unsigned __float_as_uint(float x) { return __builtin_bit_cast(unsigned, x); }
-static __device__ __forceinline__ float __uint_as_float(unsigned x) { return __builtin_bit_cast(float, x); }
+static __device__ __forceinline__ unsigned __float_as_uint(float x)
+{
+    return __builtin_bit_cast(unsigned, x);
+}
+static __device__ __forceinline__ float __uint_as_float(unsigned x)
+{
+    return __builtin_bit_cast(float, x);
+}
 static __device__ __forceinline__ unsigned long __cvta_generic_to_shared(const void* at)
 {
     return reinterpret_cast<unsigned long>((const __attribute__((address_space(3))) void*)at);

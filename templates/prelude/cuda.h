@@ -32,7 +32,10 @@ static __device__ __forceinline__ float fast_sqrt(float x)
     return y;
 }
 static __device__ __forceinline__ int within_24_bits(int x) { return x; }
-static __device__ __forceinline__ float fused(float a, float b, float c) { return __fmaf_rn(a, b, c); }
+static __device__ __forceinline__ float fused(float a, float b, float c)
+{
+    return __fmaf_rn(a, b, c);
+}
 static __device__ __forceinline__ float maximum(float a, float b) { return fmaxf(a, b); }
 static __device__ __forceinline__ float minimum(float a, float b) { return fminf(a, b); }
 static __device__ __forceinline__ unsigned as_uint(float x) { return __float_as_uint(x); }

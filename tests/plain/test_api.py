@@ -278,6 +278,11 @@ def spelled_alike(message):
             "timeout 'inf': not",
         ),
         (lambda: package.load("made").run("cuda", options={"repeats": 0}), "repeats '0': write"),
+        (
+            lambda: package.load("made").run("cuda", repeats=2),
+            "repeats: run has no .*; an option of a",
+        ),
+        (lambda: package.load("made").run("cuda", layer="fc"), "layer: .* .did you mean 'layers'"),
         (lambda: package.load("made").diff(b="cuda"), "b is given without a"),
         (lambda: package.plan("softmax_fwd").build("x", []), "targets: none is given"),
         (

@@ -197,7 +197,7 @@ def test_signatures_and_their_documentation_are_those_of_the_choices(function, v
         assert known[each.name].default == each.default
         assert f"    {each.name}: " in documented
     assert "--" not in documented
-    with pytest.raises(TypeError, match="unexpected keyword"):
+    with pytest.raises(UsageError, match=r"queue: .* has no such argument; "):
         function(None, queue=2)
 
 

@@ -91,7 +91,7 @@ def test_load_gives_back_what_write_returned(made):
     assert found.workload == made.workload
     assert found.manifest == made.manifest
     assert found.digest == made.digest
-    assert dict(found.targets) == {"cuda": {"l1": "cached"}}
+    assert dict(found.targets) == {"cuda": {"l1": "cached", "gpus": 1}}
 
 
 def test_the_same_bundle_has_the_same_bytes_anywhere(made, tmp_path):

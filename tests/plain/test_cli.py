@@ -19,6 +19,7 @@ import pytest
 from census import census
 from command_line import CUDA, ROOT, fails, process
 from handmade import BOTH, build, lowered_text, run_by_hand
+from loaded import program
 
 from simgen import __version__
 from simgen.bundle import folder as bundles
@@ -169,12 +170,10 @@ def test_bundles_and_results_name_the_version(simgen, tmp_path):
 def test_there_is_no_colour_in_a_pipe(simgen, ran):
     run_by_hand(ran, wrong)
     for line in ("list", "list targets", "show softmax_fwd", "diff net", "doctor", "--help"):
-        words = shlex.split(line)
-        done = process(*words, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-        out, err = done.communicate()
-        assert "\x1b" not in out + err
-        assert "\r" not in out + err
-        assert out
+        words = [program(), *shlex.split(line)]
+        done = subprocess.run(words, capture_output=True, text=True, check=False)
+        assert not {"\x1b", "\r"} & set(done.stdout + done.stderr)
+        assert done.stdout
 
 
 @pytest.mark.parametrize(

@@ -72,7 +72,7 @@ USAGE = [
     ),
     (
         "build softmax_fwd --gpus 2",
-        "--gpus: not an option of gem5-se and host; it belongs to mgpusim",
+        "--gpus: not an option of gem5-se and host; it belongs to cuda and mgpusim",
     ),
     ("build none.dnnmark", "none.dnnmark: no such file; check the path"),
     ("show .", "workload '.': a folder; name a workload or a config file"),

@@ -85,7 +85,8 @@ def test_names_are_completed(simgen, monkeypatch, line, tmp_path):
 
 
 FREE = {  # metavars of texts and numbers, which nobody can know before
-    "N", "N,N", "R", "S", "K", "D", "L", "P", "MONEY", "F,F", "P%", "OPS", "BYTES", "SECONDS", "W", "TEXT", "RE",
+    "N", "N,N", "R", "S", "K", "D", "L", "P", "MONEY", "F,F", "P%", "OPS",
+    "BYTES", "SECONDS", "W", "TEXT", "RE",
     "ARG", "IMAGE", "K=V",
 }  # fmt: skip
 

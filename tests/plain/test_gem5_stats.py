@@ -164,7 +164,7 @@ def test_the_launch_at_which_gem5_died_is_counted(log: str, done: int | None, ve
 
 
 def test_a_kernel_that_hangs_is_told_with_a_cure():
-    said = (resources.folder("templates") / "launchers/gem5_se.c.j2").read_text()
+    said = (resources.folder("templates") / "launchers/gem5_se.c").read_text()
     cure = "find out whether it is the kernel with: simgen build --target host --sanitize"
     assert cure in said.replace('"\n        "', "")
     fact = "not finished after 9 ms of simulated time"

@@ -14,12 +14,12 @@ import pytest
 from handmade import build, lowered, run_by_hand, small
 
 from simgen.frontend import config, network
-from simgen.ground.ir import GUARD, Buffer, Pass, Role, Workload, from_json, to_json
+from simgen.ground.ir import Buffer, Pass, Role, Workload, from_json, to_json
 from simgen.kernels import render
 from simgen.layers.product import tile
 from simgen.running import time_left
-from simgen.targets import host, launch_rows
-from simgen.targets.base import Progress
+from simgen.targets import host, launch_rows, plan
+from simgen.targets.base import Job, Progress
 from simgen.targets.cuda import Cuda
 from simgen.targets.null import Null
 from simgen.workload import costs, lowering
@@ -99,7 +99,7 @@ bytecodes(lambda: None)  # Python 3.12 traces no bytecode the first time
 
 
 def table(made: Workload) -> str:
-    return render.text("launchers/table.h.j2", workload=made, data_id=bytes(32), guard=GUARD)
+    return plan.sources(Job(made, {}, bytes(32), ""), (), {})[plan.HEADER].decode()
 
 
 def look_up(made: Workload) -> None:

@@ -12,7 +12,7 @@ TEMPLATES = resources.folder("templates")
 TEXT = r'"((?:[^"\\]|\\.)*)"'
 # The calls that end a program with a message; what the first group matches holds its text.
 CALLS = {
-    "launchers/*.j2": rf"\bstop\(EXIT_\w+, [^;]*?,\s*({TEXT}(?:\s*(?:KNOWN|{TEXT}))*)\)",
+    "launchers/*.c*": rf"\bstop\(EXIT_\w+, [^;]*?,\s*({TEXT}(?:\s*(?:KNOWN|STATE_WORD|{TEXT}))*)\)",
     "launchers/*.h": rf"\bstop\(EXIT_\w+, [^;]*?,\s*({TEXT}(?:\s*{TEXT})*)\)",
     "launchers/mgpusim/*.go": rf"\bfail\(exit\w+,\s*({TEXT}(?:\s*\+\s*{TEXT})*)",
     "launchers/cuda_run.py": rf"\bstop\(\d, [^;]*?, (f?{TEXT})\)",
@@ -25,6 +25,8 @@ FILLED = (
     "; %s",
     "head -n 1",  # of a file that says why and what to do
     "$ended",
+    "$deadlock",
+    "the bundle sets $2; $3",
 )
 CURE = re.compile(r"; \S|\(known:|known: |KNOWN|\{BLOCKING\}")
 

@@ -3,7 +3,6 @@
 import os
 import socket
 import subprocess
-import sys
 import zipfile
 import zlib
 from pathlib import Path
@@ -11,6 +10,7 @@ from pathlib import Path
 import h5py
 import numpy as np
 import pytest
+from loaded import program
 
 from simgen.bundle import results, writing
 from simgen.errors import DamagedError, UsageError
@@ -146,9 +146,7 @@ def test_other_values_are_another_workload(images):
 
 
 def simgen(*words, cwd):
-    return subprocess.run(
-        [sys.executable, "-m", "simgen", *words], cwd=cwd, capture_output=True, text=True
-    )
+    return subprocess.run([program(), *words], cwd=cwd, capture_output=True, text=True)
 
 
 def test_a_bundle_holds_them_and_its_reference_uses_them(tmp_path):

@@ -98,6 +98,7 @@ FEW = {"wavefront_cycles": 32.0, "wavefront_slot_cycles": 160.0, "cu_active_cycl
         (row(1.0, launch=0.2, nbytes=300_000_000), "latency (bandwidth 30%)"),
         (row(1.0, launch=0.2, **FEW), "occupancy 10%"),
         (row(1.0, launch=0.6, **FEW), "launch 60%"),
+        (row(1.0, launch=0.4, **FEW), "latency (launch 40%)"),
         (row(1.0, launch=0.2, **{**FEW, "wavefront_cycles": 96.0}), "latency (launch 20%)"),
         (row(1.0, roof=None), "None"),
     ],

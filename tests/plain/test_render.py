@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 import simgen
 from simgen.errors import SourceError
 from simgen.frontend import problem
-from simgen.ground import resources
+from simgen.ground import plugins, resources
 from simgen.ground.ir import Kernel, Pass
 from simgen.kernels import render
 from simgen.layers.activation import ActivationMode
@@ -144,7 +144,7 @@ def test_rendering_is_pure():
 def test_shell_text_is_quoted_for_the_shell():
     name = "a'; rm -rf $HOME #"
     script = render.text(
-        "targets/cuda.run.sh.j2", name=name, target="cuda", digest="0" * 64, bypass=False
+        "targets/cuda.run.sh.j2", name=name, target="cuda", digest="0" * 64, more="", gpus=1
     )
     assert f"name={shlex.quote(name)}" in script
 
@@ -172,3 +172,10 @@ def names(text: str, template: str) -> bool:
     family, _, last = stem.rpartition("_")
     made = re.search(rf'f"{family}_\{{\w+\}}\.hip"', text) is not None
     return f'{template}"' in text or (made and (f'"{last}"' in text or last in set(Pass)))
+
+
+def test_no_script_has_branches_of_the_renderer() -> None:
+    folders = (resources.folder("templates"), plugins.template("simgen_rocm:hip.run.sh.j2").parent)
+    scripts = [each for folder in folders for each in folder.rglob("*.run.sh.j2")]
+    assert len(scripts) >= 10
+    assert [s.name for s in scripts if re.search(r"{% *(if|for|elif|else)", s.read_text())] == []

@@ -203,10 +203,8 @@ def float32_product(a, b, chunk):
     a, b = a.astype(np.float32), b.astype(np.float32)
     y = np.zeros((len(a), b.shape[1]), np.float32)
     for first in range(0, a.shape[1], chunk):
-        part = np.zeros_like(y)
-        for at in range(first, min(first + chunk, a.shape[1])):
-            part += np.multiply.outer(a[:, at], b[at])
-        y += part
+        here = slice(first, first + chunk)
+        y += np.add.accumulate(a.T[here, :, None] * b[here, None])[-1]
     return y
 
 

@@ -281,6 +281,24 @@ def test_every_sentence_is_read_from_a_figure_of_its_study():
             assert reads or each.unsaid
 
 
+def test_primitives_take_much_computing_or_much_data():
+    """By hand: 2 x 5 x 5 x 3 x 32 operations for 3 + 32 floats of a pixel; 2 x 100 x 9162 x 4096
+    for the weights, inputs and results of FC; 8 comparisons of 3 x 3 for each of 128 x 128."""
+    study, scope = STUDIES["dnnmark"], Scope(("mgpusim",), (100,))
+    planned = measuring.planned(study, scope)
+    drawn = [drawing.draw(each, [], planned, scope) for each in study.figures]
+    found = [each for each in statements.judge(study, drawn, scope) if each.target == "plan"]
+    by_hand = (
+        4800 / 140,
+        2 * 100 * 9162 * 4096 / 4 / (9162 * 4096 + 100 * (9162 + 4096)),
+        8 * 128**2 / 4 / (256**2 + 128**2),
+    )
+    assert [each.value for each in found] == pytest.approx(by_hand, rel=0.01)
+    assert {each.verdict for each in found} == {statements.HOLDS}
+    k40 = 15 * 192 * 2 * 745e6 / 288e9
+    assert [each.statement.bound for each in found] == pytest.approx([k40] * 3, rel=0.001)
+
+
 def test_the_host_gives_rates_of_operations_alone_for_the_figure_of_counters():
     figure = next(each for each in definition.find("workloads").figures if each.name == "counters")
     given = {*figure.metrics} - {*drawing._lacking(figure, "host")}

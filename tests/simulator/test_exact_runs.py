@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 from typing import TYPE_CHECKING
 
 import pytest
+from loaded import program
 
 from simgen.targets.mgpusim.target import MGPUSim
 
@@ -27,7 +27,7 @@ PROBLEMS = {
 
 def simgen(*words: str, where: Path) -> str:
     done = subprocess.run(
-        [sys.executable, "-m", "simgen", *words],
+        [program(), *words],
         cwd=where, capture_output=True, text=True, timeout=900,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr

@@ -9,7 +9,6 @@ import os
 import re
 import shutil
 import subprocess
-import sys
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -18,6 +17,7 @@ import numpy as np
 import pytest
 from layer_bundles import Problem, plan
 from layer_variants import Variant, problems_of_one_gpu
+from loaded import program
 
 from simgen import api
 from simgen.bundle import finding, results
@@ -83,7 +83,7 @@ TIMED = {"seconds", "cycles", "l1_hits", "l1_misses", "l2_hits", "l2_misses", "d
 def simgen(*words: object, code: int = 0, where: Path) -> str:
     """What the command line prints: stdout where it ends well, else stderr."""
     done = subprocess.run(
-        [sys.executable, "-m", "simgen", *map(str, words)],
+        [program(), *map(str, words)],
         cwd=where,
         capture_output=True,
         text=True,

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
+from loaded import program
 
 import simgen as package
 from simgen.bundle import finding, results
@@ -237,7 +237,7 @@ def test_a_store_behind_a_share_is_seen(
 
 def simgen(where: Path, *words: object, code: int = 0) -> str:
     done = subprocess.run(
-        [sys.executable, "-m", "simgen", *map(str, words)],
+        [program(), *map(str, words)],
         cwd=where, capture_output=True, text=True, timeout=TIMEOUT,
     )  # fmt: skip
     assert done.returncode == code, done.stderr
@@ -318,19 +318,20 @@ def test_an_all_reduce_leaves_the_sum_on_all_gpus(
     assert timed.launches[0]["all_reduce_seconds"] > 0
 
 
-def test_sixteen_ranks_have_the_sum_over_every_topology(tmp_path: Path) -> None:
+def test_sixteen_ranks_have_the_sum_and_four_over_every_topology(tmp_path: Path) -> None:
     """A ring takes 2 (n - 1) stages on all n GPUs. Where all are at one switch, neighbours are one
     switch apart; of pairs, every other two are three apart, which takes longer."""
     sizes = ("--set", "n=16", "--set", "c=256")
     simgen(tmp_path, "build", "all_reduce_fwd", *sizes, "-t", "mgpusim", "--gpus", 16, "-o", "b")
+    simgen(tmp_path, "run", "b")
     times = {}
     for topology in TOPOLOGIES:
         timing = ("--mode", "timing", "--num-compute-units", 1, "--topology", topology)
-        simgen(tmp_path, "run", "b", *timing)
-        name = f"mgpusim@mode=timing,num_compute_units=1,topology={topology}"
+        simgen(tmp_path, "run", "b", "--gpus", 4, *timing)
+        name = f"mgpusim@mode=timing,num_compute_units=1,topology={topology},gpus=4"
         with bundles.opened(tmp_path / "b") as made:
             (launch,) = finding.find_result(made, name).launches
-        assert launch["all_reduce_launches"] == 2 * 15 * 16
+        assert launch["all_reduce_launches"] == 2 * 3 * 4
         times[topology] = launch["all_reduce_seconds"]
     simgen(tmp_path, "diff", "b", "--strict")
     assert times["star"] < times["pairs"]

@@ -408,8 +408,8 @@ def test_private_memory_in_gem5(place: Path, name: str, arch: str, block: int) -
     )
     target = Gem5Se(gem5_version="24.1", arch=arch)
     bundle = simgen.plan(str(place / "k.toml")).build(place / "b", target)
-    program = (place / "b" / "gem5-se" / "src" / "gem5_se.c").read_text()
-    assert "PRIVATE_NBYTES" in program
+    program = (place / "b" / "gem5-se" / "src" / "plan.h").read_text()
+    assert "PRIVATE_NBYTES 0ul" not in program
     bundle.run(timeout=TIMEOUT)
     assert bundle.diff(strict=True)
 

@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 
 import pytest
+from loaded import program
 from page_calls import CALLS, own_files
 from transcripts import Command, File, parts, run, same
 
@@ -25,7 +26,7 @@ def test_commands_print_what_the_page_shows(tmp_path: Path) -> None:
         if isinstance(each, File):
             (tmp_path / each.name).write_text(each.content)
             continue
-        printed, code = run(each.line, tmp_path)
+        printed, code = run(each.line, tmp_path, program=program())
         assert same(printed, each.shown), f"$ {each.line}\n{printed}"
         assert code == 0, each.line
 
@@ -62,6 +63,6 @@ def test_commands_of_a_page_run_one_after_the_other(page: str, tmp_path: Path) -
         kept = line in seen and page != "docs/verdicts.md"  # run by the test of transcripts
         if kept or any(re.search(each, f"{page}: {line}") for each in left_out):
             continue
-        printed, code = run(line, tmp_path)
+        printed, code = run(line, tmp_path, program=program())
         right = next((code for word, code in CODES.items() if f" {word} " in line), 0)
         assert code == right, f"$ {line}\n{printed}"

@@ -13,6 +13,7 @@ from typing import Any
 
 import gem5_here
 import pytest
+from loaded import program
 
 from simgen import api
 from simgen.targets.gem5 import stats
@@ -31,9 +32,8 @@ def command(*words: str) -> list[str]:
 
 
 def simgen(*words: str, cwd: Path) -> subprocess.CompletedProcess[str]:
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     return subprocess.run(
-        command(*words), cwd=cwd, env=environment, capture_output=True, text=True, timeout=TIMEOUT
+        [program(), *words], cwd=cwd, capture_output=True, text=True, timeout=TIMEOUT
     )
 
 

@@ -137,8 +137,8 @@ def test_native_runs_are_told(tmp_path: Path) -> None:
     for policy, option in (("cached", False), ("bypass", True)):
         built(tmp_path / policy, Cuda(l1=policy))
         script = (tmp_path / policy / "b/cuda/run.sh").read_text()
-        assert ('run.py "$part" --past-l1\n' in script) is option
-        assert ('run.py "$part"\n' in script) is not option
+        assert ('"$program" "$part" --past-l1\n' in script) is option
+        assert ('"$program" "$part"\n' in script) is not option
 
 
 def test_all_loads_of_global_memory_in_ptx_are_changed() -> None:

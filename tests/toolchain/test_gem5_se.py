@@ -123,7 +123,7 @@ class TestProgram:
         # HSAQueueDescriptor::ptr of gem5 at these tags: the index modulo half of the size.
         target = Gem5Se(arch=arch, gem5_version=version)
         files = target.package.folder(job(workload()), builder)
-        said = b".ring_nbytes = 2 * sizeof line->ring" in files["src/gem5_se.c"].content
+        said = b"#define RING_HALVES 2 " in files["src/plan.h"].content
         assert said is doubled
 
     @pytest.mark.parametrize("arch", apu_se.GPUS)
@@ -531,7 +531,8 @@ class TestScript:
         gem5 = self.fake_gem5(bundle, "")
         path = f"{docker.parent}:{os.environ['PATH']}"
         code, _ = self.script(bundle / "gem5-se", GEM5=gem5, SIMGEN_DOCKER="1", PATH=path)
-        log = (bundle / "results/failed-gem5-se/log.txt").read_text().splitlines()[-1]
+        lines = (bundle / "results/failed-gem5-se/log.txt").read_text().splitlines()
+        (log,) = (each for each in lines if each.startswith("run|"))
         here = bundle.resolve()
         assert code == 5
         assert log.startswith(

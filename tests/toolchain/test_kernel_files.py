@@ -37,3 +37,18 @@ def test_samples_hold_no_more_than_is_included() -> None:
     texts = [(KERNELS / name).read_text() for name in FILES]
     for sample in (KERNELS / "constants").iterdir():
         assert any(f'#include "constants/{sample.name}"\n' in text for text in texts), sample.name
+
+
+def test_no_line_is_longer_than_100_columns() -> None:
+    """`clang-format --lines=N:N` breaks one (templates/.clang-format)."""
+    kinds = ("*.hip", "*.h", "*.c", "*.cpp")
+    files = [
+        path for kind in kinds for path in TEMPLATES.rglob(kind) if path.parent.name != "sample"
+    ]
+    long = [
+        f"{path.relative_to(TEMPLATES)}:{number}"
+        for path in files
+        for number, line in enumerate(path.read_text().splitlines(), 1)
+        if len(line) > 100
+    ]
+    assert long == []

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 from typing import TYPE_CHECKING
 
 import pytest
+from loaded import program
 
 from simgen.isa import code_object, toolchain
 from simgen.kernels import render
@@ -39,7 +39,7 @@ esac"""
 
 def simgen(clang: object, *words: str, cache: Path) -> subprocess.CompletedProcess[str]:
     environment = {**os.environ, "SIMGEN_CLANG": str(clang), "SIMGEN_CACHE_DIR": str(cache)}
-    command = [sys.executable, "-m", "simgen", *words]
+    command = [program(), *words]
     return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300)
 
 
@@ -56,7 +56,7 @@ def _clang(tmp_path: Path) -> Path:
 
 
 def test_another_clang_is_in_the_key_and_in_the_bundle(tmp_path: Path, clang: Path) -> None:
-    built = [build(program, tmp_path / name) for program, name in (("", "a"), (clang, "b"))]
+    built = [build(other, tmp_path / name) for other, name in (("", "a"), (clang, "b"))]
     assert [(each.returncode, each.stderr) for each in built] == [(0, ""), (0, "")]
     assert json.loads(built[1].stdout)["compiled"].keys() == {"built"}
     version = subprocess.check_output([clang, "--version"], text=True).split("\n")[0]
@@ -74,8 +74,8 @@ def test_another_clang_makes_the_same_instructions(
 ) -> None:
     source = render.self_contained(KERNEL)
     made = []
-    for program in ("", str(clang)):
-        monkeypatch.setenv(toolchain.OTHER, program)
+    for name in ("", str(clang)):
+        monkeypatch.setenv(toolchain.OTHER, name)
         made.append(toolchain.compile_device(source, "gfx902"))
     assert made[0] != made[1]  # clang names a module after its command line
     first, second = (code_object.instructions(elf, "twice") for elf in made)

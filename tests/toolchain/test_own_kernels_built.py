@@ -91,7 +91,7 @@ def test_a_python_reference_tensors_that_hold_values_and_numbers_of_all_sizes() 
     bundle = simgen.plan("k.toml").build("made", ["host", "gem5-se"])
     bundle.run("host", timeout=TIMEOUT)
     assert bundle.diff("host", strict=True)
-    made = (bundle.path / "gem5-se" / "src" / "table.h").read_text()
+    made = (bundle.path / "gem5-se" / "src" / "plan.h").read_text()
     assert "struct area" in made
     assert "0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0xe0, 0x3f" in made, "0.5 of 64 bits, aligned"
 

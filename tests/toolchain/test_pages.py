@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
+from loaded import program
 from page_calls import CALLS, own_files
 from transcripts import Command, File, parts, run, same
 
@@ -28,7 +29,7 @@ def test_commands_print_what_the_page_shows(page: str, least: int, tmp_path: Pat
         if isinstance(each, File):
             (tmp_path / each.name).write_text(each.content)
             continue
-        printed, code = run(each.line, tmp_path, tmp_path / ".cache")
+        printed, code = run(each.line, tmp_path, tmp_path / ".cache", program())
         assert same(printed, each.shown), f"$ {each.line}\n{printed}"
         assert (code != 0) is each.fails, each.line
 
@@ -48,7 +49,7 @@ def test_commands_of_a_page_run_one_after_the_other(page: str, only: str, tmp_pa
     chosen = [line for line in told if re.search(only, line)]
     assert len(chosen) >= 3
     for line in chosen:
-        printed, code = run(line, tmp_path, tmp_path / ".cache")
+        printed, code = run(line, tmp_path, tmp_path / ".cache", program())
         assert code == 0, f"$ {line}\n{printed}"
 
 

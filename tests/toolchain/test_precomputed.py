@@ -10,6 +10,8 @@ import subprocess
 import sys
 from typing import TYPE_CHECKING
 
+from loaded import program
+
 from simgen.cli import precompute
 from simgen.kernels import cache
 from simgen.kernels.build import Builder
@@ -129,7 +131,7 @@ def test_what_inputs_have_in_common_is_there_once_and_the_whole_is_what_was_hash
 
 def test_cache_verify_finds_the_committed_set_good(tmp_path: Path) -> None:
     done = subprocess.run(
-        [sys.executable, "-m", "simgen", "cache", "verify"],
+        [program(), "cache", "verify"],
         env={**os.environ, "SIMGEN_CACHE_DIR": str(tmp_path)},
         capture_output=True,
         text=True,

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import html
-import os
 import re
 import shlex
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from loaded import program
 
 import simgen
 from simgen.ask.choice import choices
@@ -30,8 +29,7 @@ RUNS = {
 def command(line: str, home: Path) -> None:
     words = shlex.split(line)
     assert words[0] == "simgen"
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    subprocess.run([sys.executable, "-m", *words], env=environment, cwd=home, check=True)
+    subprocess.run([program(), *words[1:]], cwd=home, check=True)
 
 
 @pytest.fixture(scope="module")

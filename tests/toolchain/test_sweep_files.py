@@ -8,6 +8,7 @@ import subprocess
 import sys
 
 import pytest
+from loaded import program
 
 from simgen.reports.pages import store
 from simgen.targets.host import Host
@@ -27,7 +28,7 @@ c = 40
 def swept(folder, *words):
     (folder / "s.toml").write_text(SPEC)
     return subprocess.run(
-        [sys.executable, "-m", "simgen", "sweep", "s.toml", *words],
+        [program(), "sweep", "s.toml", *words],
         cwd=folder, capture_output=True, text=True, check=False,
     )  # fmt: skip
 

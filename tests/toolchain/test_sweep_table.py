@@ -5,9 +5,9 @@ from __future__ import annotations
 
 import re
 import subprocess
-import sys
 
 import pytest
+from loaded import program
 
 from simgen.targets.host import Host
 from simgen.targets.mgpusim.target import MGPUSim
@@ -27,7 +27,7 @@ def _place(tmp_path_factory):
 
 def said(folder, *words):
     done = subprocess.run(
-        [sys.executable, "-m", "simgen", *words],
+        [program(), *words],
         cwd=folder, capture_output=True, text=True, check=True,
     )  # fmt: skip
     return done.stdout

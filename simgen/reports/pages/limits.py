@@ -4,9 +4,9 @@ compute     operations that the algorithm needs / float32 operations of the mach
 bandwidth   bytes that the algorithm must move, or that DRAM counted if those are more / the
             machine's DRAM rate
 launch      launches x the cycles that one costs in any case / clock
-occupancy   none of these is half of the time, and of all slots for wavefronts of all compute units
-            less than a quarter are taken: there are too few to do something else while one waits
-latency     none of these either: the layer waits for something else
+occupancy   none of these is a quarter of the time, and of all slots for wavefronts of all compute
+            units less than a quarter are taken: too few to do something else while one waits
+latency     none of these is half of the time: the layer waits for something else
 """
 
 from __future__ import annotations
@@ -59,7 +59,8 @@ def limit_of(row: Row) -> Limit | None:
         return Limit(nearest, parts)
     found = metrics.derived({**row.metrics, **row.peaks})
     taken = found.get(OCCUPANCY, 1.0) * found.get("cu_utilization", 1.0)
-    return Limit(OCCUPANCY, {**parts, OCCUPANCY: taken}) if taken < FEW else Limit(LATENCY, parts)
+    few = taken < FEW and parts[nearest] < FEW
+    return Limit(OCCUPANCY, {**parts, OCCUPANCY: taken}) if few else Limit(LATENCY, parts)
 
 
 def shares(rows: Sequence[Row]) -> dict[str, float]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from simgen.frontend.dnnmark import SIZES
-from simgen.reports.studies.definition import Case, Draws, Figure, Sentence, Study
+from simgen.reports.studies.definition import Case, Draws, Figure, Read, Sentence, Study
 
 SMALL = (("c", "4"), ("h", "16"), ("w", "16"))
 REDUCED = {  # for a study of minutes
@@ -22,6 +22,7 @@ CASES = tuple(
     for kind, size in SIZES.items()
     for way in ("fwd", "bwd")
 )
+BALANCE = 14.9  # operations at a K40's peak for a byte of its DRAM: 4.29e12 / 288e9
 BOTH = "first of the kernel that takes most of the time, as the paper has one for each primitive"
 
 STUDY = Study(
@@ -65,17 +66,32 @@ STUDY = Study(
         Figure(
             "limits", "Conclusions", "What limits each primitive",
             "the part of its time that operations take at the machine's peak, that bytes take at "
-            "its DRAM's rate, and that launches cost in any case; below a half each, the part of "
-            "slots for wavefronts that are taken, where that is below a quarter",
+            "its DRAM's rate, and that launches cost in any case; below a quarter each, the part "
+            "of slots for wavefronts that are taken, where that is below a quarter",
             Draws.LIMITS, ("occupancy",),
         ),
     ),
-    tuple(
-        Sentence(
-            f"the conclusion on {kind}", "its section of results",
-            unsaid="the paper's text is not public; figure limits has what limits it here",
-        )
-        for kind in ("activation", "convolution", "pooling", "LRN", "fully connected layers")
+    (
+        *(
+            Sentence(
+                f"{kind} takes much {much}: {word} operations for a byte than a K40's {BALANCE}",
+                "abstract",
+                Read("table-3", "operations", f"^{kind}_fwd"),
+                Read("table-3", "bytes", f"^{kind}_fwd"), relation, BALANCE,
+            )
+            for kind, much, word, relation in (
+                ("conv", "computing", "more", ">"),
+                ("fc", "computing", "more", ">"),
+                ("pool", "data", "fewer", "<"),
+            )
+        ),
+        *(
+            Sentence(
+                f"the conclusion on {kind}", "its section of results",
+                unsaid="the paper's text is not public; figure limits has what limits it here",
+            )
+            for kind in ("activation", "convolution", "pooling", "LRN", "fully connected layers")
+        ),
     ),
     batches=(100,),
     reduced_batches=(4,),

@@ -20,7 +20,7 @@ from simgen.reports.pages import page
 from simgen.reports.studies import definition, machines, operating_points
 from simgen.reports.studies.definition import OF_PLAN, Case, Draws, Settings, Study
 from simgen.reports.studies.operating_points import CLOCKS, GPUS, UNITS
-from simgen.running import sweeps
+from simgen.running import runs, sweeps
 from simgen.running.sweeps import SweepListener
 from simgen.targets import TARGETS, Target
 from simgen.verdict import judging
@@ -64,7 +64,8 @@ class Scope:
     def options(self, point: StudyPoint) -> Mapping[str, str | int]:
         """Options of a point's run."""
         place = point.place
-        counts = self.counters and "counters" in TARGETS[place.target].run_options
+        counts = self.counters and not point.options
+        counts = counts and "counters" in TARGETS[place.target].run_options
         return {**place.options, **({"counters": "yes"} if counts else {}), **dict(point.options)}
 
 
@@ -300,6 +301,8 @@ def _measured(
         with bundles.opened(path) as made:
             name = result_of(point, scope)
             found = finding.find_result(made, name) if made.has(name) else None
+            if found is None:
+                runs.extended(made, target, scope.options(point))
             return _of_result(point, made, found, scope) if found else None
     listener.error = None
     with bundles.opened(path) as made:

@@ -95,7 +95,11 @@ def parse_settings(
     takers = [name for name in targets if takes(axis, name)]
     if not takers:
         fact = "; ".join(f"{name}: {axis.others}" for name in targets)
-        cure = "take --targets mgpusim" if axis is GPUS else "take --targets gem5-se or mgpusim"
+        cure = (
+            "take --targets mgpusim or cuda"
+            if axis is GPUS
+            else "take --targets gem5-se or mgpusim"
+        )
         raise MissingError(f"{axis.spelling}: {fact}; {cure}")
     for word in words:
         try:

@@ -167,10 +167,10 @@ def passed_on(version: str) -> dict[str, object]:
     variables = {f"--{name.replace('_', '-')}": each.variable for name, each in HARDWARE.items()}
     variables["-u"] = HARDWARE["num_compute_units"].variable
     return {
-        "set": {
-            name: f"set {variables[name]}" if name in variables else cure
+        "sets": "".join(
+            f"{name} {f'set {variables[name]}' if name in variables else cure}\n"
             for name, cure in SET.items()
-        },
+        ),
         "whole": [
             name
             for name in script
@@ -187,17 +187,11 @@ def passed_on(version: str) -> dict[str, object]:
     }
 
 
-@dataclass(frozen=True)
-class Knob:
-    """An option of apu_se.py in a bundle's run.sh."""
-
-    flag: str  # its name, with the dashes
-    variable: str  # environment variable that holds its value
-    least: int = 0  # 0: any. With less gem5 never starts a work-group, and never ends
-
-
-def hardware(kernels: Iterable[tuple[int, KernelInfo]]) -> list[Knob]:
+def knobs(kernels: Iterable[tuple[int, KernelInfo]]) -> str:
     """The options of HARDWARE for kernels, each with the work-items of its work-group.
+
+    A line has a variable, the option, and the least of it. With less gem5 never starts a
+    work-group, and never ends.
 
     A work-group's wavefronts are spread over the SIMD units (ComputeUnit::hasDispResources).
     """
@@ -206,10 +200,10 @@ def hardware(kernels: Iterable[tuple[int, KernelInfo]]) -> list[Knob]:
         wavefronts = ceil(ceil(block / 64) / SIMDS)
         needs = (wavefronts, wavefronts * info.vgprs, info.lds_nbytes)
         least = {name: max(n, need) for (name, n), need in zip(least.items(), needs, strict=True)}
-    return [
-        Knob(f"--{name.replace('_', '-')}", option.variable, least.get(name, 0))
+    return "".join(
+        f"{option.variable} --{name.replace('_', '-')} {least.get(name, 0)}\n"
         for name, option in HARDWARE.items()
-    ]
+    )
 
 
 def of_tag(settings: Mapping[str, Any]) -> dict[str, Any]:

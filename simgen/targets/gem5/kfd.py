@@ -1,6 +1,6 @@
 """The launcher without a runtime: a static program that speaks to the emulated /dev/kfd itself.
 
-The program is templates/launchers/gem5_se.c.j2. It needs no ROCm, no C library and one simulated
+The program is templates/launchers/gem5_se.c. It needs no ROCm, no C library and one simulated
 CPU, and runs wherever gem5 runs.
 """
 
@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar
 
-from simgen.ground.ir import GUARD, PAGE, Workload
+from simgen.ground.ir import PAGE, Workload
 from simgen.ground.machine import architectures
 from simgen.isa import code_object
-from simgen.kernels import render, stages
-from simgen.targets import kernargs, replaced
+from simgen.kernels import stages
+from simgen.targets import kernargs, plan, replaced
 from simgen.targets.base import File, Job
 from simgen.targets.gem5 import apu_se
 from simgen.targets.gem5.launcher import (
@@ -106,16 +106,18 @@ def sources(
 ) -> dict[str, bytes]:
     """Everything the program is compiled from, by file name."""
     workload = job.workload
-    code, table, kernarg = b"", [], 0
+    code, kernarg = b"", 0
+    table: list[plan.Row] = []
     relocated: list[int] = []
     for kernel, (elf, info) in zip(workload.kernels, linked, strict=True):
         kernarg = max(kernarg, info.kernarg_nbytes)
         table.append(
-            {
-                "name": kernel.name,
-                "descriptor": len(code) + info.descriptor_offset,
-                "lds_nbytes": info.lds_nbytes + (kernel.lds_nbytes if kernel.source else 0),
-            }
+            plan.row(
+                kernel,
+                kernel.name,
+                len(code) + info.descriptor_offset,
+                info.lds_nbytes + (kernel.lds_nbytes if kernel.source else 0),
+            )
         )
         image = code_object.memory_image(elf)
         if simulated.gpu.told:
@@ -133,30 +135,21 @@ def sources(
         areas = kernargs.areas(workload, objects, private)
         kernarg = max(len(each.content) for each in areas)
     queues = queues_of(simulated, workload)
-    program = render.text(
-        "launchers/gem5_se.c.j2",
-        workload=workload,
-        arch=simulated.arch,
-        gpu=simulated.gpu,
-        m5ops=simulated.m5ops,
-        dump=not simulated.version.dumps,
-        queues=queues or 1,
-        halved=simulated.gpu.build != apu_se.VEGA and simulated.gem5_version >= HALVED,
-        kernels=table,
-        relocated=relocated,
-        private_nbytes=_pages(workload, private),
-        kernarg_nbytes=max(64, -(-kernarg // 64) * 64),
-    )
-    return {
-        SOURCE: program.encode(),
-        "table.h": render.text(
-            "launchers/table.h.j2", workload=workload, guard=GUARD, data_id=job.data_id, areas=areas
-        ).encode(),
-        "system.h": render.text("launchers/system.h").encode(),
-        **({"gem5_queues.h": render.text("launchers/gem5_queues.h").encode()} if queues else {}),
-        **({"state.h": render.text("launchers/state.h").encode()} if workload.left else {}),
-        "code.img": code,
+    halved = simulated.gpu.build != apu_se.VEGA and simulated.gem5_version >= HALVED
+    facts = {
+        "GPU_ID": f"{simulated.gpu.gpu_id} /* under which gem5 knows the {simulated.arch} */",
+        "DISCRETE": f"{simulated.gpu.dgpu:d} /* has the GPU page tables of its own? */",
+        "DOORBELL_NBYTES": simulated.gpu.doorbell_nbytes,
+        "RING_HALVES": f"{1 + halved} /* gem5 uses one; ROCr maps both to one place on gfx8 */",
+        "MARKS_STEPS": f"{simulated.m5ops:d} /* do m5 operations mark steps? */",
+        "DUMPS": f"{not simulated.version.dumps:d} /* does the program dump statistics? */",
+        "QUEUES": queues or 1,
+        "KERNARG_NBYTES": f"{max(64, -(-kernarg // 64) * 64)}ul /* of a launch */",
+        "PRIVATE_NBYTES": f"{_pages(workload, private)}ul /* of a launch, behind the arena */",
+        "RELOCATED": len(relocated),
     }
+    files = (SOURCE, *(("gem5_queues.h",) if queues else ()))
+    return {**plan.sources(job, files, facts, table, areas, relocated), "code.img": code}
 
 
 def _pages(workload: Workload, private: Mapping[str, kernargs.Private]) -> int:

@@ -153,6 +153,11 @@ class Command:
     queues: int = 0  # queues that run steps at once, if it keeps nothing
     in_image: bool = False  # it needs gem5's image, unless SIMGEN_DOCKER is 0
 
+    @property
+    def volumes(self) -> str:
+        """`mounts` as options of docker."""
+        return " ".join(f"-v {each}" for each in self.mounts)
+
 
 @dataclass(frozen=True)
 class Built:

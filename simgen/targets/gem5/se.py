@@ -168,14 +168,21 @@ class Gem5Package(Package):
         """`run.sh` and the files of the launcher."""
         launcher = self.launcher
         built = launcher.build(self.simulated, job, builder)
+        command = launcher.command(self.simulated, job.workload)
+        deadlock = history.deadlock(
+            self.simulated.gem5_version, self.simulated.arch, atomics=built.atomics
+        )
         run = render.text(
             launcher.template,
             name=job.workload.name,
             target=NAME,
             digest=job.digest,
             options=Gem5Se.variables_of_options(),
-            command=launcher.command(self.simulated, job.workload),
-            hardware=apu_se.hardware(built.kernels),
+            command=command,
+            keeps="" if command.keeps is None else "yes" if command.keeps else "no",
+            launches="" if command.launches is None else command.launches,
+            left_nbytes="" if command.outputs_nbytes is None else command.outputs_nbytes,
+            knobs=apu_se.knobs(built.kernels),
             redirected=REDIRECTED,
             gem5_opt=self.simulated.gem5_opt,
             family=self.simulated.gpu.build,
@@ -189,9 +196,7 @@ class Gem5Package(Package):
             known=apu_se.KNOWN,
             image=self.simulated.version.image,
             build_cure=self.simulated.build_cure,
-            deadlock=history.deadlock(
-                self.simulated.gem5_version, self.simulated.arch, atomics=built.atomics
-            ),
+            deadlock=f"{deadlock.does}; {deadlock.cure}" if deadlock else "",
             **built.variables,
         )
         return {"run.sh": File(run.encode(), executable=True), **built.files}

@@ -1,5 +1,5 @@
 """GPGPU-Sim: models of NVIDIA GPUs that interpret PTX, functionally or with a timing model.
 
-May import: targets.base, targets.launch_rows, targets.machine_file,
+May import: targets.base, targets.launch_rows, targets.machine_file, targets.plan,
 targets.replaced.
 """

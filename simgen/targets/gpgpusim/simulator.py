@@ -14,9 +14,8 @@ from typing import TYPE_CHECKING, ClassVar
 from simgen.ask.build import BuildChoices
 from simgen.errors import RefusedError
 from simgen.ground import machine
-from simgen.ground.ir import GUARD, Workload
 from simgen.kernels import ptx_modules, render, stages
-from simgen.targets import machine_file, replaced
+from simgen.targets import machine_file, plan, replaced
 from simgen.targets.base import (
     File,
     Job,
@@ -35,6 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
+    from simgen.ground.ir import Workload
     from simgen.ground.machine import Machine
     from simgen.isa.legalise import Legalised
     from simgen.kernels.build import Builder
@@ -172,21 +172,12 @@ class GpgpuSimPackage(Package):
 
     def _sources(self, job: Job) -> dict[str, bytes]:
         """Everything that the program is compiled from, by file name."""
-        program = render.text(
-            "launchers/gpgpusim.c.j2",
-            workload=job.workload,
-            config=self.settings.config,
-            sm=self.settings.simulated.arch.removeprefix("sm_"),
-        )
-        headers = ("system.h", *(("state.h",) if job.workload.left else ()))
-        table = render.text(
-            "launchers/table.h.j2", workload=job.workload, guard=GUARD, data_id=job.data_id
-        )
-        return {
-            MAIN: program.encode(),
-            "table.h": table.encode(),
-            **{name: render.text(f"launchers/{name}").encode() for name in headers},
+        facts = {
+            "CONFIG": render.c_string(self.settings.config),
+            "SM": self.settings.simulated.arch.removeprefix("sm_"),
         }
+        rows = [plan.row(k, k.name, lds_nbytes=k.lds_nbytes) for k in job.workload.kernels]
+        return plan.sources(job, (MAIN,), facts, rows)
 
     def notes(self, folder: Path, *, details: bool = False) -> list[str]:
         return replaced.notes(folder / replaced.FILE, NAME, details=details)

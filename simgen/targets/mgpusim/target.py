@@ -18,14 +18,13 @@ from typing import TYPE_CHECKING, ClassVar
 
 from simgen.ask.choice import spelled
 from simgen.ask.run import RunChoices
-from simgen.errors import DamagedError, printable
 from simgen.ground import machine
-from simgen.ground.ir import FOR_AMD, Kernel, Language, Workload, to_json
+from simgen.ground.ir import FOR_AMD, Kernel, Language, Workload
 from simgen.ground.storage.files import read_regular
 from simgen.isa import code_object
 from simgen.isa.legalise import Model, cache_policy
 from simgen.kernels import render, stages
-from simgen.targets import kernargs, machine_file, replaced
+from simgen.targets import kernargs, machine_file, replaced, shares
 from simgen.targets.base import (
     File,
     Job,
@@ -54,7 +53,6 @@ if TYPE_CHECKING:
     from simgen.workload.samples import Sample
 
 SIMULATOR = "mgpusim"  # name in the table of simulators
-GPUS_FACT = "gpus"  # in machine.json
 GPUS = {  # MGPUSim's name of a GPU -> what it runs
     each.mgpusim.gpu: each.machine.arch for each in machine.descriptions().values() if each.mgpusim
 }
@@ -142,9 +140,7 @@ class MGPUSim(Target):
             tuple(GPUS),
         ),
         **HARDWARE,
-        "gpus": RunOption(
-            "SIMGEN_GPUS", "number of GPUs that share the batch [default: as built]", least=1
-        ),
+        **shares.OPTION,
         "keep": RunOption(
             "SIMGEN_KEEP",
             f"keep what finished layers leave, for {RunChoices.resume}; in the timing model, "
@@ -158,7 +154,7 @@ class MGPUSim(Target):
 
     arch: str = setting("gfx942", "GPU that kernels are compiled for", DEFAULT_GPU)
     legalise: bool = legalise_setting()
-    gpus: int = setting(1, f"number of GPUs that share the batch, 1 to {sharding.MAX_GPUS}")
+    gpus: int = shares.gpus_setting()
     l1: str = l1_setting()
 
     def __post_init__(self) -> None:
@@ -266,9 +262,7 @@ class MGPUSimPackage(Package):
 
     def extension(self, options: Mapping[str, str | int]) -> str | None:
         """The folder with the shares of several GPUs."""
-        gpus = int(options.get("gpus", self.settings.gpus))
-        sharding.check(gpus)
-        return f"gpus-{gpus}" if gpus > 1 else None
+        return shares.folder(options, self.settings.gpus)
 
     def extend(
         self, options: Mapping[str, str | int], workload: Workload, builder: Builder
@@ -276,10 +270,8 @@ class MGPUSimPackage(Package):
         """`shards.json`, which the Go program reads, and the kernels of a share."""
         split = sharding.split(workload, int(options.get("gpus", self.settings.gpus)))
         sources = render.kernels(split.workload)
-        table = json.dumps(to_json(split), indent=1) + "\n"
         return {
-            "shards.json": File(table.encode()),
-            **{f"src/{name}.hip": File(source.encode()) for name, source in sources.items()},
+            **shares.files(split, sources),
             **self._kernels(split.workload, sources, builder),
         }
 
@@ -352,11 +344,7 @@ class MGPUSimReader(RowsReader):
 
     def machine(self, results: Path) -> Mapping[str, str]:
         facts = machine_file.texts(machine_file.read_facts(results))
-        return {"simulator": "MGPUSim", **{k: v for k, v in facts.items() if k != GPUS_FACT}}
+        return {"simulator": "MGPUSim", **{k: v for k, v in facts.items() if k != shares.FACT}}
 
     def gpus(self, results: Path) -> int:
-        count = machine_file.read_facts(results).get(GPUS_FACT)
-        if type(count) is not int or not 1 <= count <= sharding.MAX_GPUS:
-            fact = f"{GPUS_FACT} is {printable(str(count))}"
-            raise DamagedError(f"{results / machine_file.FILE}: {fact}; run it again")
-        return count
+        return shares.counted(results)

@@ -4,7 +4,8 @@
 constexpr unsigned BLOCK = 256;
 constexpr unsigned SIZE = 1001; /* elements */
 constexpr unsigned VECTOR = 4; /* elements of a work-item */
-constexpr bool SCALED = false; /* whether inputs, of 8-bit integers, stand for a factor times the difference to a zero point */
+/* whether inputs, of 8-bit integers, stand for a factor times the difference to a zero point */
+constexpr bool SCALED = false;
 constexpr float FACTOR0 = 1.0f;
 constexpr float FACTOR1 = 1.0f;
 constexpr int ZERO0 = 0;

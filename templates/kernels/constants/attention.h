@@ -12,7 +12,8 @@ constexpr unsigned VALUE_DIM = 64; /* of a value */
 constexpr unsigned TILE_ROWS = 32;
 constexpr unsigned TILE_KEYS = 32;
 constexpr unsigned SLICES = 16; /* work-items of a row */
-constexpr unsigned CHUNK = 128; /* keys of a work-group; with fewer than KEYS, another kernel joins */
+/* keys of a work-group; with fewer than KEYS, another kernel joins */
+constexpr unsigned CHUNK = 128;
 constexpr float SCALE = 0.125f;
 constexpr float CAP = 0.0f; /* what scores are bent below; 0: no cap */
 constexpr bool CAUSAL = true;

@@ -5,7 +5,8 @@ constexpr unsigned BLOCK = 256;
 constexpr Operation OPERATION = Operation::MULTIPLY;
 constexpr unsigned SIZE = 3136; /* elements of y */
 constexpr unsigned EXTENTS[] = {4, 28, 28}; /* of y */
-constexpr unsigned STRIDES0[] = {784, 28, 1}; /* elements of the first tensor from one to the next */
+/* elements of the first tensor from one to the next */
+constexpr unsigned STRIDES0[] = {784, 28, 1};
 constexpr unsigned STRIDES1[] = {0, 1, 0}; /* of the second one */
 constexpr Way WAY0 = Way::FOUR;
 constexpr Way WAY1 = Way::ONCE;

@@ -1,4 +1,5 @@
-/* Tensors whose channels are made the last axis (simgen/layers/conv/channels_last.py), with sample values. */
+/* Tensors whose channels are made the last axis (simgen/layers/conv/channels_last.py), with
+ * sample values. */
 #pragma once
 
 #define KERNEL conv_channels_last_sample

@@ -1,7 +1,8 @@
 /* What simgen decides (simgen/layers/product/circulant.py), with sample values. */
 #pragma once
 
-/* To the spectra of rows of blocks, of the filters; back to rows of blocks, and to gradients of the filters. */
+/* To the spectra of rows of blocks, of the filters; back to rows of blocks, and to gradients of
+ * the filters. */
 enum class Step { ROWS, FILTERS, RESULTS, GRADIENT };
 
 #define KERNEL circulant_sample

@@ -1,4 +1,5 @@
-/* The work of an item of a direct convolution (simgen/layers/conv/direct.py), with sample values. */
+/* The work of an item of a direct convolution (simgen/layers/conv/direct.py), with sample
+ * values. */
 #pragma once
 #define KERNEL conv_direct_sample
 constexpr unsigned BLOCK = 64;

@@ -1,4 +1,5 @@
-/* The work of an item of a gradient of filters (FilterMap in simgen/layers/conv/direct.py), with sample values. */
+/* The work of an item of a gradient of filters (FilterMap in simgen/layers/conv/direct.py), with
+ * sample values. */
 #pragma once
 
 #define KERNEL conv_direct_filters_sample
@@ -13,10 +14,12 @@ constexpr bool SPARSE = false;  /* whether pixels of one tap are loaded by thems
 constexpr unsigned WIDTH = 8;   /* pixels of a line, a multiple of 4 */
 constexpr unsigned SEGMENTS = 1; /* lines of a row */
 constexpr unsigned LINES = 10;  /* that LDS holds */
-constexpr unsigned LEAD = 0;    /* pixels that are loaded before the first one, so that loads of 4 are aligned */
+/* pixels that are loaded before the first one, so that loads of 4 are aligned */
+constexpr unsigned LEAD = 0;
 constexpr unsigned HELD = 8;    /* pixels that a work-item holds */
 constexpr unsigned IMAGE_WIDTH = 12;  /* pixels that a line meets */
-constexpr unsigned IMAGE_PITCH = 124; /* floats from pair to pair: rows of float4s in different banks */
+/* floats from pair to pair: rows of float4s in different banks */
+constexpr unsigned IMAGE_PITCH = 124;
 constexpr unsigned RESULT_PITCH = 84; /* floats from filter to filter */
 constexpr unsigned VECTOR = 1;        /* elements of a load from the image */
 constexpr unsigned RESULT_VECTOR = 1; /* elements of a load from the result */

@@ -1,4 +1,5 @@
-/* Fourier transforms of filters (simgen/layers/conv/fft.py), with sample values; as in constants/gather.h. */
+/* Fourier transforms of filters (simgen/layers/conv/fft.py), with sample values; as in
+ * constants/gather.h. */
 #pragma once
 
 #define KERNEL conv_fft_filters_sample

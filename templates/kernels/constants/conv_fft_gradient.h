@@ -1,4 +1,5 @@
-/* Fourier transforms back to gradients of filters (simgen/layers/conv/fft.py), with sample values. */
+/* Fourier transforms back to gradients of filters (simgen/layers/conv/fft.py), with sample
+ * values. */
 #pragma once
 
 #define KERNEL conv_fft_gradient_sample

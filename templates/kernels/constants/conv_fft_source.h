@@ -14,7 +14,8 @@ constexpr unsigned STEP_H = 14; /* from one tile to the next */
 constexpr unsigned STEP_W = 14;
 constexpr int START_H = -1; /* where the first one begins */
 constexpr int START_W = -1;
-constexpr unsigned TAKEN_H = 16; /* pixels of a tile that are not taken as zeros, from its first on */
+/* pixels of a tile that are not taken as zeros, from its first on */
+constexpr unsigned TAKEN_H = 16;
 constexpr unsigned TAKEN_W = 16;
 constexpr bool FACTORS = false; /* whether the spectra are scaled, as factors of others */
 constexpr bool PAIRS = false; /* whether real and imaginary parts of a tile lie side by side */

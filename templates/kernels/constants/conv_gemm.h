@@ -4,8 +4,10 @@
 #define KERNEL conv_gemm_sample
 constexpr unsigned BLOCK = 64;
 constexpr bool UNROLLED = false; /* whether the windows are in memory */
-constexpr bool STRAIGHT = true;  /* whether a filter's taps, and those of the next input channel, lie in the order of the sum */
-constexpr unsigned SPLITS = 1;   /* partial sums; if there is more than one, the kernel stores them */
+/* whether a filter's taps, and those of the next input channel, lie in the order of the sum */
+constexpr bool STRAIGHT = true;
+/* partial sums; if there is more than one, the kernel stores them */
+constexpr unsigned SPLITS = 1;
 constexpr unsigned CHUNK = 27;   /* of k, for a work-group */
 using SourceElement = float;
 using FilterElement = float;

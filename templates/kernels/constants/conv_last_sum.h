@@ -1,4 +1,5 @@
-/* The sum of partial gradients of filters (simgen/layers/conv/channels_last.py), with sample values. */
+/* The sum of partial gradients of filters (simgen/layers/conv/channels_last.py), with sample
+ * values. */
 #pragma once
 
 #define KERNEL conv_last_sum_sample

@@ -3,7 +3,8 @@
 
 #define KERNEL conv_products_sample
 constexpr unsigned BLOCK = 64;
-constexpr unsigned PLACES = 16; /* elements of a transformed tile that are multiplied by themselves */
+/* elements of a transformed tile that are multiplied by themselves */
+constexpr unsigned PLACES = 16;
 constexpr unsigned GROUPS = 1;  /* of channels */
 constexpr bool BY_COMPLEX = false; /* whether they are of complex numbers (complex.h) */
 constexpr unsigned M = 6;       /* extents of a product */

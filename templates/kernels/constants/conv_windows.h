@@ -1,4 +1,5 @@
-/* The windows of im2col (simgen/layers/conv/implicit_gemm.py), with sample values; as in constants/gather.h. */
+/* The windows of im2col (simgen/layers/conv/implicit_gemm.py), with sample values; as in
+ * constants/gather.h. */
 #pragma once
 
 #define KERNEL conv_windows_sample

@@ -1,4 +1,5 @@
-/* Winograd's transformation to gradients of filters (simgen/layers/conv/winograd.py), with sample values. */
+/* Winograd's transformation to gradients of filters (simgen/layers/conv/winograd.py), with
+ * sample values. */
 #pragma once
 
 #define KERNEL conv_winograd_gradient_sample

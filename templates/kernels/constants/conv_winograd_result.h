@@ -1,4 +1,5 @@
-/* Winograd's transformation of gradients of results (simgen/layers/conv/winograd.py), with sample values. */
+/* Winograd's transformation of gradients of results (simgen/layers/conv/winograd.py), with
+ * sample values. */
 #pragma once
 
 #define KERNEL conv_winograd_result_sample

@@ -1,4 +1,5 @@
-/* Winograd's transformation to results (simgen/layers/conv/winograd.py), with sample values; as in constants/gather.h. */
+/* Winograd's transformation to results (simgen/layers/conv/winograd.py), with sample values; as
+ * in constants/gather.h. */
 #pragma once
 
 #define KERNEL conv_winograd_target_sample

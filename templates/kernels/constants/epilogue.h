@@ -6,7 +6,8 @@ constexpr float BN_EPSILON = 1e-05f;
 constexpr Activation ACTIVATION = Activation::NONE;
 constexpr float ACTIVATION_CEILING = 6.0f; /* of clipped_relu */
 constexpr float ACTIVATION_ALPHA = 1.0f;   /* of elu */
-constexpr float FACTOR = 1.0f; /* of sums of 8-bit floats, which stand for a scale times themselves */
+/* of sums of 8-bit floats, which stand for a scale times themselves */
+constexpr float FACTOR = 1.0f;
 /* Of sums of integers (simgen/layers/requantisation.py). */
 constexpr bool REQUANTISED = false;
 #define WITH_CHANNEL_SCALES 0

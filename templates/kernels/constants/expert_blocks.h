@@ -6,4 +6,5 @@ constexpr unsigned PAIRS = 100; /* of a token and an expert */
 constexpr unsigned EXPERTS = 128;
 constexpr unsigned ROWS = 16; /* places of a block */
 constexpr unsigned PLACES = 1600; /* of all blocks */
-constexpr unsigned STORED = 128; /* experts that have weights of their own; if not all, those that have pairs do in turn */
+/* experts that have weights of their own; if not all, those that have pairs do in turn */
+constexpr unsigned STORED = 128;

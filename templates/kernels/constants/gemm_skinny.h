@@ -1,4 +1,5 @@
-/* A product of which one side is short (simgen/layers/product/matrix_product.py), with sample values. */
+/* A product of which one side is short (simgen/layers/product/matrix_product.py), with sample
+ * values. */
 #pragma once
 
 #define KERNEL gemm_skinny_sample
@@ -19,7 +20,8 @@ constexpr unsigned X_WIDTH = 4; /* elements of a load or a store */
 constexpr unsigned W_WIDTH = 4;
 constexpr unsigned Y_WIDTH = 4;
 constexpr bool X_FIRST = true; /* whether x is the first factor, and w the second one */
-constexpr unsigned SPLITS = 1; /* partial sums; if there is more than one, they are stored as they are */
+/* partial sums; if there is more than one, they are stored as they are */
+constexpr unsigned SPLITS = 1;
 constexpr unsigned CHUNK = 512; /* of k, for a work-group */
 constexpr float ALPHA = 1.0f;
 constexpr float BETA = 0.0f;

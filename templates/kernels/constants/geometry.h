@@ -1,4 +1,5 @@
-/* A convolution (Geometry in simgen/layers/conv/geometry.py), with sample values: the gradient of 3 x 3 filters. */
+/* A convolution (Geometry in simgen/layers/conv/geometry.py), with sample values: the gradient
+ * of 3 x 3 filters. */
 #pragma once
 
 constexpr unsigned BATCH = 2;

@@ -12,5 +12,7 @@ constexpr unsigned SLICES = 4; /* work-items that share a sum */
 constexpr unsigned DEPTH = 64; /* of k, in LDS at a time */
 using WeightElement = float; /* of weights and biases */
 #define WITH_MATRIX 0 /* whether matrix instructions multiply, factors of WeightElement */
-#define WITH_PREFETCH 0 /* whether a piece of k is on its way while the one before it is multiplied */
-#define WITH_HELD 0 /* whether LDS has a work-group's weights, along all of k, from the first step of a launch on */
+/* whether a piece of k is on its way while the one before it is multiplied */
+#define WITH_PREFETCH 0
+/* whether LDS has a work-group's weights, along all of k, from the first step of a launch on */
+#define WITH_HELD 0

@@ -1,4 +1,5 @@
-/* A time step of a recurrent layer, backward (simgen/layers/recurrent/step.py), with sample values. */
+/* A time step of a recurrent layer, backward (simgen/layers/recurrent/step.py), with sample
+ * values. */
 #pragma once
 
 enum class Cell { LSTM, GRU, RELU, TANH };
@@ -14,5 +15,8 @@ constexpr unsigned WIDTH = 4; /* of one from the weights */
 #define WITH_CELL 1
 #define WITH_CANDIDATE 0
 #define WITH_DX 0
-#define WITH_ROUNDED_GATES 0 /* whether gradients of the sums are stored as WeightElement beside those that go on */
-#define WITH_FINAL 0 /* whether what behind the last step has gradients too: dhy, and in place of the carry behind it dcy */
+/* whether gradients of the sums are stored as WeightElement beside those that go on */
+#define WITH_ROUNDED_GATES 0
+/* whether what behind the last step has gradients too: dhy, and in place of the carry behind it
+ * dcy */
+#define WITH_FINAL 0

@@ -8,7 +8,8 @@ constexpr unsigned GATES = 4;
 constexpr unsigned BATCH = 16;
 constexpr bool FIRST = false; /* whether there is no step before */
 constexpr unsigned WIDTH = 4; /* elements of a load from h and the weights */
-constexpr bool SKIPS = false; /* whether x is (BATCH, HIDDEN), for all gates; otherwise (BATCH, GATES, HIDDEN) */
+/* whether x is (BATCH, HIDDEN), for all gates; otherwise (BATCH, GATES, HIDDEN) */
+constexpr bool SKIPS = false;
 using InputElement = float; /* of x */
 #define WITH_BIAS 1
 #define WITH_INPUT_BIAS 0

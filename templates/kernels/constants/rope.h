@@ -7,7 +7,8 @@ constexpr unsigned TOKENS = 128; /* of a head */
 constexpr unsigned HEADS = 4; /* of a sample */
 constexpr unsigned DIM = 64; /* elements of a head */
 constexpr unsigned PAIRS = 4; /* that turn, of a head */
-constexpr unsigned TURNS[] = {683565276, 68356528, 6835653, 683565}; /* of each pair, from token to token, in units of 2^-32 */
+/* of each pair, from token to token, in units of 2^-32 */
+constexpr unsigned TURNS[] = {683565276, 68356528, 6835653, 683565};
 constexpr unsigned VECTOR = 4; /* pairs, or elements that do not turn, of a work-item */
 constexpr bool INTERLEAVED = false; /* neighbours are a pair; otherwise those of two halves */
 constexpr bool BACK = false; /* turns the other way */

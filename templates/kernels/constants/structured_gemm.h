@@ -1,4 +1,5 @@
-/* A matrix with 2:4 sparsity times a dense one (simgen/layers/sparse/structured_gemm.py), with sample values. */
+/* A matrix with 2:4 sparsity times a dense one (simgen/layers/sparse/structured_gemm.py), with
+ * sample values. */
 #pragma once
 
 #define KERNEL structured_gemm_sample

@@ -1,5 +1,5 @@
-/* A matrix with 2:4 sparsity times a dense one, by matrix instructions (simgen/layers/sparse/structured_matrix.py), with sample
- * values. */
+/* A matrix with 2:4 sparsity times a dense one, by matrix instructions
+ * (simgen/layers/sparse/structured_matrix.py), with sample values. */
 #pragma once
 
 #define KERNEL structured_matrix_sample

@@ -7,8 +7,10 @@ constexpr unsigned TILE_K = 16;
 constexpr unsigned ITEM_M = 4; /* results of a work-item: ITEM_M x ITEM_N */
 constexpr unsigned ITEM_N = 4;
 constexpr unsigned LAUNCH_GROUPS = 4; /* work-groups that a compute unit shall hold */
-constexpr unsigned MOVERS = 0;        /* work-items behind these, which move what they multiply (warpgroups.h) */
-constexpr bool AHEAD = true;          /* whether the elements of one k are read while another one is multiplied */
+/* work-items behind these, which move what they multiply (warpgroups.h) */
+constexpr unsigned MOVERS = 0;
+/* whether the elements of one k are read while another one is multiplied */
+constexpr bool AHEAD = true;
 constexpr Multiply MULTIPLY = Multiply::SCALARS;
 constexpr unsigned MATRIX_SIDE = 16; /* rows and columns of a matrix instruction */
 constexpr unsigned MATRIX_EACH = 1;  /* elements of a factor that each lane gives it */
