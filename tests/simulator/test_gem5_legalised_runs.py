@@ -162,6 +162,7 @@ def test_what_is_replaced_is_right(place: Path, name: str) -> None:
 PROBED = {
     "^v_(sin|cos|cvt_f16)_f32_e": 39,
     "^v_(fma|max|add|mul)_f64 .*clamp": 4,
+    "^v_((trunc|ceil|floor|rndne|ldexp|cvt_f32)_f(16|32|64)(_e64)?|(add|sub)_i(16|32)) .*clamp": 19,
     "^v_(cvt_[iu]32|fract|rndne|rcp|rsq)_f64_e(32|64) (?!.*clamp)": 54,
     "^v_(cvt_[iu]32|cvt_flr_i32|fract|rndne)_f32_e(32|64) (?!.*(clamp|mul:|div:))": 50,
     "^v_(cvt_rpi_i32_f32_e(32|64)|m(ul|ad)_legacy_f32(_e(32|64))?) (?!.*(clamp|mul:|div:))": 41,
@@ -172,6 +173,7 @@ PROBED = {
     "^(s_(sext_i32_i(8|16)|absdiff_i32)|v_(subbrev_co_u32_e64|cmpx_(ge|gt|le)_u16_e64|sad_u32"
     "|sad_hi_u8|med3_f32)) (?!.*(clamp|mul:|div:))": 59,
     "^v_(ldexp_f32|(add|sub|subrev)_u32_e64) ": 30,
+    "^v_mul_i32_i24_e(32|64) ": 9,
     r"^v_div_fixup_f.. \S+ v\S*20": 2,  # whole divisions
     "^(flat|global)_atomic_(inc|dec) ": 20,
     "^((flat|global)_store_byte_d16_hi|ds_write_b(8|16)_d16_hi) ": 20,

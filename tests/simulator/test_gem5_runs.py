@@ -280,12 +280,11 @@ def handmade(
     source: str,
     launches: int,
     *,
-    gem5_version: str = gem5_here.VERSION,
     planned: Workload | None = None,
 ) -> tuple[Workload, Path]:
     work = planned or chain(launches)
     job = Job(work, {"add": source}, data_file.data_id(work), "0" * 64)
-    for name, file in Gem5Se(gem5_version=gem5_version).package.folder(job, builder).items():
+    for name, file in Gem5Se(gem5_version=gem5_here.VERSION).package.folder(job, builder).items():
         path = place / "gem5-se" / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(file.content)
@@ -343,12 +342,21 @@ def silent(place: Path) -> Path:
     return checkout
 
 
+def told_that_none_is_dumped(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The launcher is made for this version as if it were as old as 23.1."""
+    version = gem5_here.VERSION
+    old = replace(apu_se.VERSIONS[version], dumps=False)
+    monkeypatch.setitem(apu_se.VERSIONS, version, old)
+
+
 @DUMPS
 def test_launches_are_told_apart_on_a_gem5_that_dumps_no_statistics(
     place: Path, builder: Builder, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setenv("GEM5", str(silent(place)))
-    work, root = handmade(place / "old", builder, ADD, 3, gem5_version="23.1")
+    with monkeypatch.context() as changed:
+        told_that_none_is_dumped(changed)
+        work, root = handmade(place / "old", builder, ADD, 3)
     assert script(root) == 0
     metrics = Gem5Se().reader.metrics(root / "results/gem5-se", work)
     assert [m["shader_active_ticks"] > 0 for m in metrics] == [True] * 3
@@ -358,8 +366,9 @@ def test_launches_are_told_apart_on_a_gem5_that_dumps_no_statistics(
 
 
 @DUMPS
-def test_dumping_twice_does_no_harm(place: Path, builder: Builder):
-    work, root = handmade(place, builder, ADD, 3, gem5_version="23.1")
+def test_dumping_twice_does_no_harm(place: Path, builder: Builder, monkeypatch: pytest.MonkeyPatch):
+    told_that_none_is_dumped(monkeypatch)
+    work, root = handmade(place, builder, ADD, 3)
     assert script(root) == 0
     assert len(Gem5Se().reader.metrics(root / "results/gem5-se", work)) == 3
 

@@ -15,6 +15,7 @@
 * v_dot4_i32_i8, v_dot2_i32_i16, v_dot8_i32_i4 cut each product to the bits of a factor; v_dot4c
   and the like are not there
 * v_add_u32, v_sub_u32 and v_subrev_u32 ignore clamp
+* v_mul_i32_i24_e64 takes the number of its second source for that of a vector register
 * v_alignbyte_b32 shifts by more than three bytes
 * v_xad_u32 (to 22.0), packed ones of 16 bits (to 23.1) and others of 16 bits are not there
 * v_med3_f32 of a NaN and two numbers gives the greater one
@@ -174,6 +175,15 @@ def two_words(site: Site) -> None:
     site.put("v_alignbyte_b32", result, high, low, held)
 
 
+def product(site: Site) -> None:
+    """v_mul_i32_i24_e64: the short encoding, whose second source is a vector register."""
+    result, a, b = site.item.operands
+    if site.item.tail:
+        site.out.append(site.item)
+    else:
+        site.put("v_mul_i32_i24_e32", result, a, site.in_vgpr(b))
+
+
 def pair(site: Site) -> None:
     """s_pack, of the lower (l) or upper (h) halves of two words; it leaves SCC as it is."""
     result, *sources = site.item.operands
@@ -229,6 +239,7 @@ RULES: dict[str, Callable[[Site], None]] = {
     **dict.fromkeys(("s_mul_hi_u32", "s_mul_hi_i32"), high_product),
     "v_med3_f32": median,
     "v_alignbyte_b32": two_words,
+    "v_mul_i32_i24_e64": product,
     **dict.fromkeys((f"s_pack_{each}_b32_b16" for each in ("ll", "lh", "hh")), pair),
     **dict.fromkeys(("s_setprio", "s_setreg_b32", "s_setreg_imm32_b32"), nothing),
 }

@@ -92,8 +92,19 @@ def _room(site: Site, high: str, records: str, room: str, held: str) -> None:
     """The bytes of a buffer, or the most that there may be: its elements, times their bytes."""
     site.put("s_bfe_u32", held, high, STRIDE)
     site.put("s_max_u32", held, held, "1")
-    site.put("s_mul_i32", room, records, held)
-    site.put("s_mul_hi_u32", held, records, held)
+    if site.gcn3:  # which has no s_mul_hi_u32
+        upper = site.sgpr()
+        site.put("s_lshr_b32", upper, records, "16")
+        site.put("s_mul_i32", upper, upper, held)
+        site.put("s_and_b32", room, records, "0xffff")
+        site.put("s_mul_i32", room, room, held)
+        site.put("s_lshr_b32", room, room, "16")
+        site.put("s_add_u32", upper, upper, room)
+        site.put("s_mul_i32", room, records, held)
+        site.put("s_lshr_b32", held, upper, "16")
+    else:
+        site.put("s_mul_i32", room, records, held)
+        site.put("s_mul_hi_u32", held, records, held)
     site.put("s_cmp_lg_u32", held, "0")
     site.put("s_cselect_b32", room, "-1", room)
 
