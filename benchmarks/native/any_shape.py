@@ -11,10 +11,14 @@ a delay that outlasts the CPU's launching; times are medians of ROUNDS. Extents 
     odd           bf16, any extents
     conv          bf16; 16 to 512 channels and filters, 7 to 112 pixels, 1, 3, 5 or 7 taps, stride 1
                   or 2, three passes
+    small         the same with 1 to 8 images, 8 to 128 channels and filters, 4 to 28 pixels
+    rows          bf16 softmax, layer and RMS norms and gradients; any 128 to 151,936 columns,
+                  ELEMENTS in all; beside a copy of as many bytes in place of a library
 
 "off" is the largest difference, of the largest result. With --candidates, products are also timed
-in every way that could be planned and is estimated to take at most WORTH times the least, and a
-line of JSON for each goes to FILE: what tile.py's estimates are fitted to.
+in every way that could be planned and is estimated to take at most WORTH times the least,
+convolutions by each algorithm, and a line of JSON for each goes to FILE: what the estimates of
+tile.py and algorithms.py are fitted to.
 """
 
 from __future__ import annotations
@@ -25,7 +29,7 @@ import json
 import random
 import sys
 import tempfile
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -44,6 +48,7 @@ if TYPE_CHECKING:
 
 ROUNDS = 11
 L2 = 2**27  # bytes that are written between rounds
+ELEMENTS = 2**26
 WORTH = 2.5
 MOST = 12  # candidates of a shape
 ROOT = Path(simgen.__file__).parent.parent
@@ -53,6 +58,12 @@ NAMES = {
     "f32": "float32", "i32": "int32",
 }  # fmt: skip
 WRITES = {"fwd": "y", "bwd_data": "dx", "bwd_weight": "dw"}
+CONVOLUTIONS = ("conv", "small")
+ALGORITHMS = ("direct", "implicit_gemm", "channels_last")
+ROWS = {  # tensors of the type's elements, and what is written
+    "softmax_fwd": (2, "y"), "softmax_bwd": (3, "dx"), "layer_norm_fwd": (2, "y"),
+    "layer_norm_bwd_data": (3, "dx"), "rms_norm_fwd": (2, "y"), "rms_norm_bwd_data": (3, "dx"),
+}  # fmt: skip
 
 
 @dataclass
@@ -90,12 +101,17 @@ def draw(kind: str, drawn: random.Random) -> dict[str, Any]:
     def extent(least: int, most: int, step: int) -> int:
         return max(step, round(np.exp(drawn.uniform(np.log(least), np.log(most))) / step) * step)
 
-    if kind == "conv":
+    if kind == "rows":
+        columns = extent(128, 151936, 1)
+        return {"layer": drawn.choice([*ROWS]), "shape": f"{ELEMENTS // columns}x{columns}"}
+    if kind in CONVOLUTIONS:
         taps, stride = drawn.choice((1, 3, 5, 7)), drawn.choice((1, 2))
-        c, k = (extent(16, 512, 16) for _ in "ck")
-        h = extent(7, 112, 1)
+        channels = (8, 128, 8) if kind == "small" else (16, 512, 16)
+        c, k = (extent(*channels) for _ in "ck")
+        h = extent(4, 28, 1) if kind == "small" else extent(7, 112, 1)
+        images = drawn.choice((1, 2, 4, 8) if kind == "small" else (8, 16, 32))
         return {
-            "n": drawn.choice((8, 16, 32)), "c": c, "h": h, "w": h, "num_output": k,
+            "n": images, "c": c, "h": h, "w": h, "num_output": k,
             "kernel_size": taps, "stride": stride, "pad": taps // 2,
             "pass": drawn.choice([*WRITES]),
         }  # fmt: skip
@@ -107,7 +123,7 @@ def draw(kind: str, drawn: random.Random) -> dict[str, Any]:
 
 
 def measure(kind: str, shapes: list[dict[str, Any]], file: str | None) -> None:
-    cases = [each for shape in shapes for each in ways(kind, shape, bool(file) and kind != "conv")]
+    cases = [each for shape in shapes for each in ways(kind, shape, bool(file) and kind != "rows")]
     with tempfile.TemporaryDirectory() as folder:
         launcher, functions = compiled(Path(folder), cases)
         nbytes = max(each.workload["arena_nbytes"] for each in cases)
@@ -139,6 +155,12 @@ def ways(kind: str, shape: dict[str, Any], several: bool) -> list[Case]:
     made = [planned(kind, shape)]
     made[0].chosen = True
     if not several:
+        return made
+    if kind in CONVOLUTIONS:
+        for each in ALGORITHMS:
+            with suppress(ValueError, simgen.errors.SimgenError):
+                made.append(planned(kind, {**shape, "algo": each}))
+                made[-1].words = shape
         return made
     seen: list[tuple[float, tile.Cut]] = []
     with replaced(tile, "best_cut", lister(seen)):
@@ -195,12 +217,14 @@ def replaced(place: Any, name: str, value: object) -> Iterator[None]:
 
 
 def planned(kind: str, shape: dict[str, Any]) -> Case:
-    given = {key: value for key, value in shape.items() if key != "pass"}
+    given = {key: value for key, value in shape.items() if key not in ("pass", "layer")}
     given["type"] = TYPES.get(kind, "bf16")
     name = "gemm_fwd"
-    if kind == "conv":
+    if kind in CONVOLUTIONS:
         given |= {"conv_mode": "cross_correlation"}
         name = f"conv_{shape['pass']}"
+    if kind == "rows":
+        name = shape["layer"]
     matrix = "yes" if kind == "f8" else "auto"
     workload = simgen.plan(name, plan_for="h200", matrix=matrix, set=given).workload
     sources = render.kernels(workload)
@@ -264,7 +288,7 @@ def row(
             given = given.view(torch.uint8)
             given.copy_(filled(kind, given.nbytes).reshape_as(given))
     theirs = library(kind, cases[0].words, tensors)
-    wanted = theirs().double()
+    wanted = (expected(cases[0].words, tensors) if kind == "rows" else theirs()).double()
     stream = cupy.cuda.Stream.from_external(torch.cuda.current_stream())
     off = 0.0
     with stream:
@@ -287,7 +311,8 @@ def row(
 
 
 def is_result(buffer: dict[str, Any], words: dict[str, Any]) -> bool:
-    return bool(buffer["name"].split(".")[-1] == WRITES.get(words.get("pass", ""), "y"))
+    wanted = ROWS[words["layer"]][1] if "layer" in words else WRITES.get(words.get("pass", ""), "y")
+    return bool(buffer["name"].split(".")[-1] == wanted)
 
 
 def view(buffer: dict[str, Any], arena: torch.Tensor) -> torch.Tensor:
@@ -301,7 +326,11 @@ def view(buffer: dict[str, Any], arena: torch.Tensor) -> torch.Tensor:
 def library(
     kind: str, shape: dict[str, Any], of: dict[str, torch.Tensor]
 ) -> Callable[[], torch.Tensor]:
-    if kind != "conv":
+    if kind == "rows":
+        nbytes = ROWS[shape["layer"]][0] * ELEMENTS
+        read, written = (torch.zeros(nbytes, dtype=torch.uint8, device="cuda") for _ in "rw")
+        return lambda: written.copy_(read)
+    if kind not in CONVOLUTIONS:
         a, right = of["a"], of["b"].T if shape["transb"] == "true" else of["b"]
         if kind == "i8":
             return lambda: torch._int_mm(a, right)
@@ -322,6 +351,31 @@ def library(
     return lambda: torch.ops.aten.convolution_backward(
         of["dy"], x, w, None, [u, u], [pad, pad], [1, 1], False, [0, 0], 1, mask
     )[at]
+
+
+def expected(shape: dict[str, Any], of: dict[str, torch.Tensor]) -> torch.Tensor:
+    """What a layer of rows gives, in float32."""
+    names, layer = ("y", "dy") if shape["layer"] == "softmax_bwd" else ("x", "dy"), shape["layer"]
+    x = of[names[0]].float()
+    if layer == "softmax_fwd":
+        return torch.softmax(x, -1)
+    if layer == "softmax_bwd":
+        dy = of["dy"].float()
+        return x * (dy - (x * dy).sum(-1, keepdim=True))
+    gamma = of["gamma"]
+    if layer == "rms_norm_fwd":
+        return torch.nn.functional.rms_norm(x, gamma.shape, gamma, 1e-5)
+    if layer == "layer_norm_fwd":
+        return torch.nn.functional.layer_norm(x, gamma.shape, gamma, of["beta"], 1e-5)
+    given = of["dy"].float() * gamma
+    invstd = torch.rsqrt((x * x).mean(-1, keepdim=True) + 1e-5)
+    if "invstd" in of:
+        invstd = of["invstd"][:, None]
+    x = x * invstd if layer == "rms_norm_bwd_data" else (x - of["mean"][:, None]) * invstd
+    less = x * (given * x).mean(-1, keepdim=True)
+    if layer == "layer_norm_bwd_data":
+        less += given.mean(-1, keepdim=True)
+    return (given - less) * invstd
 
 
 def in_turns(works: list[Callable[[], object]]) -> list[float]:

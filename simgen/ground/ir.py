@@ -207,7 +207,14 @@ CUDA_MACROS: tuple[tuple[str, str], ...] = (
 )  # fmt: skip
 HIP_MACROS: tuple[tuple[str, str], ...] = (
     ("__HIP__", "1"), ("__HIPCC__", "1"), ("__HIP_PLATFORM_AMD__", "1"),
-    ("__HIP_DEVICE_COMPILE__", "1"), ("USE_ROCM", "1"),
+    ("__HIP_DEVICE_COMPILE__", "1"), ("USE_ROCM", "1"), ("HIP_VERSION_MAJOR", "6"),
+    ("HIP_VERSION_MINOR", "2"), ("HIP_VERSION", "60200000"),
+    *((f"__HIP_ARCH_HAS_{what}__", "1") for what in (
+        "GLOBAL_INT32_ATOMICS", "GLOBAL_INT64_ATOMICS", "SHARED_INT32_ATOMICS",
+        "SHARED_INT64_ATOMICS", "GLOBAL_FLOAT_ATOMIC_EXCH", "SHARED_FLOAT_ATOMIC_EXCH",
+        "FLOAT_ATOMIC_ADD", "DOUBLES", "WARP_VOTE", "WARP_BALLOT", "WARP_SHUFFLE", "3DGRID",
+        "THREAD_FENCE_SYSTEM",
+    )),
 )  # fmt: skip
 # What hipcc defines beside nvcc's macros for NVIDIA's GPUs, and lanes as sources may ask for them.
 NVIDIA_HIP_MACROS: tuple[tuple[str, str], ...] = (

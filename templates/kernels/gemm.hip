@@ -1,7 +1,7 @@
-/* A matrix product: y = ALPHA A B [+ BETA c] [+ bias], M x N results, each a sum of K products,
- * and what follows. A lies in memory as (M, K) or (K, M), B as (K, N) or (N, K), y and c as (M,
- * N), all of them by rows. There may be BATCH of them, one behind the other. Where k is cut into
- * chunks, work-groups leave partial sums, and nothing else.
+/* A matrix product: y = ALPHA A B [+ BETA c] [+ bias], M x N results, each a sum of K products, and
+ * what follows. A lies in memory as (M, K) or (K, M), B as (K, N) or (N, K), y and c as (M, N), all
+ * of them by rows. There may be BATCH of them, one behind the other. Where k is cut into chunks,
+ * work-groups leave partial sums, and nothing else.
  *
  * A, B, y and what is added have element types of their own; what is multiplied and added up is
  * float32, or int32 of integers. */
@@ -18,33 +18,35 @@ constexpr const AddedElement* c = nullptr;
 constexpr const AddedElement* bias = nullptr;
 constexpr const ScaleElement* group_scales = nullptr; /* and this one for scales of groups of B */
 
-/* A matrix of Stored as an operand: EXTENT rows along k, or K rows along EXTENT; a tile has PART
- * of it. Loads give Held: Total, or Stored as it is. */
-template <class Stored, class Held, unsigned EXTENT, unsigned PART, Along LIES, unsigned ELEMENTS>
+/* A matrix of Stored as an operand: EXTENT rows along k, or K rows along EXTENT, PITCH elements
+ * from one to the next; a tile has PART of it. Loads give Held: Total, or Stored as it is. */
+template <class Stored, class Held, unsigned EXTENT, unsigned PART, Along LIES, unsigned ELEMENTS,
+    unsigned PITCH>
 struct Matrix {
     using Element = Held;
     static constexpr unsigned WIDTH = ELEMENTS;
     static constexpr Along ALONG = LIES;
     static constexpr bool ALONG_K = ALONG == Along::K;
-    static constexpr bool REGULAR = EXTENT % PART == 0; /* all rows of all tiles are there */
+    static constexpr unsigned END = ALONG_K ? EXTENT : PITCH;
+    static constexpr bool REGULAR = END % PART == 0; /* all rows of all tiles are there */
     const Stored* __restrict__ matrix;
 
     /* Bytes between elements that are so far apart, along m or n and along k. */
     static constexpr __device__ __forceinline__ unsigned long long apart(unsigned at, unsigned k)
     {
         return static_cast<unsigned long long>(sizeof(Stored))
-               * (ALONG_K ? at * K + k : k * EXTENT + at);
+               * (ALONG_K ? at * PITCH + k : k * PITCH + at);
     }
 
     struct Line {
         const Stored* tile; /* the same for all work-items */
-        unsigned offset;   /* in bytes */
+        unsigned offset; /* in bytes */
         Depth<K, K % TILE_K != 0> depth;
 
         __device__ __forceinline__ Vector<Element, WIDTH> load(unsigned step) const
         {
             const char* start =
-                reinterpret_cast<const char*>(tile + (ALONG_K ? step : step * EXTENT));
+                reinterpret_cast<const char*>(tile + (ALONG_K ? step : step * PITCH));
             if (depth.ends(step))
                 return {};
             /* the same, but for how compilers order instructions */
@@ -56,20 +58,21 @@ struct Matrix {
         /* For products whose tiles wait in LDS (staged.h). */
         __device__ __forceinline__ const char* place(unsigned step) const
         {
-            return reinterpret_cast<const char*>(tile + (ALONG_K ? step : step * EXTENT)) + offset;
+            return reinterpret_cast<const char*>(tile + (ALONG_K ? step : step * PITCH)) + offset;
         }
         __device__ __forceinline__ bool ends(unsigned step) const { return depth.ends(step); }
     };
     __device__ __forceinline__ Line line(unsigned at, unsigned apart, unsigned k) const
     {
         /* Beyond the end it loads what lies at the end: those results are not stored. */
-        if (EXTENT % PART != 0 && at + apart >= EXTENT)
-            apart = EXTENT - (ALONG_K ? 1 : WIDTH) - at;
-        const unsigned offset =
-            static_cast<unsigned>(sizeof(Stored)) * (ALONG_K ? apart * K + k : k * EXTENT + apart);
-        return Line{matrix + (ALONG_K ? at * K : at), offset, decltype(Line::depth)::at(k)};
+        if (END % PART != 0 && at + apart >= END)
+            apart = END - (ALONG_K ? 1 : WIDTH) - at;
+        const unsigned offset = static_cast<unsigned>(sizeof(Stored))
+                                * (ALONG_K ? apart * PITCH + k : k * PITCH + apart);
+        return Line{matrix + (ALONG_K ? at * PITCH : at), offset, decltype(Line::depth)::at(k)};
     }
 };
+constexpr unsigned RESULT_ROW = RESULT_PITCH > 0 ? RESULT_PITCH : N; /* elements of y */
 using Cut = Tile<TILE_M, TILE_N, TILE_K, ITEM_M, ITEM_N, AHEAD, Total>;
 /* tiles below each other that work-groups side by side compute */
 constexpr unsigned PAIR = PAIRED ? 2 : 1;
@@ -81,18 +84,29 @@ static __device__ __forceinline__ unsigned loaded(unsigned row)
 }
 #if STAGES
 /* Whether lanes store 16 bytes of a row at once (Run). */
-constexpr bool BY_RUNS = !WITH_C && sizeof(Element) < 4 && N % (16 / sizeof(Element)) == 0
+constexpr bool BY_RUNS = !WITH_C && sizeof(Element) < 4 && RESULT_ROW % (16 / sizeof(Element)) == 0
                          && ITEM_N % (16 / sizeof(Element)) == 0;
 using Multiplied = StagedMma<Cut, LeftElement, !BY_RUNS>;
 #else
 constexpr bool BY_RUNS = false;
 using Multiplied = Fragment<Cut, LeftElement>; /* both factors are of one type, or held as Total */
 #endif
-using Left = Matrix<LeftElement, Multiplied::Held<LeftElement>, M, TILE_M, LEFT_ALONG, LEFT_WIDTH>;
+constexpr bool LEFT_ALONG_K = LEFT_ALONG == Along::K, RIGHT_ALONG_K = RIGHT_ALONG == Along::K;
+constexpr unsigned LEFT_ROW = LEFT_PITCH > 0 ? LEFT_PITCH
+                              : LEFT_ALONG_K ? K
+                                             : M,
+                   LEFT_SIZE = (LEFT_ALONG_K ? M : K) * LEFT_ROW;
+constexpr unsigned RIGHT_ROW = RIGHT_PITCH > 0 ? RIGHT_PITCH
+                               : RIGHT_ALONG_K ? K
+                                               : N,
+                   RIGHT_SIZE = (RIGHT_ALONG_K ? N : K) * RIGHT_ROW;
+using Left =
+    Matrix<LeftElement, Multiplied::Held<LeftElement>, M, TILE_M, LEFT_ALONG, LEFT_WIDTH, LEFT_ROW>;
 using Right = Either<WITH_GROUPS,
     GroupedRows<Multiplied::Held<RightElement>, RightElement, ScaleElement, N, TILE_N, K, GROUP,
         K % TILE_K != 0>,
-    Matrix<RightElement, Multiplied::Held<RightElement>, N, TILE_N, RIGHT_ALONG, RIGHT_WIDTH>>;
+    Matrix<RightElement, Multiplied::Held<RightElement>, N, TILE_N, RIGHT_ALONG, RIGHT_WIDTH,
+        RIGHT_ROW>>;
 #if TENSOR_MAPS && (defined(__CUDACC__) || defined(__CUDACC_RTC__))
 #define BY_WARPGROUPS 1
 using Tiled = WarpgroupProduct<Cut, Left, Right, STAGES, LAUNCH_GROUPS, MOVERS, !BY_RUNS, PAIRED>;
@@ -156,8 +170,8 @@ extern "C" __global__ IN_CLUSTERS __launch_bounds__(BLOCK + MOVERS, LAUNCH_GROUP
     alignas(16) __shared__ Tiled::B::Element b_tiles[Tiled::B_SIZE];
 #endif
 #if GROUPS
-    /* Of the tiles that this work-group computes, steps of the next one are on their way while
-     * one is stored. */
+    /* Of the tiles that this work-group computes, steps of the next one are on their way while one
+     * is stored. */
     constexpr unsigned TILES = ACROSS * DOWN;
     const unsigned sharing = SHARING(GROUPS) / PAIR,
                    count = (TILES * BATCH - place + sharing - 1) / sharing;
@@ -184,9 +198,9 @@ extern "C" __global__ IN_CLUSTERS __launch_bounds__(BLOCK + MOVERS, LAUNCH_GROUP
         const unsigned tile = place + turn * sharing, item = tile / TILES, across = tile % ACROSS,
                        down = tile / ACROSS % DOWN;
         const unsigned row = (banded<ACROSS, DOWN>(across, down, true) * PAIR + lower) * TILE_M;
-        const Tiled::A left(Left{a + item * (M * K)}, loaded(row));
+        const Tiled::A left(Left{a + item * LEFT_SIZE}, loaded(row));
         const Tiled::B right(
-            Right{b + item * (K * N)}, banded<ACROSS, DOWN>(across, down, false) * TILE_N);
+            Right{b + item * RIGHT_SIZE}, banded<ACROSS, DOWN>(across, down, false) * TILE_N);
         Tiled::begin(left, right, 0, K, lds);
     };
     begin(0);
@@ -224,21 +238,21 @@ extern "C" __global__ IN_CLUSTERS __launch_bounds__(BLOCK + MOVERS, LAUNCH_GROUP
         if (!Tiled::multiply(maps, item, row, column, first, last, lds, sum))
             return;
 #elif GROUPS
-        Tiled::multiply_begun(Tiled::A(Left{a + item * (M * K)}, loaded(row)),
-            Tiled::B(Right{b + item * (K * N)}, column), first, last, lds, sum);
+        Tiled::multiply_begun(Tiled::A(Left{a + item * LEFT_SIZE}, loaded(row)),
+            Tiled::B(Right{b + item * RIGHT_SIZE}, column), first, last, lds, sum);
         if (turn + 1 < count)
             begin(turn + 1);
 #elif STAGES
-        Tiled::multiply(Left{a + item * (M * K)}, Right{b + item * (K * N)}, loaded(row), column,
-            first, last, lds, sum);
+        Tiled::multiply(Left{a + item * LEFT_SIZE}, Right{b + item * RIGHT_SIZE}, loaded(row),
+            column, first, last, lds, sum);
 #else
-        Tiled::multiply(Left{a + item * (M * K)},
+        Tiled::multiply(Left{a + item * LEFT_SIZE},
             operand_of<Right, WITH_GROUPS, K * N, GROUP>(b, group_scales, item), row, column, first,
             last, a_tiles, b_tiles, sum);
 #endif
 
         const AddedElement* added = c + item * (M * N);
-        Element* to = y + (SPLITS > 1 ? blockIdx.z : item) * (M * N);
+        Element* to = y + (SPLITS > 1 ? blockIdx.z : item) * (M * RESULT_ROW);
         const auto finish = [&](Total& value, unsigned m, unsigned n) {
             if constexpr (ALPHA != 1)
                 value *= ALPHA;
@@ -286,7 +300,7 @@ extern "C" __global__ IN_CLUSTERS __launch_bounds__(BLOCK + MOVERS, LAUNCH_GROUP
                     const unsigned n = origin + Run<Element>::column(j);
                     runs[i][j / RUN].share();
                     if ((ROWS_FILL || m < M) && (N % TILE_N == 0 || n < N))
-                        runs[i][j / RUN].store(to + (m * N + n));
+                        runs[i][j / RUN].store(to + (m * RESULT_ROW + n));
                 }
             }
         }
@@ -300,7 +314,7 @@ extern "C" __global__ IN_CLUSTERS __launch_bounds__(BLOCK + MOVERS, LAUNCH_GROUP
 #pragma unroll
             for (unsigned j = 0; j < ITEM_N; j += STORE_WIDTH) {
                 const unsigned n = column + Tiled::column(j);
-                const unsigned at = m * N + n;
+                const unsigned at = m * RESULT_ROW + n;
                 if (N % TILE_N == 0 || n < N) {
 #pragma unroll
                     for (unsigned part = 0; part < STORE_WIDTH; part++)
@@ -308,6 +322,10 @@ extern "C" __global__ IN_CLUSTERS __launch_bounds__(BLOCK + MOVERS, LAUNCH_GROUP
 #if STAGES
                     if constexpr (STORE_WIDTH == 4)
                         put_four(to + at, sum[i] + j);
+                    else if constexpr (sizeof(Element) == 2)
+#pragma unroll
+                        for (unsigned part = 0; part < STORE_WIDTH; part++)
+                            put(to + at + part, sum[i][j + part]);
                     else
 #endif
                         store_vector<STORE_WIDTH>(to + at, sum[i] + j);

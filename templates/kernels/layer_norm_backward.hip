@@ -5,9 +5,9 @@
 #include "constants/layer_norm.h"
 #include "layer_norm.h"
 
-extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
-    const Element* __restrict__ x, const Element* __restrict__ dy, const float* __restrict__ gamma,
-    const float* __restrict__ mean, const float* __restrict__ invstd,
+extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(const Element* __restrict__ x,
+    const Element* __restrict__ dy, const float* __restrict__ gamma, const float* __restrict__ mean,
+    const float* __restrict__ invstd,
 #if WITH_RESULT
     Element* __restrict__ dx)
 #else
@@ -25,16 +25,14 @@ extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
     float sum = 0, dot = 0;
 #pragma unroll UNROLL
     for (unsigned k = 0; k < HELD; k += VECTOR) {
-        const unsigned at = place(k, slice);
-        float part[VECTOR], slope[VECTOR], weight[VECTOR];
+        float part[VECTOR], slope[VECTOR];
         values.first(part, k, slice);
         slopes.first(slope, k, slice);
-        fetch(weight, gamma, at, inside(row, at));
+        slopes.weigh(slope, gamma, k, slice);
 #pragma unroll
         for (unsigned j = 0; j < VECTOR; j++) {
-            const float g = slope[j] * weight[j]; /* 0 beyond the end of the row */
-            sum += g;
-            dot = fused(g, part[j] - centre, dot);
+            sum += slope[j]; /* 0 beyond the end of the row */
+            dot = fused(slope[j], part[j] - centre, dot);
         }
     }
     const float shift = row_sum(sum, sums) * INVERSE;
@@ -48,15 +46,13 @@ extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
 
 #pragma unroll UNROLL
     for (unsigned k = 0; k < HELD; k += VECTOR) {
-        const unsigned at = place(k, slice);
-        float part[VECTOR], slope[VECTOR], weight[VECTOR];
+        float part[VECTOR], slope[VECTOR];
         values.again(part, k, slice);
-        slopes.again(slope, k, slice);
-        fetch(weight, gamma, at, inside(row, at));
+        slopes.again_weighed(slope, gamma, k, slice);
 #pragma unroll
         for (unsigned j = 0; j < VECTOR; j++)
-            part[j] = scale * fused(part[j] - centre, tilt, slope[j] * weight[j] - shift);
-        put(dx + row * AXIS, at, part, inside(row, at));
+            part[j] = scale * fused(part[j] - centre, tilt, slope[j] - shift);
+        put_row(start(dx, row), row, place(k, slice), part);
     }
 #endif
 }

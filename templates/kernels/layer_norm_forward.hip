@@ -5,8 +5,7 @@
 #include "constants/layer_norm.h"
 #include "layer_norm.h"
 
-extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
-    const Element* __restrict__ x,
+extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(const Element* __restrict__ x,
 #if WITH_RESULT
     const float* __restrict__ gamma, const float* __restrict__ beta, Element* __restrict__ y,
 #endif
@@ -32,12 +31,13 @@ extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
     float square = 0;
 #pragma unroll UNROLL
     for (unsigned k = 0; k < HELD; k += VECTOR) {
-        const bool there = inside(row, place(k, slice));
+        const unsigned at = place(k, slice);
+        const bool there = inside(row, at);
         float part[VECTOR];
         values.again(part, k, slice);
 #pragma unroll
         for (unsigned j = 0; j < VECTOR; j++) {
-            const float d = there ? part[j] - centre : 0.0f;
+            const float d = there && of_row(row, at + j) ? part[j] - centre : 0.0f;
             square = fused(d, d, square);
         }
     }
@@ -53,12 +53,12 @@ extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
         const unsigned at = place(k, slice);
         float part[VECTOR], weight[VECTOR], shift[VECTOR];
         values.again(part, k, slice);
-        fetch(weight, gamma, at, inside(row, at));
-        fetch(shift, beta, at, inside(row, at));
+        fetch_columns(weight, gamma, row, at);
+        fetch_columns(shift, beta, row, at);
 #pragma unroll
         for (unsigned j = 0; j < VECTOR; j++)
             part[j] = fused((part[j] - centre) * scale, weight[j], shift[j]);
-        put(y + row * AXIS, at, part, inside(row, at));
+        put_row(start(y, row), row, at, part);
     }
 #endif
 }

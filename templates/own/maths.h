@@ -369,43 +369,70 @@ SIMGEN_OPERATION_RN(sub, -) SIMGEN_OPERATION_RN(mul, *)
 #define __fma_rn fma
 
 #ifndef SIMGEN_NVIDIA
-/* What rounding takes from a sum of float64, as far as it is one (Knuth). An exact 0 that is rounded down is -0. */
+/* What rounding takes from a sum of float64, as far as it is one (Knuth). An exact 0 that is
+ * rounded down is -0. */
 template <char way> static inline __device__ float simgen_sum(double a, double b, float r)
 {
     const double d = a + b, part = d - a, off = d - r;
     if (way == 'd' && d == 0)
-        return (__builtin_bit_cast(unsigned long, a) | __builtin_bit_cast(unsigned long, b)) >> 63 ? -0.0f : 0.0f;
+        return (__builtin_bit_cast(unsigned long, a) | __builtin_bit_cast(unsigned long, b)) >> 63
+                   ? -0.0f
+                   : 0.0f;
     return simgen_directed<way>(r, off == 0 ? (a - (d - part)) + (b - part) : off);
 }
-#define SIMGEN_DIRECTED(way, w)                                                                                                \
-    static inline __device__ float __fadd_##way(float a, float b) { return simgen_sum<w>(a, b, a + b); }                       \
-    static inline __device__ float __fsub_##way(float a, float b) { return simgen_sum<w>(a, -b, a - b); }                      \
-    static inline __device__ float __fmul_##way(float a, float b) { return simgen_directed<w>(a * b, static_cast<double>(a) * b - a * b); } \
-    static inline __device__ float __fmaf_##way(float a, float b, float c) { return simgen_sum<w>(static_cast<double>(a) * b, c, fmaf(a, b, c)); } \
-    static inline __device__ float __fdiv_##way(float a, float b)                                                              \
-    {                                                                                                                          \
-        const float r = a / b;                                                                                                 \
-        const double off = a - static_cast<double>(r) * b;                                                                     \
-        return simgen_directed<w>(r, b < 0 ? -off : off);                                                                      \
-    }                                                                                                                          \
-    static inline __device__ float __frcp_##way(float x) { return __fdiv_##way(1.0f, x); }                                     \
-    static inline __device__ float __fsqrt_##way(float x)                                                                      \
-    {                                                                                                                          \
-        const float r = sqrtf(x);                                                                                              \
-        return simgen_directed<w>(r, x - static_cast<double>(r) * r);                                                          \
-    }                                                                                                                          \
-    static inline __device__ float __double2float_##way(double x) { return simgen_directed<w>(static_cast<float>(x), x - static_cast<float>(x)); } \
-    static inline __device__ float __int2float_##way(int x) { return simgen_directed<w>(static_cast<float>(x), x - static_cast<double>(static_cast<float>(x))); } \
-    static inline __device__ float __uint2float_##way(unsigned x) { return simgen_directed<w>(static_cast<float>(x), x - static_cast<double>(static_cast<float>(x))); } \
-    static inline __device__ float __ll2float_##way(long long x)                                                               \
-    {                                                                                                                          \
-        const float r = static_cast<float>(x);                                                                                 \
-        return simgen_directed<w>(r, r >= 0x1p63f ? -1 : x - static_cast<long long>(r));                                       \
-    }                                                                                                                          \
-    static inline __device__ float __ull2float_##way(unsigned long long x)                                                     \
-    {                                                                                                                          \
-        const float r = static_cast<float>(x);                                                                                 \
-        return simgen_directed<w>(r, r >= 0x1p64f ? -1 : static_cast<long long>(x - static_cast<unsigned long long>(r)));      \
+#define SIMGEN_DIRECTED(way, w)                                                                    \
+    static inline __device__ float __fadd_##way(float a, float b)                                  \
+    {                                                                                              \
+        return simgen_sum<w>(a, b, a + b);                                                         \
+    }                                                                                              \
+    static inline __device__ float __fsub_##way(float a, float b)                                  \
+    {                                                                                              \
+        return simgen_sum<w>(a, -b, a - b);                                                        \
+    }                                                                                              \
+    static inline __device__ float __fmul_##way(float a, float b)                                  \
+    {                                                                                              \
+        return simgen_directed<w>(a * b, static_cast<double>(a) * b - a * b);                      \
+    }                                                                                              \
+    static inline __device__ float __fmaf_##way(float a, float b, float c)                         \
+    {                                                                                              \
+        return simgen_sum<w>(static_cast<double>(a) * b, c, fmaf(a, b, c));                        \
+    }                                                                                              \
+    static inline __device__ float __fdiv_##way(float a, float b)                                  \
+    {                                                                                              \
+        const float r = a / b;                                                                     \
+        const double off = a - static_cast<double>(r) * b;                                         \
+        return simgen_directed<w>(r, b < 0 ? -off : off);                                          \
+    }                                                                                              \
+    static inline __device__ float __frcp_##way(float x) { return __fdiv_##way(1.0f, x); }         \
+    static inline __device__ float __fsqrt_##way(float x)                                          \
+    {                                                                                              \
+        const float r = sqrtf(x);                                                                  \
+        return simgen_directed<w>(r, x - static_cast<double>(r) * r);                              \
+    }                                                                                              \
+    static inline __device__ float __double2float_##way(double x)                                  \
+    {                                                                                              \
+        return simgen_directed<w>(static_cast<float>(x), x - static_cast<float>(x));               \
+    }                                                                                              \
+    static inline __device__ float __int2float_##way(int x)                                        \
+    {                                                                                              \
+        return simgen_directed<w>(                                                                 \
+            static_cast<float>(x), x - static_cast<double>(static_cast<float>(x)));                \
+    }                                                                                              \
+    static inline __device__ float __uint2float_##way(unsigned x)                                  \
+    {                                                                                              \
+        return simgen_directed<w>(                                                                 \
+            static_cast<float>(x), x - static_cast<double>(static_cast<float>(x)));                \
+    }                                                                                              \
+    static inline __device__ float __ll2float_##way(long long x)                                   \
+    {                                                                                              \
+        const float r = static_cast<float>(x);                                                     \
+        return simgen_directed<w>(r, r >= 0x1p63f ? -1 : x - static_cast<long long>(r));           \
+    }                                                                                              \
+    static inline __device__ float __ull2float_##way(unsigned long long x)                         \
+    {                                                                                              \
+        const float r = static_cast<float>(x);                                                     \
+        return simgen_directed<w>(r,                                                               \
+            r >= 0x1p64f ? -1 : static_cast<long long>(x - static_cast<unsigned long long>(r)));   \
     }
 SIMGEN_DIRECTED(rz, 'z') SIMGEN_DIRECTED(ru, 'u') SIMGEN_DIRECTED(rd, 'd')
 #endif

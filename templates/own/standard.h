@@ -84,12 +84,18 @@ template <class A, class B> struct conditional<false, A, B> { typedef B type; };
 template <bool c, class A, class B> using conditional_t = typename conditional<c, A, B>::type;
 template <class...> using void_t = void;
 template <class T> T&& declval();
-template <class T, T... i> struct integer_sequence { static __device__ constexpr size_t size() { return sizeof...(i); } };
+template <class T, T... i> struct integer_sequence {
+    static __device__ constexpr size_t size() { return sizeof...(i); }
+};
 template <size_t... i> using index_sequence = integer_sequence<size_t, i...>;
 template <size_t n, size_t... i> struct simgen_counted : simgen_counted<n - 1, n - 1, i...> {};
 template <size_t... i> struct simgen_counted<0, i...> { typedef index_sequence<i...> type; };
 template <size_t n> using make_index_sequence = typename simgen_counted<n>::type;
-template <class T> static inline __device__ constexpr const T& clamp(const T& x, const T& low, const T& high) { return x < low ? low : high < x ? high : x; }
+template <class T> static inline __device__ constexpr const T& clamp(
+    const T& x, const T& low, const T& high)
+{
+    return x < low ? low : high < x ? high : x;
+}
 template <class T> using remove_cv_t = __remove_cv(T);
 template <class T> using remove_const_t = __remove_const(T);
 template <class T> using remove_reference_t = __remove_reference_t(T);

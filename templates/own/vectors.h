@@ -120,15 +120,16 @@ template <simgen_is_vector V> static inline __device__ bool operator==(V a, V b)
     return same;
 }
 
-/* Toward zero, up and down: the nearest number, or the next one on the side where the result lies. `off` has the sign
- * of what rounding took, exactly. */
+/* Toward zero, up and down: the nearest number, or the next one on the side where the result lies.
+ * `off` has the sign of what rounding took, exactly. */
 template <int bytes> struct simgen_bits_of { typedef short type; };
 template <> struct simgen_bits_of<4> { typedef int type; };
 template <> struct simgen_bits_of<8> { typedef long type; };
 template <char way, class T, class E> static inline __device__ T simgen_directed(T r, E off)
 {
     typedef typename simgen_bits_of<sizeof(T)>::type bits;
-    const bool above = off > 0 && (way == 'u' || (way == 'z' && r < T(0))), below = off < 0 && (way == 'd' || (way == 'z' && r > T(0)));
+    const bool above = off > 0 && (way == 'u' || (way == 'z' && r < T(0))),
+               below = off < 0 && (way == 'd' || (way == 'z' && r > T(0)));
     if (!above && !below)
         return r;
     bits word = __builtin_bit_cast(bits, r);

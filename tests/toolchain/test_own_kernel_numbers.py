@@ -216,7 +216,7 @@ __global__ void k(int* y)
         ("k.cu", "defined __HIP_PLATFORM_AMD__ || (__CUDACC__ + 0 == 7u)", "", 32),
         ("k.cu", "defined(USE_ROCM)", 'USE_ROCM = "1"', 64),
         ("k.cu", "1", "", 64),
-        ("k.hip", "defined(__HIPCC__) && !defined(__CUDACC__)", "", 64),
+        ("k.hip", "defined(__HIPCC__) && __HIP_ARCH_HAS_WARP_SHUFFLE__ && HIP_VERSION > 6", "", 64),
         ("k.hip", "defined(USE_ROCM)", "", 64),
     ],
 )

@@ -154,8 +154,8 @@ class BlockCirculant(Layer):
             rows = 2 * down if port in ("w", "dw") else down
             spec = TensorSpec((self._frequencies, rows, 2 * across))
             made.append(Port(f"{port}_spectrum", spec, scratch=True))
-        partial = self.product(shape, direction).workspace
-        return [*made, Port("partial", partial, scratch=True)] if partial else made
+        workspaces = self.product(shape, direction).workspaces()
+        return [*made, *(Port(name, spec, scratch=True) for name, spec in workspaces.items())]
 
     def _blocks(self, port: str, shape: tuple[int, ...]) -> tuple[int, int]:
         """Rows of blocks of a tensor, and blocks of each, for the shape of x."""

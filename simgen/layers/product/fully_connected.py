@@ -225,8 +225,8 @@ class FullyConnected(ScaledTensors):
         # He et al., "Delving Deep into Rectifiers", 2015: activations keep their size.
         normal, weights = Fill.usual(x.dtype), Fill.usual(w.dtype, sqrt(2 / w.shape[1]))
         b = TensorSpec((self.num_output,), x.dtype.product)
-        workspace = self.product(x, direction).workspace
-        partial = (Port("partial", workspace, scratch=True),) if workspace else ()
+        workspaces = self.product(x, direction).workspaces()
+        partial = (Port(name, spec, scratch=True) for name, spec in workspaces.items())
         if direction is Pass.FORWARD:
             bias = (Port("b", b, Fill.usual(b.dtype, 0.1)),) if self.bias else ()
             read = (Port("x", x, normal), Port("w", w, weights), *bias, *self._factors(x))

@@ -395,9 +395,9 @@ class Gemm(ScaledTensors):
         normal, weights = Fill.usual(a.dtype), Fill.usual(b.dtype, k**-0.5)
         read = (Port("a", a, normal), Port("b", b, weights))
         workspaces = (
-            Port(part.partial, part.product.workspace, scratch=True)
+            Port(name, spec, scratch=True)
             for part in self._parts(specs, direction)
-            if part.product.workspace
+            for name, spec in part.product.workspaces(part.partial).items()
         )
         if direction is Pass.FORWARD:
             c = (Port("c", specs["c"], self._fill(specs["c"].dtype)),) if self._added else ()

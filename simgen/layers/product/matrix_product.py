@@ -18,7 +18,9 @@ rows do not lie so, and no second kernel follows, the result is float32, which a
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from math import ceil, prod, sqrt
+from functools import cached_property
+from itertools import product as choices_of
+from math import ceil, inf, prod, sqrt
 from typing import TYPE_CHECKING, TypedDict
 
 from simgen.ground.arrays import np
@@ -29,12 +31,13 @@ from simgen.ground.numerics.rounding import SECOND_ORDER, TINY, U, identifier
 from simgen.ground.numerics.spread import Walk, correlated, order, repeats, stages
 from simgen.layers.base import CHUNKS, Choice
 from simgen.layers.epilogue import NOTHING, Epilogue
-from simgen.layers.product import fragment, tile
+from simgen.layers.product import fragment, padding, tile
 from simgen.layers.product import written as written
 from simgen.layers.product.elements import Elements, constant, name_of
 
 if TYPE_CHECKING:
     from simgen.ground.numerics.rounding import Array
+    from simgen.layers.product.padding import CopiedRows
 
 FACTORS = {  # what a pass writes, and the tensors that it multiplies
     Pass.FORWARD: ("y", "x", "w"),
@@ -57,6 +60,9 @@ LARGEST = 2**30  # elements of a matrix: offsets in a tile are bytes in 32 bits
 MOST_PRODUCTS = 0xFFFF // tile.SPLITS
 
 Call = tuple[tuple[Kernel, ...], tuple[Launch, ...]]
+Sides = tuple[bool, ...]  # one of each factor
+NONE: Sides = (False, False)
+SIDES = ("left", "right")
 
 
 class _Costs(TypedDict):
@@ -113,7 +119,7 @@ class Product:
         if self.elements.mixed or self.elements.left.nbytes != 2 or not self._factors:
             return False
         few = 1 if self.k >= LONG else 2
-        staged = fragment.staged(self.machine, self._factors, *self._lying)
+        staged = fragment.staged(self.machine, self._factors, *self._lying(NONE))
         return bool(staged) and least >= few and self.machine.is_nvidia
 
     @property
@@ -151,6 +157,8 @@ class Product:
         """Whether the first kernel can store the result's type."""
         if not self.elements.result.is_narrow:
             return True
+        if not self.short and self._cut.tile.stages and self.elements.result.nbytes == 2:
+            return True  # one by one
         by_rows = not self.short or (not self._along_k and (self._few_rows or self.n == 1))
         return by_rows and self.n % TOGETHER == 0
 
@@ -164,8 +172,13 @@ class Product:
         """What is planned."""
         if not self.short:
             sides = self.m, self.n, self.k, self.batch
-            told = tile.explain_cut(*sides, **self._costs)
-            return (*fragment.explain_matrix(self.machine, self._factors, self._cut.tile), *told)
+            told = tile.explain_cut(*sides, **self._costs(self._sides))
+            matrix = fragment.explain_matrix(self.machine, self._factors, self._cut.tile)
+            result = {"y": self.copied} if self.copied else {}
+            factors = {
+                {"left": "a", "right": "b"}[side]: each for side, each in self.padded.items()
+            }
+            return (*matrix, *padding.explain({**factors, **result}), *told)
         side = "row" if self._few_rows else "column"
         kernel = Choice(
             "kernel", f"few {side}s", "reading the other matrix once is all of the work"
@@ -186,13 +199,18 @@ class Product:
         each = self._results_of_a_group
         return (0, each, LEAST_DEPTH) if self._few_rows else (each, 0, LEAST_DEPTH)
 
-    @property
-    def workspace(self) -> TensorSpec | None:
-        """Partial sums, (chunks, m, n) or (chunks, batch, m, n), where k is cut."""
+    def workspaces(self, partial: str = "partial") -> dict[str, TensorSpec]:
+        """Port -> its tensor: partial sums, (chunks, m, n) or (chunks, batch, m, n), where k is
+        cut, and what has its rows copied."""
         _, splits = self.chunks
         batch = (self.batch,) if self.batch > 1 else ()
         shape = (splits, *batch, self.m, self.n)
-        return TensorSpec(shape, self.elements.total) if self._sums_follow else None
+        made = {partial: TensorSpec(shape, self.elements.total)} if self._sums_follow else {}
+        made |= {_rows(partial, side): each.spec for side, each in self.padded.items()}
+        if self.copied:
+            whole = replace(self.copied, pitch=self.copied.extent)
+            made[_rows(partial, "result")] = whole.spec
+        return made
 
     def lower(
         self,
@@ -215,9 +233,24 @@ class Product:
         after = (*((added,) if added else ()), *self.epilogue.ports)
         extra = after if alone else ()
         kernel, grid = (self._short if self.short else self._tiled)(prefix)
-        launch = Launch(kernel.name, grid, (a, b, *scales, *extra, target))
+        kernels, launches = [kernel], []
+        factors = {"left": a, "right": b}
+        if self.padded:
+            made = {side: _rows(partial, side) for side in self.padded}
+            reads = tuple(factors[side] for side in made)
+            first, copy = padding.lower(prefix, (*self.padded.values(),), reads, (*made.values(),))
+            kernels.insert(0, first)
+            launches.append(copy)
+            factors |= made
+        if self.copied:
+            last, copy = padding.lower(prefix, (self.copied,), (_rows(partial, "result"),), (y,))
+            target = _rows(partial, "result")
+            kernels.append(last)
+        launches.append(Launch(kernel.name, grid, (*factors.values(), *scales, *extra, target)))
+        if self.copied:
+            launches.append(copy)
         if alone:
-            return (kernel,), (launch,)
+            return tuple(kernels), tuple(launches)
         second, grid = sum_of(
             self.machine,
             prefix,
@@ -231,7 +264,7 @@ class Product:
             result=self.elements.result,
         )
         args = (partial, *after, y)
-        return (kernel, second), (launch, Launch(second.name, grid, args))
+        return (*kernels, second), (*launches, Launch(second.name, grid, args))
 
     def bound(self, a: Array, b: Array, y: Array, columns: Array | float = 1.0) -> Array:
         """Bound on the error of each result: of op(A) (m, k), op(B) (k, n) and y in float64.
@@ -395,27 +428,80 @@ class Product:
         left = tile.width(self.m if self.a_transposed else self.k)
         return left, tile.width(self.k if self.b_transposed else self.n)
 
-    @property
-    def _lying(self) -> tuple[tuple[int, bool], tuple[int, bool]]:
-        """For each factor: the extent along which elements are adjacent, and whether it is k."""
+    def _lying(self, sides: Sides) -> tuple[tuple[int, bool], tuple[int, bool]]:
+        """For each factor: the extent along which elements are adjacent, and whether it is k. With
+        `sides` that are padded, which end with zeros."""
         left = (self.m, False) if self.a_transposed else (self.k, True)
-        return left, ((self.k, True) if self.b_transposed else (self.n, False))
+        right = (self.k, True) if self.b_transposed else (self.n, False)
+        wider = [each.pitch for each in self._rows_of_factors]
+        padded = [
+            wide if side else extent for side, wide, (extent, _) in zip(sides, wider, (left, right))
+        ]
+        return (padded[0], left[1]), (padded[1], right[1])
+
+    @property
+    def _rows_of_factors(self) -> tuple[CopiedRows, CopiedRows]:
+        (m, n, k), of = (self.m, self.n, self.k), self.elements
+        left = (k, m) if self.a_transposed else (m, k)
+        right = (n, k) if self.b_transposed else (k, n)
+        return (
+            padding.padded(self.batch * left[0], left[1], of.left),
+            padding.padded(self.batch * right[0], right[1], of.right),
+        )
+
+    @property
+    def padded(self) -> dict[str, CopiedRows]:
+        """Factors that are copied to rows which begin with lines."""
+        found = zip(SIDES, self._rows_of_factors, self._sides, strict=True)
+        return {name: rows for name, rows, side in found if side}
+
+    @property
+    def copied(self) -> CopiedRows | None:
+        """Results that are copied from rows which begin at multiples of 16 bytes, if they are."""
+        if self.short or self.chunks[1] > 1 or self.elements.result.nbytes != 2:
+            return None
+        tiles = self._cut.tile
+        if not tiles.stages or tiles.item_columns % 8 or self.beta != 0:
+            return None
+        rows = padding.cut(self.batch * self.m, self.n, self.elements.result)
+        return rows if rows.extent != rows.pitch and padding.pays(rows, self.machine) else None
+
+    @cached_property
+    def _sides(self) -> Sides:
+        """Which factors are padded: what is estimated to take the least time."""
+        if self.short or self.elements.mixed or not self.machine.is_nvidia:
+            return NONE
+        rows = self._rows_of_factors
+        worth = [(False, True) if each.pitch != each.extent else (False,) for each in rows]
+
+        def time(sides: Sides) -> float:
+            chosen = tuple(each for each, side in zip(rows, sides) if side)
+            if chosen and not self._tiles(sides)[0].stages:
+                return inf
+            costs, extents = self._costs(sides), (self.m, self.n, self.k, self.batch)
+            found = tile.best_cut(*extents, **costs)
+            machine, nbytes, lines = costs["machine"], costs["nbytes"], costs["rows"]
+            taken = tile.cycles(found, *extents, machine, nbytes, lines)
+            if not found.tile.stages:
+                return taken * padding.BY_WIDTH[min(self._widths)]
+            return taken * (tile.CUT if chosen else 1) + padding.cycles(chosen, machine)
+
+        return min(choices_of(*worth), key=time)
 
     @property
     def _cut(self) -> tile.Cut:
         """Loads of one element need more registers for their places than the largest tile has."""
         sides = self.m, self.n, self.k, self.batch
-        return tile.best_cut(*sides, **self._costs)
+        return tile.best_cut(*sides, **self._costs(self._sides))
 
-    @property
-    def _costs(self) -> _Costs:
+    def _costs(self, sides: Sides) -> _Costs:
         """What its time depends on beside its extents."""
         of = self.elements
-        extents = [extent for extent, _ in self._lying]
+        extents = [extent for extent, _ in self._lying(sides)]
         left, right = (tile.between_lines(e * b) for e, b in zip(extents, of.nbytes, strict=False))
         return {
             "machine": self.machine,
-            "tiles": self._tiles,
+            "tiles": self._tiles(sides),
             "nbytes": of.nbytes,
             "rows": (left, right),
         }
@@ -437,9 +523,8 @@ class Product:
         """The type that integers times the scales of groups are rounded to; None: they are not."""
         return self.elements.left if self.elements.group and self._by_matrix else None
 
-    @property
-    def _tiles(self) -> tuple[tile.Tile, ...]:
-        left, right = self._lying
+    def _tiles(self, sides: Sides) -> tuple[tile.Tile, ...]:
+        left, right = self._lying(sides)
         staged = fragment.staged(self.machine, self._factors, left, right)
         if staged and not self.elements.mixed:  # what is copied to LDS stays as it is
             return staged
@@ -463,6 +548,9 @@ class Product:
         left_width, right_width = self._widths
         if found.tile.stages:
             left_width = right_width = fragment.RUN_NBYTES // found.tile.nbytes
+        pitches = {side: each.pitch for side, each in self.padded.items()}
+        if self.copied:
+            pitches["result"] = self.copied.extent
         constants: Constants = (
             ("m", self.m),
             ("n", self.n),
@@ -478,10 +566,13 @@ class Product:
             ("left_width", left_width),
             ("right_along", "k" if self.b_transposed else "n"),
             ("right_width", right_width),
-            ("store_width", tile.width(self.n)),
+            ("store_width", tile.width(pitches.get("result", self.n))),
             ("stages", found.tile.stages),
             ("tensor_maps", int(found.tile.by_warpgroups)),
             ("groups", self._groups),
+            ("left_pitch", pitches.get("left", 0)),
+            ("right_pitch", pitches.get("right", 0)),
+            ("result_pitch", pitches.get("result", 0)),
             ("paired", int(found.tile.paired)),
             *found.tile.constants,
             *(self.epilogue if alone else NOTHING).constants,
@@ -492,7 +583,8 @@ class Product:
         grid = (across * pair, down // pair, found.splits * self.batch)
         if self._groups:
             grid = (self._groups, 1, 1)
-        name = self._name(prefix, f"t{found.tile}")
+        rows = "".join(f"_{side}{pitch}" for side, pitch in pitches.items())
+        name = self._name(prefix, f"t{found.tile}{rows}")
         asked = found.tile.lds_nbytes if found.tile.stages else 0
         maps = self._maps(found.tile) if found.tile.by_warpgroups else ()
         block, movers = found.tile.block, found.tile.movers
@@ -517,7 +609,8 @@ class Product:
         otherwise one box for each run of elements that a step has of k.
         """
         made = []
-        sides = (self._lying[0], self.m, tiles.rows), (self._lying[1], self.n, tiles.columns)
+        left, right = self._lying(self._sides)
+        sides = (left, self.m, tiles.rows), (right, self.n, tiles.columns)
         for argument, ((extent, along_k), other, rows) in enumerate(sides):
             shape = self.batch, (other if along_k else self.k), extent
             if argument and tiles.paired:  # each of the two brings half
@@ -668,6 +761,11 @@ def sum_of(
     parts = (prefix, f"sum_{terms}x{size}", *_scales(scales), *after, *channels.name, *types)
     kernel = Kernel("_".join(parts), "gemm_sum.hip", BLOCK, constants)
     return kernel, (ceil(size / (width * BLOCK // slices)), 1, 1)
+
+
+def _rows(partial: str, side: str) -> str:
+    """Port of rows of a factor or of results, beside that of partial sums."""
+    return f"{partial}_{side}_rows"
 
 
 def _scales(scales: tuple[float, float]) -> list[str]:

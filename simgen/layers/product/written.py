@@ -18,7 +18,7 @@ def items_of(c: Values) -> int:
 
 @writes("gemm")
 def _tiled(c: Values, block: int) -> list[Writes]:
-    m, n = c["m"], c["n"]
+    m, n = c["m"], c["result_pitch"] or c["n"]
     x, y = cut_by(Places(n, 1, c["tile_n"])), cut_by(Places(m, n, c["tile_m"]))
     batch = c["batch"]
     if c["groups"]:

@@ -248,8 +248,7 @@ class Recurrent(Layer):
         if direction is F and not self.skips:
             scratch["sums"] = TensorSpec(specs["gates"].shape)
         for port, product in products.items():
-            if product.workspace:
-                scratch[f"{port}_partial"] = product.workspace
+            scratch |= product.workspaces(f"{port}_partial")
         if direction is BW and "dr_later" in products:
             scratch["dr_later"] = TensorSpec(specs["r"].shape)
         if direction is F and self.states and u.by_matrix:

@@ -25,6 +25,10 @@ using Total = float; /* what is multiplied and added up */
 #define GROUPS 0 /* work-groups, each of which computes every GROUPS-th tile; 0: as many as tiles */
 /* whether two work-groups, one tile below the other, bring B for each other (warpgroups.h) */
 #define PAIRED 0
+/* elements from a row of A to the next; 0: one lies behind the other */
+constexpr unsigned LEFT_PITCH = 0;
+constexpr unsigned RIGHT_PITCH = 0;
+constexpr unsigned RESULT_PITCH = 0; /* the same of y; c lies as results without it do */
 using ScaleElement = float; /* of the scales of B, where it has some */
 constexpr unsigned GROUP = 8; /* elements of B along k that share a scale, if so (grouped.h) */
 #define WITH_GROUPS 0
