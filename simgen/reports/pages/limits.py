@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 TIME, LATENCY, HALF = "seconds", "latency", 0.5
 OCCUPANCY, FEW = "occupancy", 0.25
+LEAST = 0.005  # share that is printed as a number
 
 
 @dataclass(frozen=True)
@@ -38,7 +39,8 @@ class Limit:
         nearest = (
             OCCUPANCY if self.name == OCCUPANCY else max(self.parts, key=self.parts.__getitem__)
         )
-        said = f"{nearest} {min(self.parts[nearest], 1.0):.0%}"
+        share = min(self.parts[nearest], 1.0)
+        said = f"{nearest} {share:.0%}" if share >= LEAST else f"{nearest} below 1%"
         return said if self.name == nearest else f"{self.name} ({said})"
 
 
