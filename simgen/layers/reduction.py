@@ -11,11 +11,10 @@ from dataclasses import dataclass
 from math import ceil
 from typing import TYPE_CHECKING
 
-from simgen.ground.numerics.powers import next_power_of_two
-
 if TYPE_CHECKING:
-    from simgen.ground.dtypes import DType
     from simgen.ground.machine import Machine
+
+from simgen.ground.numerics.powers import next_power_of_two
 
 BLOCK = 256  # work-items
 HELD = 16  # elements of a feature that a work-item keeps in registers; twice as many if need be
@@ -24,11 +23,6 @@ WARP = 32  # AMD's compiler spills: where rows end within an access, each has a 
 # 16-bit elements of a short row that a work-item loads. So many loads in flight hide memory
 # latency, though each has half the bytes; rows then share a work-group.
 EACH = 16
-VECTOR = 4  # elements of an access
-# For longer rows, which have a work-group each: a work-item's registers besides its elements, and
-# the elements up to which an H200 hides one work-group's latency behind another.
-OTHER_REGISTERS, OVERLAPPED_ELEMENTS = 28, 40
-WIDEST = 1024  # work-items
 FINALS = 16  # partial results that every work-item adds up itself, instead of one more barrier
 
 
@@ -109,44 +103,11 @@ def finishing(chunks: int) -> Tiling:
     return Tiling(chunks, BLOCK // slices, slices, 1, ceil(chunks / slices))
 
 
-def covered(length: int, dtype: DType, machine: Machine) -> tuple[int, int]:
-    """(elements of an access, elements that those of a row cover). Rows of narrow elements begin
-    between accesses, where the memory takes an element by itself (shifted_rows.h)."""
-    if length % VECTOR == 0:
-        return VECTOR, length
-    if dtype.is_narrow and machine.is_nvidia:
-        return VECTOR, ceil((length + VECTOR - 1) / VECTOR) * VECTOR
-    return 1, length
-
-
-def rows_over_items(length: int, vector: int, most: int = 0) -> Tiling:
+def rows_over_items(length: int, most: int = 0) -> Tiling:
     """How rows are spread over a work-group's items, of which each has so many elements where loads
     are by fours; by default, one load."""
+    vector = 4 if length % 4 == 0 else 1
     each = most if most and vector > 1 else vector
     slices = min(BLOCK, next_power_of_two(ceil(length / each)))
     held = ceil(length / (slices * vector)) * vector
     return Tiling(length, BLOCK // slices, slices, vector, held)
-
-
-def long_row(length: int, vector: int, tensors: int, machine: Machine) -> tuple[Tiling, bool]:
-    """A work-group for each row, and whether all of its `tensors` rows are in registers, if the
-    machine has as many; if not, a work-group is as large as can be, so that few rows are under way
-    and the cache still has them when they are read again."""
-    places = machine.simds * machine.wavefronts * machine.wavefront
-    blocks = [block for block in (BLOCK, 2 * BLOCK, WIDEST) if block <= max(BLOCK, places)]
-    made = [
-        Tiling(length, 1, block, vector, ceil(length / (block * vector)) * vector)
-        for block in blocks
-    ]
-
-    def room(block: int) -> int:
-        """Elements of a work-item, where a unit has one work-group."""
-        registers = machine.simds * machine.registers * machine.wavefront // block
-        return min(machine.item_registers, registers) - OTHER_REGISTERS
-
-    few = [
-        each for each in made if tensors * each.held <= min(OVERLAPPED_ELEMENTS, room(each.slices))
-    ]
-    fitting = [each for each in made[1:] if tensors * each.held <= room(each.slices)]
-    found = next(iter(few or fitting[::-1]), None)
-    return found or made[-1], found is not None

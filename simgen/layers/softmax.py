@@ -19,13 +19,13 @@ Hidden elements are below half of the type's lowest number, as attention masks m
 "masked" limits m to that value. If a query sees no key, its attention is 0.
 
 All tensors have the type of the input; maxima and sums are float32. Narrow elements move by fours:
-if rows are not contiguous or, but on NVIDIA GPUs, no multiple of four, a second launch makes y or
-dx from each row's intermediate results.
+if rows are no multiple of four, or not contiguous, a second launch makes y or dx from each row's
+intermediate results.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from math import ceil, log, prod
 from typing import TYPE_CHECKING, ClassVar
@@ -38,7 +38,7 @@ from simgen.ground.numerics.rounding import SECOND_ORDER, TINY, U, float32
 from simgen.layers import axes, elementwise
 from simgen.layers.base import Layer, Lowering, Port, key
 from simgen.layers.contract import Contract
-from simgen.layers.reduction import BLOCK, EACH, FINALS, WARP, covered, long_row
+from simgen.layers.reduction import BLOCK, EACH, FINALS, WARP
 from simgen.layers.written import Places, Writes, cut_by, writes, writes_all
 
 if TYPE_CHECKING:
@@ -49,6 +49,10 @@ if TYPE_CHECKING:
     from simgen.layers.written import Values
 
 HELD = 16  # elements of a row that one of BLOCK work-items keeps in registers
+# For longer rows, which have a work-group each: a work-item's registers besides its elements, and
+# the elements up to which an H200 hides one work-group's latency behind another.
+OTHER_REGISTERS, OVERLAPPED_ELEMENTS = 28, 40
+WIDEST = 1024  # work-items
 FLUSHED, NEAR = 95.0, 16.0  # exp(-x) is 0 in float32 from about x on, within
 
 
@@ -159,7 +163,7 @@ class Softmax(Layer):
         """
         _, axis, inner = self.view(shape)
         if inner == 1:
-            vector, axis = covered(axis, self.dtype, self.machine)
+            vector = 4 if axis % 4 == 0 else 1
             if axis > BLOCK * HELD:
                 return self._long(axis, vector, 1 if direction is Pass.FORWARD else 2)
             each = EACH if vector > 1 and self._by_halves else vector
@@ -178,12 +182,33 @@ class Softmax(Layer):
         return narrow and self.machine.wavefront == WARP
 
     def _long(self, axis: int, vector: int, tensors: int) -> SoftmaxMapping:
-        """A work-group for each row."""
-        if self.machine.wavefront != WARP:
+        """A work-group for each row. All of its `tensors` rows are in registers, if the machine
+        has as many; if not, a work-group is as large as can be, so that few rows are under way
+        and the cache still has them when they are read again.
+        """
+        machine = self.machine
+        if machine.wavefront != WARP:
             held = ceil(axis / (BLOCK * vector)) * vector
             return SoftmaxMapping(1, BLOCK, vector, held, False)
-        tiling, kept = long_row(axis, vector, tensors, self.machine)
-        return SoftmaxMapping(1, tiling.slices, vector, tiling.held, kept)
+        places = machine.simds * machine.wavefronts * machine.wavefront
+        blocks = [block for block in (BLOCK, 2 * BLOCK, WIDEST) if block <= max(BLOCK, places)]
+        made = [
+            SoftmaxMapping(1, block, vector, ceil(axis / (block * vector)) * vector, True)
+            for block in blocks
+        ]
+
+        def room(block: int) -> int:
+            """Elements of a work-item, where a unit has one work-group."""
+            registers = machine.simds * machine.registers * machine.wavefront // block
+            return min(machine.item_registers, registers) - OTHER_REGISTERS
+
+        few = [
+            each
+            for each in made
+            if tensors * each.held <= min(OVERLAPPED_ELEMENTS, room(each.block))
+        ]
+        fitting = [each for each in made[1:] if tensors * each.held <= room(each.block)]
+        return next(iter(few or fitting[::-1]), replace(made[-1], in_registers=False))
 
     def lower(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> Lowering:
         (x,) = inputs

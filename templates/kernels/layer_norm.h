@@ -3,15 +3,9 @@
 #include "prelude.h"
 #include "constants/layer_norm.h"
 #include "access.h"
-#include "shifted_rows.h"
 
-/* How often loops over a work-item's elements are unrolled: wholly, where registers hold these. Of
- * the others clang unrolls those for AMD GPUs by itself. */
-#if defined(__AMDGCN__)
+/* How often loops over a work-item's elements are unrolled: wholly, where registers hold these. */
 static constexpr unsigned UNROLL = IN_REGISTERS ? HELD / VECTOR : 1;
-#else
-static constexpr unsigned UNROLL = IN_REGISTERS ? HELD / VECTOR : 4;
-#endif
 
 /* No tests where the sizes fit. */
 static __device__ __forceinline__ bool is_row(unsigned row)
@@ -20,11 +14,10 @@ static __device__ __forceinline__ bool is_row(unsigned row)
 }
 static __device__ __forceinline__ bool inside(unsigned row, unsigned at)
 {
-    return is_row(row) && ((!SHIFTED && AXIS == SLICES * HELD) || at < AXIS + lead(row));
+    return is_row(row) && (AXIS == SLICES * HELD || at < AXIS);
 }
 
-/* Where behind `lead` places before the row a work-item's elements from its k-th on lie: neighbours
- * have neighbours. */
+/* Where in the row a work-item's elements from its k-th on lie: neighbours have neighbours. */
 static __device__ __forceinline__ unsigned place(unsigned k, unsigned slice)
 {
     return k * SLICES + slice * VECTOR;
@@ -45,50 +38,16 @@ static __device__ __forceinline__ void fetch(
         to[0] = there ? load(from + at) : 0.0f;
     }
 }
-
-/* The access with which a row of a tensor begins. */
-template <class T>
-static __device__ __forceinline__ T* start(T* tensor, unsigned row)
+static __device__ __forceinline__ void put(
+    Element* to, unsigned at, const float (&from)[VECTOR], bool there)
 {
-    return tensor + (row * AXIS - lead(row));
-}
-
-/* The same of a row that begins so, and of what there is of each column. */
-static __device__ __forceinline__ void fetch_row(
-    float (&to)[VECTOR], const Element* from, unsigned row, unsigned at)
-{
-    fetch(to, from, at, inside(row, at));
-    if constexpr (SHIFTED)
-#pragma unroll
-        for (unsigned j = 0; j < VECTOR; j++)
-            to[j] = of_row(row, at + j) ? to[j] : 0.0f;
-}
-static __device__ __forceinline__ void fetch_columns(
-    float (&to)[VECTOR], const float* from, unsigned row, unsigned at)
-{
-    if constexpr (SHIFTED)
-        fetch_shifted<AXIS>(to, from, at, lead(row));
-    else
-        fetch(to, from, at, inside(row, at));
-}
-static __device__ __forceinline__ void put_row(
-    Element* to, unsigned row, unsigned at, const float (&from)[VECTOR])
-{
-    if (!inside(row, at))
+    if (!there)
         return;
-    if constexpr (SHIFTED)
-        store_piece(to, row, at, float4{from[0], from[1], from[2], from[3]});
-    else if constexpr (VECTOR == 4)
+    if constexpr (VECTOR == 4)
         store4(to + at, float4{from[0], from[1], from[2], from[3]});
     else
         store(to, at, from[0]);
 }
-
-#if defined(__AMDGCN__)
-constexpr bool WEIGHED = false;
-#else
-constexpr bool WEIGHED = IN_REGISTERS; /* work-items keep slopes times gamma, and read gamma once */
-#endif
 
 /* A work-item's elements of a row of a tensor: held in registers, or read each time. */
 struct Share {
@@ -97,13 +56,13 @@ struct Share {
     float held[IN_REGISTERS ? HELD : 1];
 
     __device__ __forceinline__ Share(const Element* from, unsigned at)
-        : tensor(start(from, at)), row(at)
+        : tensor(from + at * AXIS), row(at)
     {
     }
     __device__ __forceinline__ void first(float (&part)[VECTOR], unsigned k, unsigned slice)
     {
         const unsigned at = place(k, slice);
-        fetch_row(part, tensor, row, at);
+        fetch(part, tensor, at, inside(row, at));
         if constexpr (IN_REGISTERS)
 #pragma unroll
             for (unsigned j = 0; j < VECTOR; j++)
@@ -117,27 +76,7 @@ struct Share {
             for (unsigned j = 0; j < VECTOR; j++)
                 part[j] = held[k + j];
         else
-            fetch_row(part, tensor, row, at);
-    }
-    /* What `part` has, times gamma. */
-    __device__ __forceinline__ void weigh(
-        float (&part)[VECTOR], const float* gamma, unsigned k, unsigned slice)
-    {
-        float weight[VECTOR];
-        fetch_columns(weight, gamma, row, place(k, slice));
-#pragma unroll
-        for (unsigned j = 0; j < VECTOR; j++) {
-            part[j] *= weight[j];
-            if constexpr (WEIGHED)
-                held[k + j] = part[j];
-        }
-    }
-    __device__ __forceinline__ void again_weighed(
-        float (&part)[VECTOR], const float* gamma, unsigned k, unsigned slice)
-    {
-        again(part, k, slice);
-        if constexpr (!WEIGHED)
-            weigh(part, gamma, k, slice);
+            fetch(part, tensor, at, inside(row, at));
     }
 };
 

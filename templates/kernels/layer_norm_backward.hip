@@ -5,9 +5,9 @@
 #include "constants/layer_norm.h"
 #include "layer_norm.h"
 
-extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(const Element* __restrict__ x,
-    const Element* __restrict__ dy, const float* __restrict__ gamma, const float* __restrict__ mean,
-    const float* __restrict__ invstd,
+extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
+    const Element* __restrict__ x, const Element* __restrict__ dy, const float* __restrict__ gamma,
+    const float* __restrict__ mean, const float* __restrict__ invstd,
 #if WITH_RESULT
     Element* __restrict__ dx)
 #else
@@ -25,14 +25,16 @@ extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(const Element* __rest
     float sum = 0, dot = 0;
 #pragma unroll UNROLL
     for (unsigned k = 0; k < HELD; k += VECTOR) {
-        float part[VECTOR], slope[VECTOR];
+        const unsigned at = place(k, slice);
+        float part[VECTOR], slope[VECTOR], weight[VECTOR];
         values.first(part, k, slice);
         slopes.first(slope, k, slice);
-        slopes.weigh(slope, gamma, k, slice);
+        fetch(weight, gamma, at, inside(row, at));
 #pragma unroll
         for (unsigned j = 0; j < VECTOR; j++) {
-            sum += slope[j]; /* 0 beyond the end of the row */
-            dot = fused(slope[j], part[j] - centre, dot);
+            const float g = slope[j] * weight[j]; /* 0 beyond the end of the row */
+            sum += g;
+            dot = fused(g, part[j] - centre, dot);
         }
     }
     const float shift = row_sum(sum, sums) * INVERSE;
@@ -46,13 +48,15 @@ extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(const Element* __rest
 
 #pragma unroll UNROLL
     for (unsigned k = 0; k < HELD; k += VECTOR) {
-        float part[VECTOR], slope[VECTOR];
+        const unsigned at = place(k, slice);
+        float part[VECTOR], slope[VECTOR], weight[VECTOR];
         values.again(part, k, slice);
-        slopes.again_weighed(slope, gamma, k, slice);
+        slopes.again(slope, k, slice);
+        fetch(weight, gamma, at, inside(row, at));
 #pragma unroll
         for (unsigned j = 0; j < VECTOR; j++)
-            part[j] = scale * fused(part[j] - centre, tilt, slope[j] - shift);
-        put_row(start(dx, row), row, place(k, slice), part);
+            part[j] = scale * fused(part[j] - centre, tilt, slope[j] * weight[j] - shift);
+        put(dx + row * AXIS, at, part, inside(row, at));
     }
 #endif
 }

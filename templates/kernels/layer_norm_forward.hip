@@ -5,7 +5,8 @@
 #include "constants/layer_norm.h"
 #include "layer_norm.h"
 
-extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(const Element* __restrict__ x,
+extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
+    const Element* __restrict__ x,
 #if WITH_RESULT
     const float* __restrict__ gamma, const float* __restrict__ beta, Element* __restrict__ y,
 #endif
@@ -31,13 +32,12 @@ extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(const Element* __rest
     float square = 0;
 #pragma unroll UNROLL
     for (unsigned k = 0; k < HELD; k += VECTOR) {
-        const unsigned at = place(k, slice);
-        const bool there = inside(row, at);
+        const bool there = inside(row, place(k, slice));
         float part[VECTOR];
         values.again(part, k, slice);
 #pragma unroll
         for (unsigned j = 0; j < VECTOR; j++) {
-            const float d = there && of_row(row, at + j) ? part[j] - centre : 0.0f;
+            const float d = there ? part[j] - centre : 0.0f;
             square = fused(d, d, square);
         }
     }
@@ -53,12 +53,12 @@ extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(const Element* __rest
         const unsigned at = place(k, slice);
         float part[VECTOR], weight[VECTOR], shift[VECTOR];
         values.again(part, k, slice);
-        fetch_columns(weight, gamma, row, at);
-        fetch_columns(shift, beta, row, at);
+        fetch(weight, gamma, at, inside(row, at));
+        fetch(shift, beta, at, inside(row, at));
 #pragma unroll
         for (unsigned j = 0; j < VECTOR; j++)
             part[j] = fused((part[j] - centre) * scale, weight[j], shift[j]);
-        put_row(start(y, row), row, at, part);
+        put(y + row * AXIS, at, part, inside(row, at));
     }
 #endif
 }

@@ -28,9 +28,9 @@ struct Sum {
     }
 };
 
-extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(const Element* __restrict__ x0,
-    const Element* __restrict__ x1, const float* __restrict__ gamma, Element* __restrict__ y,
-    Element* __restrict__ s)
+extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
+    const Element* __restrict__ x0, const Element* __restrict__ x1, const float* __restrict__ gamma,
+    Element* __restrict__ y, Element* __restrict__ s)
 {
     alignas(16) __shared__ float squares[BLOCK];
     const unsigned slice = threadIdx.x % SLICES;
@@ -43,11 +43,11 @@ extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(const Element* __rest
         const unsigned at = place(k, slice);
         float part[VECTOR], weight[VECTOR];
         values.again(part, k, slice);
-        put_row(start(s, row), row, at, part);
-        fetch_columns(weight, gamma, row, at);
+        put(s + row * AXIS, at, part, inside(row, at));
+        fetch(weight, gamma, at, inside(row, at));
 #pragma unroll
         for (unsigned j = 0; j < VECTOR; j++)
             part[j] = part[j] * scale * weight[j];
-        put_row(start(y, row), row, at, part);
+        put(y + row * AXIS, at, part, inside(row, at));
     }
 }

@@ -1,5 +1,5 @@
-/* Rows by their root mean square, the gradient of x: r (g - x r sum(g x r) / D), g = dy gamma, r =
- * 1 / rms(x). Without WITH_RESULT, r alone, of which the gradient of gamma is made
+/* Rows by their root mean square, the gradient of x: r (g - x r sum(g x r) / D), g = dy gamma, r
+ * = 1 / rms(x). Without WITH_RESULT, r alone, of which the gradient of gamma is made
  * (layer_norm_sums.hip). */
 #include "prelude.h"
 #include "constants/layer_norm.h"
@@ -27,25 +27,29 @@ extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
     float dot = 0;
 #pragma unroll UNROLL
     for (unsigned k = 0; k < HELD; k += VECTOR) {
-        float part[VECTOR], slope[VECTOR];
+        const unsigned at = place(k, slice);
+        float part[VECTOR], slope[VECTOR], weight[VECTOR];
         values.again(part, k, slice);
         slopes.first(slope, k, slice);
-        slopes.weigh(slope, gamma, k, slice);
+        fetch(weight, gamma, at, inside(row, at));
 #pragma unroll
         for (unsigned j = 0; j < VECTOR; j++)
-            dot = fused(slope[j], part[j] * scale, dot); /* where r is 0, x may be anything */
+            /* where r is 0, x may be anything */
+            dot = fused(slope[j] * weight[j], part[j] * scale, dot);
     }
     const float tilt = row_sum(dot, dots) * -INVERSE * scale;
 
 #pragma unroll UNROLL
     for (unsigned k = 0; k < HELD; k += VECTOR) {
-        float part[VECTOR], slope[VECTOR];
+        const unsigned at = place(k, slice);
+        float part[VECTOR], slope[VECTOR], weight[VECTOR];
         values.again(part, k, slice);
-        slopes.again_weighed(slope, gamma, k, slice);
+        slopes.again(slope, k, slice);
+        fetch(weight, gamma, at, inside(row, at));
 #pragma unroll
         for (unsigned j = 0; j < VECTOR; j++)
-            part[j] = scale * fused(part[j], tilt, slope[j]);
-        put_row(start(dx, row), row, place(k, slice), part);
+            part[j] = scale * fused(part[j], tilt, slope[j] * weight[j]);
+        put(dx + row * AXIS, at, part, inside(row, at));
     }
 #endif
 }

@@ -18,11 +18,11 @@ extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(const Element* __rest
         const unsigned at = place(k, slice);
         float part[VECTOR], weight[VECTOR], gate[VECTOR];
         values.again(part, k, slice);
-        fetch_columns(weight, gamma, row, at);
-        fetch_row(gate, start(z, row), row, at);
+        fetch(weight, gamma, at, inside(row, at));
+        fetch(gate, z + row * AXIS, at, inside(row, at));
 #pragma unroll
         for (unsigned j = 0; j < VECTOR; j++)
             part[j] = part[j] * scale * weight[j] * gelu<Gelu::SILU>(gate[j]);
-        put_row(start(y, row), row, at, part);
+        put(y + row * AXIS, at, part, inside(row, at));
     }
 }

@@ -1,6 +1,6 @@
 /* Softmax over rows, backward: dx = y (dy - sum y dy), or dx = dy - exp(y) sum dy (Algo::LOG).
- * Without WITH_RESULT, the sum of each row alone: then softmax_apply_backward.hip makes the rest.
- */
+ * Without WITH_RESULT, the sum of each row alone: then softmax_apply_backward.hip makes the
+ * rest. */
 #include "prelude.h"
 #include "softmax.h"
 
@@ -20,8 +20,8 @@ static __device__ __forceinline__ float4 gradient(float4 y, float4 dy, float sum
         gradient(y.w, dy.w, sum)};
 }
 
-extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(const Element* __restrict__ y,
-    const Element* __restrict__ dy,
+extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
+    const Element* __restrict__ y, const Element* __restrict__ dy,
 #if WITH_RESULT
     Element* __restrict__ dx)
 #else
@@ -29,10 +29,11 @@ extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(const Element* __rest
 #endif
 {
     alignas(16) __shared__ float sums[BLOCK];
-    const unsigned lane = CONTIGUOUS ? threadIdx.x / SLICES
-                                     : threadIdx.x % GROUP_ROWS; /* row within the work-group */
+    /* row within the work-group */
+    const unsigned lane = CONTIGUOUS ? threadIdx.x / SLICES : threadIdx.x % GROUP_ROWS;
     const unsigned slice = CONTIGUOUS ? threadIdx.x % SLICES : threadIdx.x / GROUP_ROWS;
     const unsigned row = blockIdx.x * GROUP_ROWS + lane;
+    const unsigned base = row / INNER * (AXIS * INNER) + row % INNER;
     float sum = 0;
 
     if constexpr (IN_REGISTERS) {
@@ -41,12 +42,12 @@ extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(const Element* __rest
 #pragma unroll
         for (unsigned k = 0; k < HELD; k += VECTOR) {
             const unsigned at = k * SLICES + slice * VECTOR;
-            unpack(out + k, inside(row, at) ? read(y, row, at, 0.0f) : all<VECTOR>(0.0f));
+            unpack(out + k, inside(row, at) ? read(y, base, at) : all<VECTOR>(0.0f));
         }
 #pragma unroll
         for (unsigned k = 0; k < HELD; k += VECTOR) {
             const unsigned at = k * SLICES + slice * VECTOR;
-            unpack(slope + k, inside(row, at) ? read(dy, row, at, 0.0f) : all<VECTOR>(0.0f));
+            unpack(slope + k, inside(row, at) ? read(dy, base, at) : all<VECTOR>(0.0f));
         }
 #pragma unroll
         for (unsigned k = 0; k < HELD; k++)
@@ -67,9 +68,9 @@ extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(const Element* __rest
                     gradient(out[k + 1], slope[k + 1], sum),
                     gradient(out[k + 2], slope[k + 2], sum),
                     gradient(out[k + 3], slope[k + 3], sum)};
-                write(dx, row, at, four);
+                write(dx, base, at, four);
             } else {
-                write(dx, row, at, gradient(out[k], slope[k], sum));
+                write(dx, base, at, gradient(out[k], slope[k], sum));
             }
         }
 #endif
@@ -77,9 +78,9 @@ extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(const Element* __rest
         /* Too long to hold. Of this work-item: elements slice * VECTOR, and on in strides of the
          * whole row's items. */
         if (row < ROWS) {
-            for (unsigned at = slice * VECTOR; at < AXIS + lead(row); at += SLICES * VECTOR) {
-                const auto out = read(y, row, at, 0.0f);
-                const auto slope = read(dy, row, at, 0.0f);
+            for (unsigned at = slice * VECTOR; at < AXIS; at += SLICES * VECTOR) {
+                const auto out = read(y, base, at);
+                const auto slope = read(dy, base, at);
                 sum = add(sum, out, slope);
             }
         }
@@ -90,10 +91,10 @@ extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(const Element* __rest
 #else
 
         if (row < ROWS) {
-            for (unsigned at = slice * VECTOR; at < AXIS + lead(row); at += SLICES * VECTOR) {
-                const auto out = read(y, row, at, 0.0f);
-                const auto slope = read(dy, row, at, 0.0f);
-                write(dx, row, at, gradient(out, slope, sum));
+            for (unsigned at = slice * VECTOR; at < AXIS; at += SLICES * VECTOR) {
+                const auto out = read(y, base, at);
+                const auto slope = read(dy, base, at);
+                write(dx, base, at, gradient(out, slope, sum));
             }
         }
 #endif

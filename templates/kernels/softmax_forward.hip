@@ -1,6 +1,6 @@
 /* Softmax over rows, forward: y = exp(x - max x) / sum exp(x - max x), or its logarithm
- * (Algo::LOG). Algo::FAST subtracts no maximum. Without WITH_RESULT, the maximum and the scale of
- * each row alone: then softmax_apply.hip makes the rest. */
+ * (Algo::LOG). Algo::FAST subtracts no maximum. Without WITH_RESULT, the maximum and the scale
+ * of each row alone: then softmax_apply.hip makes the rest. */
 #include "prelude.h"
 #include "softmax.h"
 #include "constants/softmax_forward.h"
@@ -46,7 +46,8 @@ static __device__ __forceinline__ float4 result(float4 x, float most, float scal
         result(x.w, most, scale)};
 }
 
-extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(const Element* __restrict__ x,
+extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
+    const Element* __restrict__ x,
 #if WITH_RESULT
     Element* __restrict__ y)
 #else
@@ -55,10 +56,11 @@ extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(const Element* __rest
 {
     alignas(16) __shared__ float maxima[BLOCK];
     alignas(16) __shared__ float sums[BLOCK];
-    const unsigned lane = CONTIGUOUS ? threadIdx.x / SLICES
-                                     : threadIdx.x % GROUP_ROWS; /* row within the work-group */
+    /* row within the work-group */
+    const unsigned lane = CONTIGUOUS ? threadIdx.x / SLICES : threadIdx.x % GROUP_ROWS;
     const unsigned slice = CONTIGUOUS ? threadIdx.x % SLICES : threadIdx.x / GROUP_ROWS;
     const unsigned row = blockIdx.x * GROUP_ROWS + lane;
+    const unsigned base = row / INNER * (AXIS * INNER) + row % INNER;
     float most = MASKED ? FLOOR : lowest();
     float sum = 0;
 
@@ -67,7 +69,7 @@ extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(const Element* __rest
 #pragma unroll
         for (unsigned k = 0; k < HELD; k += VECTOR) {
             const unsigned at = k * SLICES + slice * VECTOR;
-            unpack(value + k, inside(row, at) ? read(x, row, at, lowest()) : all<VECTOR>(lowest()));
+            unpack(value + k, inside(row, at) ? read(x, base, at) : all<VECTOR>(lowest()));
             if constexpr (CENTRED) {
                 for (unsigned j = 0; j < VECTOR; j++)
                     most = maximum(most, value[k + j]);
@@ -103,9 +105,9 @@ extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(const Element* __rest
             if constexpr (VECTOR == 4) {
                 const float4 four{scaled(value[k], scale), scaled(value[k + 1], scale),
                     scaled(value[k + 2], scale), scaled(value[k + 3], scale)};
-                write(y, row, at, four);
+                write(y, base, at, four);
             } else {
-                write(y, row, at, scaled(value[k], scale));
+                write(y, base, at, scaled(value[k], scale));
             }
         }
 #endif
@@ -115,15 +117,15 @@ extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(const Element* __rest
         if constexpr (CENTRED) {
             if (row < ROWS) {
                 SWEEP
-                for (unsigned at = slice * VECTOR; at < AXIS + lead(row); at += SLICES * VECTOR)
-                    most = largest(most, read(x, row, at, lowest()));
+                for (unsigned at = slice * VECTOR; at < AXIS; at += SLICES * VECTOR)
+                    most = largest(most, read(x, base, at));
             }
             most = row_reduce<Maximum>(most, maxima, lane, slice);
         }
         if (row < ROWS) {
             SWEEP
-            for (unsigned at = slice * VECTOR; at < AXIS + lead(row); at += SLICES * VECTOR)
-                sum = add(sum, read(x, row, at, lowest()), most);
+            for (unsigned at = slice * VECTOR; at < AXIS; at += SLICES * VECTOR)
+                sum = add(sum, read(x, base, at), most);
         }
         sum = row_reduce<Add>(sum, sums, lane, slice);
 
@@ -136,9 +138,9 @@ extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(const Element* __rest
 #else
         if (row < ROWS) {
             SWEEP
-            for (unsigned at = slice * VECTOR; at < AXIS + lead(row); at += SLICES * VECTOR) {
-                const auto in = read(x, row, at, lowest());
-                write(y, row, at, result(in, most, scale));
+            for (unsigned at = slice * VECTOR; at < AXIS; at += SLICES * VECTOR) {
+                const auto in = read(x, base, at);
+                write(y, base, at, result(in, most, scale));
             }
         }
 #endif

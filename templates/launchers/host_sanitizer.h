@@ -3,7 +3,8 @@
  *
  *   bounds   an access lies in an argument of the launch, in the kernel's LDS or in the work-item's
  *            stack; inputs of the workload are only read
- *   races    no two work-items use a word, one of them writing, without a barrier between them
+ *   races    no two work-items use a word of LDS or 16 bits of a buffer, one of them writing,
+ *            without a barrier between them
  *   order    nothing is read before it is written: LDS since the work-group began, buffers since
  *            the run began; inputs hold their values from the start
  *
@@ -29,7 +30,7 @@ inline void renumber_intervals()
     interval = 0;
 }
 
-/* Who wrote a word of the arena last; shared by all processes. Zero: nobody. */
+/* Who wrote 16 bits of the arena last; shared by all processes. Zero: nobody. */
 union trace {
     u64 bits;
     struct {
@@ -38,11 +39,12 @@ union trace {
         u16 launch;   /* from 1 */
     };
 };
-inline trace *traces; /* one for each word of the arena */
+constexpr u64 TRACED = 2; /* bytes: GPUs whose memory takes them store halves by themselves */
+inline trace *traces;     /* one for each of these in the arena */
 
 inline bool make_traces()
 {
-    const long at = map(ARENA_NBYTES / 4 * sizeof(trace), SHARED | NO_RESERVE);
+    const long at = map(ARENA_NBYTES / TRACED * sizeof(trace), SHARED | NO_RESERVE);
     traces = reinterpret_cast<trace *>(at);
     return at > 0;
 }
@@ -50,8 +52,8 @@ inline bool make_traces()
 /* A tensor in the arena was written before this program began. */
 inline void written_before(u64 offset, u64 nbytes)
 {
-    for (u64 at = offset; at < offset + nbytes; at += 4)
-        traces[at / 4].launch = 0xffff;
+    for (u64 at = offset; at < offset + nbytes; at += TRACED)
+        traces[at / TRACED].launch = 0xffff;
 }
 
 struct access {
@@ -127,7 +129,7 @@ inline void check_lds(const access &a, u64 address)
 
 inline void check_arena(const access &a, u64 address)
 {
-    trace &last = traces[(address - reinterpret_cast<u64>(arena)) / 4];
+    trace &last = traces[(address - reinterpret_cast<u64>(arena)) / TRACED];
     trace mine, old;
     mine.item = static_cast<u32>(now.group * now.block + now.item);
     mine.interval = static_cast<u16>(interval - first_interval);
@@ -175,7 +177,8 @@ inline void check(const access &a)
             place(line, address);
             blame_line(line, a.code);
         }
-        for (u64 at = address & ~3ul; at < address + nbytes; at += 4) {
+        const u64 grain = r->tensor ? TRACED : 4;
+        for (u64 at = address & -grain; at < address + nbytes; at += grain) {
             if (r->tensor)
                 check_arena(a, at);
             else

@@ -1,4 +1,4 @@
-"""Narrow elements of any extents, planned for an H200: its tensor cores, and rows between accesses.
+"""Narrow elements of any extents, planned for the tensor cores of an H200.
 
 The kernels run on the host, beside float64. benchmarks/native/any_shape.py runs them on a GPU,
 beside PyTorch.
@@ -29,11 +29,6 @@ CASES: list[tuple[str, dict[str, Any], tuple[str, ...]]] = [
         {"type": "f16", "m": 222, "n": 11409, "k": 81},
         ("rows_222x81to128_16", "rows_222x11416to11409_16"),
     ),
-    ("softmax_fwd", {"type": "bf16", "n": 5, "c": 1003}, ("1003x1_bf16",)),
-    ("softmax_bwd", {"type": "f16", "n": 3, "c": 9001}, ("9001x1_f16",)),
-    ("layer_norm_fwd", {"type": "f8e5m2", "shape": "7x777"}, ("7x777",)),
-    ("layer_norm_bwd_data", {"type": "bf16", "shape": "5x778"}, ("5x778",)),
-    ("rms_norm_bwd_data", {"type": "bf16", "shape": "3x20001"}, ("3x20001",)),
     ("conv_bwd_data", {"type": "bf16", "n": 1, "c": 16, "h": 6, "w": 6, "num_output": 24,
                        "kernel_size": 3, "stride": 2, "pad": 1}, ("channels_last",) * 3),
 ]  # fmt: skip
@@ -47,8 +42,6 @@ def test_any_extents_are_right(
     names = [kernel.name for kernel in plan.workload.kernels]
     for part in parts:
         assert any(part in each for each in names), names
-    if name not in ("gemm_fwd", "conv_bwd_data"):
-        assert len(names) == 1, names  # nothing is converted before or after
     built = plan.build(tmp_path / "b", "host")
     built.run("host")
     report = built.diff().reports[0]

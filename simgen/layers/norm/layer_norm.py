@@ -13,8 +13,8 @@
 and in inference; it stores mean and r for backward.
 
 x, y, dx and dy have the type of the input. gamma, beta, their gradients, mean, r and the sums are
-float32. Narrow elements move by fours: if rows are no multiple of four, but on NVIDIA GPUs, a
-second launch makes y or dx from each row's intermediate results.
+float32. Narrow elements move by fours: if rows are no multiple of four, a second launch makes y or
+dx from each row's intermediate results.
 
 Source: Ba, Kiros and Hinton, "Layer Normalization", 2016, eq. 3 and 4; torch.nn.LayerNorm;
 LayerNormalization of ONNX, whose `axis` is this one.
@@ -22,7 +22,7 @@ LayerNormalization of ONNX, whose `axis` is this one.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import ceil, sqrt
 from typing import TYPE_CHECKING, ClassVar
 
@@ -35,17 +35,7 @@ from simgen.layers import axes, elementwise
 from simgen.layers.base import Layer, Lowering, Port, key
 from simgen.layers.contract import Contract
 from simgen.layers.norm.layer_norm_errors import LayerNormErrors
-from simgen.layers.reduction import (
-    BLOCK,
-    EACH,
-    FINALS,
-    HELD,
-    WARP,
-    Tiling,
-    covered,
-    long_row,
-    rows_over_items,
-)
+from simgen.layers.reduction import BLOCK, EACH, FINALS, HELD, WARP, Tiling, rows_over_items
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -143,11 +133,7 @@ class LayerNorm(Layer):
         # With one tensor, twice as many: each element of gamma and beta serves more rows.
         twice = tensors == 1 and next_power_of_two(length) == length
         each = (2 * EACH if twice else EACH) if self._by_halves else 0
-        vector, whole = covered(length, self.dtype, self.machine)
-        tiling = rows_over_items(whole, vector, each)
-        if self.machine.is_nvidia and self._by_halves and not self._held(tiling, tensors):
-            tiling, _ = long_row(whole, vector, tensors, self.machine)
-        return replace(tiling, elements=length)
+        return rows_over_items(length, each)
 
     @property
     def _by_halves(self) -> bool:
@@ -157,10 +143,7 @@ class LayerNorm(Layer):
 
     def _held(self, tiling: Tiling, tensors: int) -> bool:
         """Whether work-items keep their elements of so many tensors in registers."""
-        if tiling.slices > BLOCK:
-            return long_row(tiling.tile, tiling.vector, tensors, self.machine)[1]
-        whole = tiling.elements == tiling.tile or self.machine.is_nvidia
-        more = self._by_halves and whole
+        more = self._by_halves and tiling.elements == tiling.tile
         return tiling.held <= HELD or (more and tensors * tiling.held <= MOST_HELD)
 
     def _columns(self, shape: tuple[int, ...]) -> Tiling:
@@ -223,8 +206,7 @@ class LayerNorm(Layer):
             *elementwise.element(x.dtype),
         )
         name = f"{self.kind}_{what or direction}_{rows}x{length}{told}{elementwise.suffix(x.dtype)}"
-        block = tiling.lanes * tiling.slices
-        return Kernel(name, template, block, constants), (ceil(rows / tiling.lanes), 1, 1)
+        return Kernel(name, template, BLOCK, constants), (ceil(rows / tiling.lanes), 1, 1)
 
     def _apply(self, x: TensorSpec, direction: Pass) -> tuple[Kernel, Launch]:
         """What makes y or dx of what there is of each row, four neighbours at a time."""

@@ -1,8 +1,8 @@
 """Normalisation of rows by their root mean square, alone and with what stands beside it.
 
 Rows are distributed over work-items as in [LayerNorm]. Tensors have the type of the input; gamma
-and sums are float32. If rows are no multiple of four, but on NVIDIA GPUs, narrow elements are
-converted before and after.
+and sums are float32. If rows are no multiple of four, narrow elements are converted before and
+after.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class RMSNorm(LayerNorm):
 
     @property
     def _by_halves(self) -> bool:
-        return super()._by_halves and self.machine.is_nvidia
+        return False
 
     def workload_inputs(self, x: TensorSpec) -> tuple[TensorSpec, ...]:
         return (x,) * len(self.input_names)
