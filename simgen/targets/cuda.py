@@ -154,7 +154,7 @@ class CudaPackage(Package):
             **job.frame,
             target=Cuda.name,
             options=Cuda.variables_of_options(),
-            more="--past-l1" if self.l1 == cache_policy.BYPASS else "",
+            more=" --past-l1" if self.l1 == cache_policy.BYPASS else "",
             gpus=self.gpus,
         )
         extension = self.extension({})

@@ -78,7 +78,7 @@ def launcher_without_cupy(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> An
     fakes["cupy"].RawKernel = fakes["cupy"].ndarray = object
     fakes["cupy.cuda"].nvrtc = Nvrtc()
     fakes["cupy.cuda"].compiler = SimpleNamespace(CompileException=RefusedError)
-    fakes["cupy.cuda"].Device = lambda: SimpleNamespace(compute_capability="90")
+    fakes["cupy.cuda"].Device = lambda: SimpleNamespace(compute_capability="90", use=lambda: None)
     for name, module in fakes.items():
         monkeypatch.setitem(sys.modules, name, module)
     monkeypatch.setenv("CUPY_CACHE_DIR", str(tmp_path / "kernels"))

@@ -158,12 +158,13 @@ MUTANTS = (
     Mutant("groups of the second factor swapped",
            "(wave_row() + lane() % SIDE) * stride + lane() / SIDE * RUN",
            "(wave_row() + lane() % SIDE) * stride + (GROUPS - 1 - lane() / SIDE) * RUN"),
-    Mutant("results in another row", "j % RESULTS / 4 * (4 * GROUPS) + lane() / SIDE * 4 + j % 4",
+    Mutant("results in another row",
+           "j % RESULTS / 4 * (4 * GROUPS)\n               + lane() / SIDE * 4 + j % 4",
            "j % RESULTS / 4 * (4 * GROUPS) + (lane() / SIDE ^ 1) * 4 + j % 4"),
     Mutant("a step of k left out",
            "start < PART; start += STEP", "start < PART - STEP; start += STEP"),
     Mutant("groups added up backwards",
-           "first[e][group * SIDE + x + next], second[e][group * SIDE + y]",
+           f"first[e][group * SIDE + x + next],\n{'':32}second[e][group * SIDE + y]",
            "first[e][(GROUPS - 1 - group) * SIDE + x + next], "
            "second[e][(GROUPS - 1 - group) * SIDE + y]", wrong=False),
 )  # fmt: skip

@@ -281,7 +281,7 @@ MISTAKES: dict[tuple[DType, str, Pass], list[tuple[str, str]]] = {
     ],
     (F32, "lstm_kept", F): [
         ("early[GATES] = cell_before[", "early[GATES] = 0 * cell_before["),
-        ("load(x, SKIPS ?", "0 * load(x, SKIPS ?"),
+        (f"load(\n{'':20}x, SKIPS ?", "0 * load(x, SKIPS ?"),
         ("__syncthreads();\n        leave_partials", "leave_partials"),
         ("r, 0, weights_at)", "r, 4, weights_at)"),
     ],

@@ -83,7 +83,8 @@ MISTAKES = {
     "no sign of 4 bits": ({SIGNED: "int(word & 15) - ZERO)"}, "groups_few", "groups_of_8"),
     "swapped halves of bytes": (
         {
-            f"const unsigned word = {WORD} >> at % SHARED * BITS;": f"unsigned word = {WORD};\n"
+            f"const unsigned word =\n        {WORD} >> at % SHARED * BITS;":
+            f"unsigned word = {WORD};\n"
             "    word = (word & 0x0f0f0f0f) << 4 | (word >> 4 & 0x0f0f0f0f);\n"
             "    word >>= at % SHARED * BITS;"
         },
