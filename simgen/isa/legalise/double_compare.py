@@ -1,7 +1,8 @@
 """Rules for comparisons of 64-bit floats, of which MGPUSim has none, and for powers of two.
 
-A number in order of size is a whole number: bits below zero turned round, others above them. -0
-becomes 0 first, by a sum. MGPUSim has the one comparison of 64 bits that this takes.
+A number in order of size is a whole number: bits below zero turned round, others above them. For
+a comparison, -0 becomes 0 first, by a sum. MGPUSim has the one comparison of 64 bits that it
+takes.
 """
 
 from __future__ import annotations
@@ -30,7 +31,11 @@ def compared(site: Site) -> None:
 
 def _where(site: Site, condition: str, a: str, b: str) -> str:
     """A mask of the lanes where a comparison holds."""
-    first, second = doubles.plus_zero(site, a), doubles.plus_zero(site, b)
+    return _of_pairs(site, condition, doubles.plus_zero(site, a), doubles.plus_zero(site, b))
+
+
+def _of_pairs(site: Site, condition: str, first: str, second: str) -> str:
+    """The same of pairs of vector registers as they are: -0 is below 0."""
     mask, _, _ = site.sgpr_pair()
     other, _, _ = site.sgpr_pair()
     _numbers(site, mask, first, second)
@@ -54,11 +59,12 @@ def _where(site: Site, condition: str, a: str, b: str) -> str:
 
 @rule("v_max_f64 v_min_f64")
 def larger(site: Site) -> None:
-    """The second one where the first is not as far, or no number, and the second is a number."""
+    """The second one where the first is not as far, or no number, and the second is a number. Of
+    two zeros, -0 is the lesser, as on hardware."""
     result, *sources = site.item.operands
     a, b = (doubles.plus_zero(site, each, negative=True) for each in sources)
-    second = _where(site, "nge" if "max" in site.item.mnemonic else "nle", a, b)
-    number = _where(site, "o", b, b)
+    second = _of_pairs(site, "nge" if "max" in site.item.mnemonic else "nle", a, b)
+    number = _of_pairs(site, "o", b, b)
     with site.saving_scc():
         site.put("s_and_b64", second, second, number)
     for to, one, other in zip(registers(result), registers(a), registers(b), strict=True):
