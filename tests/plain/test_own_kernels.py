@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.metadata
 import re
+import tomllib
 
 import numpy as np
 import pytest
@@ -618,7 +619,10 @@ def test_triton_of_another_version_is_missing(tmp_path, monkeypatch, found):
         return found
 
     monkeypatch.setattr(importlib.metadata, "version", version)
-    with pytest.raises(MissingError, match=r"gpu-simgen\[triton\]"):
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    (brought,) = project["optional-dependencies"]["triton"]
+    cure = f"; install it: python -m pip install '{brought}'"
+    with pytest.raises(MissingError, match=f"{re.escape(cure)}$"):
         triton.version()
 
 
