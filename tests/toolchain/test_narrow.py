@@ -117,7 +117,13 @@ MISTAKES = {
     "swapped halves": ("opaque(x) | opaque(y) << 16", "opaque(y) | opaque(x) << 16"),
     "upper half not shifted": ("T::widen(x >> 16)", "T::widen(x)"),
 }
-OVERFLOW = "SPECIAL == Special::IEEE ? {} : SPECIAL == Special::FINITE ? {} : {}"
+OVERFLOW = (
+    "SPECIAL == Special::IEEE     ? {}\n"
+    + 41 * " "
+    + ": SPECIAL == Special::FINITE ? {}\n"
+    + 70 * " "
+    + ": {}"
+)
 MISTAKES_OF_BYTES = {
     **{what: MISTAKES[what] for what in ("truncation", "ties away from zero", "two roundings")},
     "swapped bytes": ("opaque(x) | opaque(y) << 8", "opaque(y) | opaque(x) << 8"),
