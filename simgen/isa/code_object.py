@@ -73,10 +73,12 @@ class Demand:
     cure: str
 
 
-def demand(descriptor: Sequence[int], simulator: str = "") -> Demand | None:
+def demand(
+    descriptor: Sequence[int], simulator: str = "", *, any_rounding: bool = False
+) -> Demand | None:
     """The first thing in a descriptor (the fields of DESCRIPTOR) that no simulator here, and no
     launcher for one, gives a kernel, or that `simulator` does not: what lint, legalise and builds
-    refuse alike."""
+    refuse alike. With `any_rounding`, how it rounds is none of that."""
     _, scratch, _, _, _, rsrc1, _, properties, preload = descriptor
     if properties & DYNAMIC_STACK:
         return Demand(
@@ -103,7 +105,7 @@ def demand(descriptor: Sequence[int], simulator: str = "") -> Demand | None:
             f"needs {words} words of its arguments in registers before it begins",
             "compile with -mllvm -amdgpu-kernarg-preload-count=0",
         )
-    for at, floats in enumerate(("32", "16_64")):
+    for at, floats in enumerate(() if any_rounding else ("32", "16_64")):
         if mode := rsrc1 >> (ROUND_MODES + 2 * at) & 3:
             return Demand(
                 f".amdhsa_float_round_mode_{floats} {mode}",
@@ -315,10 +317,7 @@ def _info(
     lds, scratch, kernarg, entry, _, rsrc1, *_ = found = DESCRIPTOR.unpack_from(image, at)
     if not 0 <= at + entry < len(image) - FETCH_AHEAD:
         raise DamagedError(f"code object: {symbol.name} starts outside its code; build it again")
-    judged = [*found]
-    if any_rounding:
-        judged[5] = rsrc1 & ~(15 << ROUND_MODES)
-    if asked := demand(tuple(judged)):
+    if asked := demand(found, any_rounding=any_rounding):
         raise SimgenError(f"code object: kernel {symbol.name[:-3]} {asked.fact}; {asked.cure}")
     encoded = rsrc1 >> 6 & 15
     sgprs = (encoded // 2 + 1) * 16 if processor.startswith("gfx9") else (encoded + 1) * 8

@@ -52,12 +52,19 @@ class _Kernel:
 
 
 def rewritten(
-    elf: bytes, place: str, simulator: str, version: str, dynamic_lds: int | None = None
+    elf: bytes,
+    place: str,
+    simulator: str,
+    version: str,
+    dynamic_lds: int | None = None,
+    *,
+    any_rounding: bool = False,
 ) -> tuple[bytes, Legalised]:
     """A code object that the simulator executes right, and what that took.
 
     `dynamic_lds`: the most bytes of LDS that launches ask for beside what kernels declare; None:
-    nobody knows.
+    nobody knows. With `any_rounding`, kernels may ask for results that are not rounded to nearest,
+    though the simulator rounds so.
 
     Raises:
         RefusedError: something in it has no replacement, its code cannot be moved, a kernel asks
@@ -68,7 +75,9 @@ def rewritten(
     """
     arch, found, _ = functions.functions_of(elf, place)
     for each in found:
-        if asked := code_object.demand(each.descriptor, simulator) if each.descriptor else None:
+        if not each.descriptor:
+            continue
+        if asked := code_object.demand(each.descriptor, simulator, any_rounding=any_rounding):
             where = place if place == f"kernel {each.name}" else f"{place}: kernel {each.name}"
             raise RefusedError(f"{where} {asked.fact}; {asked.cure}")
     model = Model(simulator, version, arch)
