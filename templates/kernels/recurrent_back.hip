@@ -235,3 +235,5 @@ extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
     CHAIN_NEXT(dy PARAMETERS(AND_NAMED));
     }
 }
+
+#undef PARAMETERS

@@ -211,3 +211,5 @@ extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
     CHAIN_NEXT(x PARAMETERS(AND_NAMED));
     }
 }
+
+#undef PARAMETERS
