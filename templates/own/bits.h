@@ -147,10 +147,12 @@ SIMGEN_DP2A(hi, 16)
     {                                                                                              \
         return name(__builtin_bit_cast(I, a), __builtin_bit_cast(I, b), c);                        \
     }
-    SIMGEN_DOT(__dp4a, char4, char4, int) SIMGEN_DOT(__dp4a, uchar4, uchar4, unsigned)
-        SIMGEN_DOT(__dp2a_lo, short2, char4, int) SIMGEN_DOT(__dp2a_lo, ushort2, uchar4, unsigned)
-            SIMGEN_DOT(__dp2a_hi, short2, char4, int)
-                SIMGEN_DOT(__dp2a_hi, ushort2, uchar4, unsigned)
+SIMGEN_DOT(__dp4a, char4, char4, int)
+SIMGEN_DOT(__dp4a, uchar4, uchar4, unsigned)
+SIMGEN_DOT(__dp2a_lo, short2, char4, int)
+SIMGEN_DOT(__dp2a_lo, ushort2, uchar4, unsigned)
+SIMGEN_DOT(__dp2a_hi, short2, char4, int)
+SIMGEN_DOT(__dp2a_hi, ushort2, uchar4, unsigned)
     /* The halves of a word, or its bytes, each by itself. */
     template <class T, class F> static inline __device__
     unsigned simgen_parts(unsigned a, unsigned b, F f)
@@ -195,22 +197,34 @@ static inline __device__ int simgen_within(int x, int least, int most)
 #define SIMGEN_COMPARED(name, S, how)                                                              \
     SIMGEN_PARTS(cmp##name, S, -(a how b)) SIMGEN_PARTS(set##name, S, a how b)
 SIMGEN_PARTS(add, unsigned, a + b)
-SIMGEN_PARTS(addss, signed, SIMGEN_SATURATED(a + b)) SIMGEN_PARTS(
-    addus, unsigned, SIMGEN_UNSIGNED(a + b)) SIMGEN_PARTS(sub, unsigned, a - b) SIMGEN_PARTS(subss,
-    signed, SIMGEN_SATURATED(a - b)) SIMGEN_PARTS(subus, unsigned, SIMGEN_UNSIGNED(a - b))
-    SIMGEN_PARTS(absdiffs, signed, a > b ? a - b : b - a) SIMGEN_PARTS(absdiffu, unsigned,
-        a > b ? a - b : b - a) SIMGEN_PARTS(maxs, signed, a > b ? a : b) SIMGEN_PARTS(maxu,
-        unsigned, a > b ? a : b) SIMGEN_PARTS(mins, signed, a < b ? a : b) SIMGEN_PARTS(minu,
-        unsigned, a < b ? a : b) SIMGEN_PARTS(avgs, signed, (a + b + (a + b >= 0)) >> 1)
-        SIMGEN_PARTS(avgu, unsigned, (a + b + 1) >> 1) SIMGEN_PARTS(haddu, unsigned, (a + b) >> 1)
-            SIMGEN_PART(abs, signed, a < 0 ? -a : a) SIMGEN_PART(
-                absss, signed, SIMGEN_SATURATED(a < 0 ? -a : a)) SIMGEN_PART(neg, signed, -a)
-                SIMGEN_PART(negss, signed, SIMGEN_SATURATED(-a)) SIMGEN_COMPARED(eq, unsigned, ==)
-                    SIMGEN_COMPARED(ne, unsigned, !=) SIMGEN_COMPARED(ges, signed, >=)
-                        SIMGEN_COMPARED(gts, signed, >) SIMGEN_COMPARED(les, signed, <=)
-                            SIMGEN_COMPARED(lts, signed, <) SIMGEN_COMPARED(geu, unsigned, >=)
-                                SIMGEN_COMPARED(gtu, unsigned, >) SIMGEN_COMPARED(leu, unsigned, <=)
-                                    SIMGEN_COMPARED(ltu, unsigned, <)
+SIMGEN_PARTS(addss, signed, SIMGEN_SATURATED(a + b))
+SIMGEN_PARTS(addus, unsigned, SIMGEN_UNSIGNED(a + b))
+SIMGEN_PARTS(sub, unsigned, a - b)
+SIMGEN_PARTS(subss, signed, SIMGEN_SATURATED(a - b))
+SIMGEN_PARTS(subus, unsigned, SIMGEN_UNSIGNED(a - b))
+SIMGEN_PARTS(absdiffs, signed, a > b ? a - b : b - a)
+SIMGEN_PARTS(absdiffu, unsigned, a > b ? a - b : b - a)
+SIMGEN_PARTS(maxs, signed, a > b ? a : b)
+SIMGEN_PARTS(maxu, unsigned, a > b ? a : b)
+SIMGEN_PARTS(mins, signed, a < b ? a : b)
+SIMGEN_PARTS(minu, unsigned, a < b ? a : b)
+SIMGEN_PARTS(avgs, signed, (a + b + (a + b >= 0)) >> 1)
+SIMGEN_PARTS(avgu, unsigned, (a + b + 1) >> 1)
+SIMGEN_PARTS(haddu, unsigned, (a + b) >> 1)
+SIMGEN_PART(abs, signed, a < 0 ? -a : a)
+SIMGEN_PART(absss, signed, SIMGEN_SATURATED(a < 0 ? -a : a))
+SIMGEN_PART(neg, signed, -a)
+SIMGEN_PART(negss, signed, SIMGEN_SATURATED(-a))
+SIMGEN_COMPARED(eq, unsigned, ==)
+SIMGEN_COMPARED(ne, unsigned, !=)
+SIMGEN_COMPARED(ges, signed, >=)
+SIMGEN_COMPARED(gts, signed, >)
+SIMGEN_COMPARED(les, signed, <=)
+SIMGEN_COMPARED(lts, signed, <)
+SIMGEN_COMPARED(geu, unsigned, >=)
+SIMGEN_COMPARED(gtu, unsigned, >)
+SIMGEN_COMPARED(leu, unsigned, <=)
+SIMGEN_COMPARED(ltu, unsigned, <)
 #define SIMGEN_SUMMED(name)                                                                        \
     static inline __device__ unsigned __vsad##name##2(unsigned a, unsigned b)                      \
     {                                                                                              \
@@ -222,7 +236,9 @@ SIMGEN_PARTS(addss, signed, SIMGEN_SATURATED(a + b)) SIMGEN_PARTS(
         const unsigned d = __vabsdiff##name##4(a, b);                                              \
         return (d & 255) + (d >> 8 & 255) + (d >> 16 & 255) + (d >> 24);                           \
     }
-                                        SIMGEN_SUMMED(s) SIMGEN_SUMMED(u) static inline __device__
+SIMGEN_SUMMED(s)
+SIMGEN_SUMMED(u)
+static inline __device__
     unsigned umin(unsigned a, unsigned b)
 {
     return a < b ? a : b;
@@ -279,11 +295,14 @@ template <class I, class F> static inline __device__ I simgen_to_whole(F x)
     static inline __device__ I __##from##2##to##_rd(F x) { return simgen_to_whole<I>(floor(x)); }
 #ifndef SIMGEN_NVIDIA
 SIMGEN_TO_WHOLE(float, int, float, int)
-SIMGEN_TO_WHOLE(float, uint, float, unsigned) SIMGEN_TO_WHOLE(float, ll, float, long long)
-    SIMGEN_TO_WHOLE(float, ull, float, unsigned long long) SIMGEN_TO_WHOLE(double, int, double, int)
-        SIMGEN_TO_WHOLE(double, uint, double, unsigned)
-            SIMGEN_TO_WHOLE(double, ll, double, long long)
-                SIMGEN_TO_WHOLE(double, ull, double, unsigned long long) static inline __device__
+SIMGEN_TO_WHOLE(float, uint, float, unsigned)
+SIMGEN_TO_WHOLE(float, ll, float, long long)
+SIMGEN_TO_WHOLE(float, ull, float, unsigned long long)
+SIMGEN_TO_WHOLE(double, int, double, int)
+SIMGEN_TO_WHOLE(double, uint, double, unsigned)
+SIMGEN_TO_WHOLE(double, ll, double, long long)
+SIMGEN_TO_WHOLE(double, ull, double, unsigned long long)
+static inline __device__
     float __int2float_rn(int x)
 {
     return static_cast<float>(x);

@@ -25,8 +25,9 @@
     }
 SIMGEN_COMPLEX(hip, FloatComplex, float2, float, f)
 SIMGEN_COMPLEX(hip, DoubleComplex, double2, double, )
-    SIMGEN_COMPLEX(cu, FloatComplex, float2, float, f)
-        SIMGEN_COMPLEX(cu, DoubleComplex, double2, double, ) typedef float2 hipComplex;
+SIMGEN_COMPLEX(cu, FloatComplex, float2, float, f)
+SIMGEN_COMPLEX(cu, DoubleComplex, double2, double, )
+typedef float2 hipComplex;
 typedef float2 cuComplex;
 static inline __device__ float2 make_hipComplex(float a, float b) { return float2(a, b); }
 static inline __device__ float2 make_cuComplex(float a, float b) { return float2(a, b); }

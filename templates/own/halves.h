@@ -78,9 +78,11 @@ struct alignas(2) simgen_half {
         return a = a op b;                                                                         \
     }
 SIMGEN_HALF_OPERATOR(+, "add.rn.f16 %0, %1, %2;")
-SIMGEN_HALF_OPERATOR(-, "sub.rn.f16 %0, %1, %2;") SIMGEN_HALF_OPERATOR(*, "mul.rn.f16 %0, %1, %2;")
-    SIMGEN_HALF_OPERATOR(/, "{.reg .f32 a, b; cvt.f32.f16 a, %1; cvt.f32.f16 b, %2; div.rn.f32 a, "
-                            "a, b; cvt.rn.f16.f32 %0, a;}") typedef simgen_half _Float16;
+SIMGEN_HALF_OPERATOR(-, "sub.rn.f16 %0, %1, %2;")
+SIMGEN_HALF_OPERATOR(*, "mul.rn.f16 %0, %1, %2;")
+SIMGEN_HALF_OPERATOR(/, "{.reg .f32 a, b; cvt.f32.f16 a, %1; cvt.f32.f16 b, %2; div.rn.f32 a, "
+                        "a, b; cvt.rn.f16.f32 %0, a;}")
+typedef simgen_half _Float16;
 typedef simgen_half half;
 typedef simgen_half __half;
 struct alignas(4) half2 {
@@ -119,7 +121,9 @@ static inline __device__ float __half2float(half x) { return static_cast<float>(
         return __float2half_##way(static_cast<float>(x));                                          \
     }
 SIMGEN_HALF_DIRECTED(rz, 'z')
-SIMGEN_HALF_DIRECTED(ru, 'u') SIMGEN_HALF_DIRECTED(rd, 'd') static inline __device__ half
+SIMGEN_HALF_DIRECTED(ru, 'u')
+SIMGEN_HALF_DIRECTED(rd, 'd')
+static inline __device__ half
     __int2half_rn(int x)
 {
     return static_cast<half>(static_cast<float>(x));
@@ -217,8 +221,10 @@ template <class T> concept simgen_is_bfloats = __is_same(T, simgen_bfloat162);
         return a = a op b;                                                                         \
     }
 SIMGEN_BFLOAT_OPERATOR(+)
-SIMGEN_BFLOAT_OPERATOR(-) SIMGEN_BFLOAT_OPERATOR(*) SIMGEN_BFLOAT_OPERATOR(
-    /) template <simgen_is_bfloats V> static inline __device__ V operator-(V a)
+SIMGEN_BFLOAT_OPERATOR(-)
+SIMGEN_BFLOAT_OPERATOR(*)
+SIMGEN_BFLOAT_OPERATOR(/)
+template <simgen_is_bfloats V> static inline __device__ V operator-(V a)
 {
     return {-a.x, -a.y};
 }
@@ -241,7 +247,9 @@ static inline __device__ simgen_bfloat16 __float2bfloat16(float x) { return x; }
         return simgen_directed<w>(static_cast<__hip_bfloat16>(x),                                  \
             x - static_cast<float>(static_cast<__hip_bfloat16>(x)));                               \
     }
-SIMGEN_BFLOAT_DIRECTED(rz, 'z') SIMGEN_BFLOAT_DIRECTED(ru, 'u') SIMGEN_BFLOAT_DIRECTED(rd, 'd')
+SIMGEN_BFLOAT_DIRECTED(rz, 'z')
+SIMGEN_BFLOAT_DIRECTED(ru, 'u')
+SIMGEN_BFLOAT_DIRECTED(rd, 'd')
 static inline __device__ float __bfloat162float(simgen_bfloat16 x) { return x; }
 static inline __device__ float2 __bfloat1622float2(simgen_bfloat162 a) { return float2(a.x, a.y); }
 static inline __device__ simgen_bfloat162 __floats2bfloat162_rn(float a, float b) { return {a, b}; }
@@ -405,7 +413,8 @@ SIMGEN_NARROW(simgen_bfloat16, simgen_bfloat162)
     SIMGEN_NARROW_RN(H, add, +)                                                                    \
     SIMGEN_NARROW_RN(H, sub, -) SIMGEN_NARROW_RN(H, mul, *) SIMGEN_NARROW_RN(V, add2, +)           \
         SIMGEN_NARROW_RN(V, sub2, -) SIMGEN_NARROW_RN(V, mul2, *)
-    SIMGEN_NARROWS_RN(half, half2) SIMGEN_NARROWS_RN(simgen_bfloat16, simgen_bfloat162)
+SIMGEN_NARROWS_RN(half, half2)
+SIMGEN_NARROWS_RN(simgen_bfloat16, simgen_bfloat162)
 #ifdef SIMGEN_NVIDIA
         static inline __device__ half2 __hfma2(half2 a, half2 b, half2 c)
 {
@@ -429,9 +438,12 @@ static inline __device__ half2 __high2half2(half2 a) { return half2{ a.y, a.y };
 static inline __device__ short __half_as_short(half x) { return __builtin_bit_cast(short, x); }
 static inline __device__ half __short_as_half(short x) { return __builtin_bit_cast(half, x); }
 SIMGEN_TO_WHOLE(half, int, float, int)
-SIMGEN_TO_WHOLE(half, uint, float, unsigned) SIMGEN_TO_WHOLE(half, ll, float, long long)
-    SIMGEN_TO_WHOLE(half, ull, float, unsigned long long) SIMGEN_TO_WHOLE(half, short, float, short)
-        SIMGEN_TO_WHOLE(half, ushort, float, unsigned short) static inline __device__ half
+SIMGEN_TO_WHOLE(half, uint, float, unsigned)
+SIMGEN_TO_WHOLE(half, ll, float, long long)
+SIMGEN_TO_WHOLE(half, ull, float, unsigned long long)
+SIMGEN_TO_WHOLE(half, short, float, short)
+SIMGEN_TO_WHOLE(half, ushort, float, unsigned short)
+static inline __device__ half
     __uint2half_rn(unsigned x)
 {
     return static_cast<half>(static_cast<float>(x));

@@ -117,5 +117,9 @@ template <class T, class F> static __device__ __forceinline__ T simgen_over_lane
         return simgen_over_lanes(                                                                  \
             static_cast<simgen_lanes>(mask), v, [](T a, T b) { return static_cast<T>(value); });   \
     }
-SIMGEN_REDUCE(add, a + b) SIMGEN_REDUCE(min, a < b ? a : b) SIMGEN_REDUCE(max, a > b ? a : b)
-SIMGEN_REDUCE(and, a & b) SIMGEN_REDUCE(or, a | b) SIMGEN_REDUCE(xor, a ^ b)
+SIMGEN_REDUCE(add, a + b)
+SIMGEN_REDUCE(min, a < b ? a : b)
+SIMGEN_REDUCE(max, a > b ? a : b)
+SIMGEN_REDUCE(and, a & b)
+SIMGEN_REDUCE(or, a | b)
+SIMGEN_REDUCE(xor, a ^ b)

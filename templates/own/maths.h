@@ -68,8 +68,11 @@ static inline __device__ long long llabs(long long x) { return abs(x); }
     static inline __device__ double name(double x) { return __builtin_##name(x); }                 \
     SIMGEN_WHOLE1(name)
 SIMGEN_BUILTIN1(fabs)
-SIMGEN_BUILTIN1(floor) SIMGEN_BUILTIN1(ceil) SIMGEN_BUILTIN1(trunc)
-    SIMGEN_BUILTIN1(rint) static inline __device__ float abs(float x)
+SIMGEN_BUILTIN1(floor)
+SIMGEN_BUILTIN1(ceil)
+SIMGEN_BUILTIN1(trunc)
+SIMGEN_BUILTIN1(rint)
+static inline __device__ float abs(float x)
 {
     return __builtin_fabsf(x);
 }
@@ -138,7 +141,8 @@ template <class T> concept simgen_single = __is_same(T, float);
         return twice(static_cast<double>(a), static_cast<double>(b));                              \
     }
 SIMGEN_FUNCTION2(fmax, fmaxf, simgen_larger<double>)
-SIMGEN_FUNCTION2(fmin, fminf, simgen_smaller<double>) static inline __device__
+SIMGEN_FUNCTION2(fmin, fminf, simgen_smaller<double>)
+static inline __device__
     float fdimf(float a, float b)
 {
     return a <= b ? 0.0f : a - b;
@@ -287,15 +291,37 @@ static inline __device__ double modf(double x, double* whole)
         return simgen_f_##name(x);                                                                 \
     }
 SIMGEN_SINGLE(exp)
-SIMGEN_SINGLE(exp2) SIMGEN_SINGLE(exp10) SIMGEN_SINGLE(expm1) SIMGEN_SINGLE(cosh)
-    SIMGEN_SINGLE(sinh) SIMGEN_SINGLE(tanh) SIMGEN_SINGLE(log) SIMGEN_SINGLE(log2)
-        SIMGEN_SINGLE(log10) SIMGEN_SINGLE(log1p) SIMGEN_SINGLE(asinh) SIMGEN_SINGLE(acosh)
-            SIMGEN_SINGLE(atanh) SIMGEN_SINGLE(sin) SIMGEN_SINGLE(cos) SIMGEN_SINGLE(tan)
-                SIMGEN_SINGLE(sinpi) SIMGEN_SINGLE(cospi) SIMGEN_SINGLE(asin) SIMGEN_SINGLE(acos)
-                    SIMGEN_SINGLE(atan) SIMGEN_SINGLE(rsqrt) SIMGEN_SINGLE(cbrt)
-                        SIMGEN_SINGLE(rcbrt) SIMGEN_SINGLE(erf) SIMGEN_SINGLE(erfc)
-                            SIMGEN_SINGLE(erfcx) SIMGEN_SINGLE(normcdf) SIMGEN_SINGLE(lgamma)
-                                SIMGEN_SINGLE(tgamma) static inline __device__
+SIMGEN_SINGLE(exp2)
+SIMGEN_SINGLE(exp10)
+SIMGEN_SINGLE(expm1)
+SIMGEN_SINGLE(cosh)
+SIMGEN_SINGLE(sinh)
+SIMGEN_SINGLE(tanh)
+SIMGEN_SINGLE(log)
+SIMGEN_SINGLE(log2)
+SIMGEN_SINGLE(log10)
+SIMGEN_SINGLE(log1p)
+SIMGEN_SINGLE(asinh)
+SIMGEN_SINGLE(acosh)
+SIMGEN_SINGLE(atanh)
+SIMGEN_SINGLE(sin)
+SIMGEN_SINGLE(cos)
+SIMGEN_SINGLE(tan)
+SIMGEN_SINGLE(sinpi)
+SIMGEN_SINGLE(cospi)
+SIMGEN_SINGLE(asin)
+SIMGEN_SINGLE(acos)
+SIMGEN_SINGLE(atan)
+SIMGEN_SINGLE(rsqrt)
+SIMGEN_SINGLE(cbrt)
+SIMGEN_SINGLE(rcbrt)
+SIMGEN_SINGLE(erf)
+SIMGEN_SINGLE(erfc)
+SIMGEN_SINGLE(erfcx)
+SIMGEN_SINGLE(normcdf)
+SIMGEN_SINGLE(lgamma)
+SIMGEN_SINGLE(tgamma)
+static inline __device__
     void sincosf(float x, float* s, float* c)
 {
     *s = sinf(x), *c = cosf(x);
@@ -325,9 +351,16 @@ template <simgen_whole S, class T> static inline __device__ double pow(S x, T y)
     return simgen_power(static_cast<double>(x), static_cast<double>(y));
 }
 SIMGEN_WHOLE1(exp)
-SIMGEN_WHOLE1(log) SIMGEN_WHOLE1(log2) SIMGEN_WHOLE1(log10) SIMGEN_WHOLE1(sin) SIMGEN_WHOLE1(cos)
-    SIMGEN_WHOLE1(tan) SIMGEN_WHOLE1(atan) SIMGEN_WHOLE1(tanh)
-        SIMGEN_FUNCTION2(atan2, atan2f, simgen_angle) static inline __device__
+SIMGEN_WHOLE1(log)
+SIMGEN_WHOLE1(log2)
+SIMGEN_WHOLE1(log10)
+SIMGEN_WHOLE1(sin)
+SIMGEN_WHOLE1(cos)
+SIMGEN_WHOLE1(tan)
+SIMGEN_WHOLE1(atan)
+SIMGEN_WHOLE1(tanh)
+SIMGEN_FUNCTION2(atan2, atan2f, simgen_angle)
+static inline __device__
     float __saturatef(float x)
 {
     return x > 0.0f ? x < 1.0f ? x : 1.0f : 0.0f;
@@ -360,8 +393,10 @@ static inline __device__ float __frcp_rn(float x) { return 1.0f / x; }
     static inline __device__ float __f##name##_rn(float a, float b) { return a op b; }             \
     static inline __device__ double __d##name##_rn(double a, double b) { return a op b; }
 SIMGEN_OPERATION_RN(add, +)
-SIMGEN_OPERATION_RN(sub, -) SIMGEN_OPERATION_RN(mul, *)
-    SIMGEN_OPERATION_RN(div, /) static inline __device__ float __fdividef(float a, float b)
+SIMGEN_OPERATION_RN(sub, -)
+SIMGEN_OPERATION_RN(mul, *)
+SIMGEN_OPERATION_RN(div, /)
+static inline __device__ float __fdividef(float a, float b)
 {
     return a / b;
 }
@@ -434,5 +469,7 @@ template <char way> static inline __device__ float simgen_sum(double a, double b
         return simgen_directed<w>(r,                                                               \
             r >= 0x1p64f ? -1 : static_cast<long long>(x - static_cast<unsigned long long>(r)));   \
     }
-SIMGEN_DIRECTED(rz, 'z') SIMGEN_DIRECTED(ru, 'u') SIMGEN_DIRECTED(rd, 'd')
+SIMGEN_DIRECTED(rz, 'z')
+SIMGEN_DIRECTED(ru, 'u')
+SIMGEN_DIRECTED(rd, 'd')
 #endif

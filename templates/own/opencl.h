@@ -19,9 +19,15 @@ typedef unsigned long ulong;
 typedef __SIZE_TYPE__ size_t;
 typedef __PTRDIFF_TYPE__ ptrdiff_t;
 SIMGEN_VECTORS(char, char)
-SIMGEN_VECTORS(uchar, uchar) SIMGEN_VECTORS(short, short) SIMGEN_VECTORS(ushort, ushort)
-    SIMGEN_VECTORS(int, int) SIMGEN_VECTORS(uint, uint) SIMGEN_VECTORS(long, long)
-        SIMGEN_VECTORS(ulong, ulong) SIMGEN_VECTORS(float, float) SIMGEN_VECTORS(double, double)
+SIMGEN_VECTORS(uchar, uchar)
+SIMGEN_VECTORS(short, short)
+SIMGEN_VECTORS(ushort, ushort)
+SIMGEN_VECTORS(int, int)
+SIMGEN_VECTORS(uint, uint)
+SIMGEN_VECTORS(long, long)
+SIMGEN_VECTORS(ulong, ulong)
+SIMGEN_VECTORS(float, float)
+SIMGEN_VECTORS(double, double)
 
 #define CLK_LOCAL_MEM_FENCE 1
 #define CLK_GLOBAL_MEM_FENCE 2
@@ -146,7 +152,8 @@ SIMGEN_FLOATS(SIMGEN_OF_FLOATS)
     OVERLOADED T dot(T##4 a, T##4 b) { return a.x * b.x + a.y * b.y + a.z * b.z + a.w * b.w; }     \
     OVERLOADED T##3 cross(T##3 a, T##3 b) { return a.yzx * b.zxy - a.zxy * b.yzx; }                \
     OVERLOADED T##4 cross(T##4 a, T##4 b) { return (T##4)(cross(a.xyz, b.xyz), (T)0); }
-SIMGEN_DOTS(float) SIMGEN_DOTS(double)
+SIMGEN_DOTS(float)
+SIMGEN_DOTS(double)
 SIMGEN_FLOATS(SIMGEN_SCALED)
 SIMGEN_FUSING(off)
 #if SIMGEN_ROUNDED
@@ -165,14 +172,18 @@ OVERLOADED double fma(double a, double b, double c) { return simgen_fused_double
         return r;                                                                                  \
     }
 SIMGEN_FMAS(2)
-SIMGEN_FMAS(3) SIMGEN_FMAS(4) SIMGEN_FMAS(8) SIMGEN_FMAS(16)
+SIMGEN_FMAS(3)
+SIMGEN_FMAS(4)
+SIMGEN_FMAS(8)
+SIMGEN_FMAS(16)
 #define __builtin_fmaf fma
 #define __builtin_fma fma
 #else
 #define SIMGEN_FMA(T) OVERLOADED T fma(T a, T b, T c) { return __builtin_elementwise_fma(a, b, c); }
-    SIMGEN_FLOATS(SIMGEN_FMA)
+SIMGEN_FLOATS(SIMGEN_FMA)
 #endif
-    SIMGEN_FLOATS(SIMGEN_OF_ALL) SIMGEN_INTEGERS(SIMGEN_OF_ALL)
+SIMGEN_FLOATS(SIMGEN_OF_ALL)
+SIMGEN_INTEGERS(SIMGEN_OF_ALL)
 /* A vector beside one number, which stands for all elements. */
 #define SIMGEN_BESIDE(T, n)                                                                        \
     OVERLOADED T##n max(T##n a, T b) { return max(a, (T##n)b); }                                   \
@@ -189,11 +200,15 @@ SIMGEN_FMAS(3) SIMGEN_FMAS(4) SIMGEN_FMAS(8) SIMGEN_FMAS(16)
     }
 #define SIMGEN_SIZES(DO, ...)                                                                      \
     DO(__VA_ARGS__, 2) DO(__VA_ARGS__, 3) DO(__VA_ARGS__, 4) DO(__VA_ARGS__, 8) DO(__VA_ARGS__, 16)
-        SIMGEN_SIZES(SIMGEN_BESIDE_FLOATS, float) SIMGEN_SIZES(SIMGEN_BESIDE, int)
-            SIMGEN_SIZES(SIMGEN_BESIDE, uint) SIMGEN_SIZES(SIMGEN_BESIDE, char)
-                SIMGEN_SIZES(SIMGEN_BESIDE, uchar) SIMGEN_SIZES(SIMGEN_BESIDE, short)
-                    SIMGEN_SIZES(SIMGEN_BESIDE, ushort) SIMGEN_SIZES(SIMGEN_BESIDE, long)
-                        SIMGEN_SIZES(SIMGEN_BESIDE, ulong)
+SIMGEN_SIZES(SIMGEN_BESIDE_FLOATS, float)
+SIMGEN_SIZES(SIMGEN_BESIDE, int)
+SIMGEN_SIZES(SIMGEN_BESIDE, uint)
+SIMGEN_SIZES(SIMGEN_BESIDE, char)
+SIMGEN_SIZES(SIMGEN_BESIDE, uchar)
+SIMGEN_SIZES(SIMGEN_BESIDE, short)
+SIMGEN_SIZES(SIMGEN_BESIDE, ushort)
+SIMGEN_SIZES(SIMGEN_BESIDE, long)
+SIMGEN_SIZES(SIMGEN_BESIDE, ulong)
 #define SIMGEN_NUMBER INLINED
 #define SIMGEN_WORD(x) __builtin_astype(x, uint)
 #define SIMGEN_FLOAT(x) __builtin_astype(x, float)
@@ -236,25 +251,46 @@ INLINED float simgen_powr(float x, float y)
 }
 #define SIMGEN_SINGLE(name) SIMGEN_FLOAT1(name, simgen_f_##name(x))
 SIMGEN_SINGLE(exp)
-SIMGEN_SINGLE(exp2) SIMGEN_SINGLE(exp10) SIMGEN_SINGLE(expm1) SIMGEN_SINGLE(cosh) SIMGEN_SINGLE(
-    sinh) SIMGEN_SINGLE(tanh) SIMGEN_SINGLE(log) SIMGEN_SINGLE(log2) SIMGEN_SINGLE(log10)
-    SIMGEN_SINGLE(log1p) SIMGEN_SINGLE(asinh) SIMGEN_SINGLE(acosh) SIMGEN_SINGLE(atanh)
-        SIMGEN_SINGLE(sin) SIMGEN_SINGLE(cos) SIMGEN_SINGLE(tan) SIMGEN_SINGLE(sinpi) SIMGEN_SINGLE(
-            cospi) SIMGEN_SINGLE(asin) SIMGEN_SINGLE(acos) SIMGEN_SINGLE(atan) SIMGEN_SINGLE(cbrt)
-            SIMGEN_SINGLE(erf) SIMGEN_SINGLE(erfc) SIMGEN_SINGLE(lgamma) SIMGEN_SINGLE(
-                tgamma) SIMGEN_FLOAT2(pow, simgen_f_pow(x, y)) SIMGEN_FLOAT2(powr,
-                simgen_powr(x, y)) SIMGEN_FLOAT2(fmod, simgen_f_fmod(x, y)) SIMGEN_FLOAT2(remainder,
-                simgen_f_remainder(x, y)) SIMGEN_FLOAT2(atan2, simgen_f_atan2(x, y))
-                SIMGEN_FLOAT2(hypot, simgen_f_length(x, y, 0.0f, 0.0f)) SIMGEN_FLOAT2(
-                    copysign, __builtin_copysignf(x, y)) SIMGEN_FLOAT2(fdim, x <= y ? 0.0f : x - y)
-                    SIMGEN_FLOAT1(sign, x != x      ? 0.0f
-                                        : x == 0.0f ? x
-                                                    : __builtin_copysignf(1.0f, x))
-                        SIMGEN_FLOAT2(step, y < x ? 0.0f : 1.0f)
+SIMGEN_SINGLE(exp2)
+SIMGEN_SINGLE(exp10)
+SIMGEN_SINGLE(expm1)
+SIMGEN_SINGLE(cosh)
+SIMGEN_SINGLE(sinh)
+SIMGEN_SINGLE(tanh)
+SIMGEN_SINGLE(log)
+SIMGEN_SINGLE(log2)
+SIMGEN_SINGLE(log10)
+SIMGEN_SINGLE(log1p)
+SIMGEN_SINGLE(asinh)
+SIMGEN_SINGLE(acosh)
+SIMGEN_SINGLE(atanh)
+SIMGEN_SINGLE(sin)
+SIMGEN_SINGLE(cos)
+SIMGEN_SINGLE(tan)
+SIMGEN_SINGLE(sinpi)
+SIMGEN_SINGLE(cospi)
+SIMGEN_SINGLE(asin)
+SIMGEN_SINGLE(acos)
+SIMGEN_SINGLE(atan)
+SIMGEN_SINGLE(cbrt)
+SIMGEN_SINGLE(erf)
+SIMGEN_SINGLE(erfc)
+SIMGEN_SINGLE(lgamma)
+SIMGEN_SINGLE(tgamma)
+SIMGEN_FLOAT2(pow, simgen_f_pow(x, y))
+SIMGEN_FLOAT2(powr, simgen_powr(x, y))
+SIMGEN_FLOAT2(fmod, simgen_f_fmod(x, y))
+SIMGEN_FLOAT2(remainder, simgen_f_remainder(x, y))
+SIMGEN_FLOAT2(atan2, simgen_f_atan2(x, y))
+SIMGEN_FLOAT2(hypot, simgen_f_length(x, y, 0.0f, 0.0f))
+SIMGEN_FLOAT2(copysign, __builtin_copysignf(x, y))
+SIMGEN_FLOAT2(fdim, x <= y ? 0.0f : x - y)
+SIMGEN_FLOAT1(sign, x != x ? 0.0f : x == 0.0f ? x : __builtin_copysignf(1.0f, x))
+SIMGEN_FLOAT2(step, y < x ? 0.0f : 1.0f)
 #define SIMGEN_STEP(T, n) OVERLOADED T##n step(T edge, T##n x) { return step((T##n)edge, x); }
-                            SIMGEN_SIZES(SIMGEN_STEP, float)
-                                SIMGEN_FLOAT1(radians, x * 0.0174532925f)
-                                    SIMGEN_FLOAT1(degrees, x * 57.2957795f)
+SIMGEN_SIZES(SIMGEN_STEP, float)
+SIMGEN_FLOAT1(radians, x * 0.0174532925f)
+SIMGEN_FLOAT1(degrees, x * 57.2957795f)
 #define SIMGEN_LENGTHS(T, x, y, z, w)                                                              \
     OVERLOADED float length(T a) { return simgen_f_length(x, y, z, w); }                           \
     OVERLOADED float distance(T a, T b) { return length(a - b); }                                  \
@@ -263,25 +299,21 @@ SIMGEN_SINGLE(exp2) SIMGEN_SINGLE(exp10) SIMGEN_SINGLE(expm1) SIMGEN_SINGLE(cosh
         const float n = length(a);                                                                 \
         return n == 0.0f || n == INFINITY ? a : a / n;                                             \
     }
-                                        SIMGEN_LENGTHS(float, a, 0.0f, 0.0f, 0.0f)
-                                            SIMGEN_LENGTHS(float2, a.x, a.y, 0.0f, 0.0f)
-                                                SIMGEN_LENGTHS(float3, a.x, a.y, a.z, 0.0f)
-                                                    SIMGEN_LENGTHS(float4, a.x, a.y, a.z, a.w)
+SIMGEN_LENGTHS(float, a, 0.0f, 0.0f, 0.0f)
+SIMGEN_LENGTHS(float2, a.x, a.y, 0.0f, 0.0f)
+SIMGEN_LENGTHS(float3, a.x, a.y, a.z, 0.0f)
+SIMGEN_LENGTHS(float4, a.x, a.y, a.z, a.w)
 #define fast_length length
 #define fast_distance distance
 #define fast_normalize normalize
     /* Of ties, the number farther from 0. */
-    SIMGEN_FLOAT1(round, __builtin_copysignf(
-                             __builtin_truncf(x)
-                                 + (__builtin_fabsf(x - __builtin_truncf(x)) >= 0.5f ? 1.0f : 0.0f)
-                                       * (x < 0.0f ? -1.0f : 1.0f),
-                             x))
-        SIMGEN_FLOAT2(maxmag, __builtin_fabsf(x) > __builtin_fabsf(y)   ? x
-                              : __builtin_fabsf(x) < __builtin_fabsf(y) ? y
-                                                                        : fmax(x, y))
-            SIMGEN_FLOAT2(minmag, __builtin_fabsf(x) < __builtin_fabsf(y)   ? x
-                                  : __builtin_fabsf(x) > __builtin_fabsf(y) ? y
-                                                                            : fmin(x, y)) OVERLOADED
+SIMGEN_FLOAT1(round, __builtin_copysignf(__builtin_truncf(x) + (__builtin_fabsf(x -
+    __builtin_truncf(x)) >= 0.5f ? 1.0f : 0.0f) * (x < 0.0f ? -1.0f : 1.0f), x))
+SIMGEN_FLOAT2(maxmag, __builtin_fabsf(x) > __builtin_fabsf(y) ? x : __builtin_fabsf(x) <
+    __builtin_fabsf(y) ? y : fmax(x, y))
+SIMGEN_FLOAT2(minmag, __builtin_fabsf(x) < __builtin_fabsf(y) ? x : __builtin_fabsf(x) >
+    __builtin_fabsf(y) ? y : fmin(x, y))
+OVERLOADED
     float ldexp(float x, int by)
 {
     by = min(max(by, -400), 400);
@@ -308,7 +340,9 @@ SIMGEN_SINGLE(exp2) SIMGEN_SINGLE(exp10) SIMGEN_SINGLE(expm1) SIMGEN_SINGLE(cosh
         *cosine = cos(x);                                                                          \
         return sin(x);                                                                             \
     }
-SIMGEN_PARTS(__private) SIMGEN_PARTS(__local) SIMGEN_PARTS(__global)
+SIMGEN_PARTS(__private)
+SIMGEN_PARTS(__local)
+SIMGEN_PARTS(__global)
 OVERLOADED float pown(float x, int y) { return simgen_whole_power(x, y); }
 #define SIMGEN_BY_WHOLE(name, n)                                                                   \
     OVERLOADED float##n name(float##n x, int##n y)                                                 \
@@ -320,7 +354,8 @@ OVERLOADED float pown(float x, int y) { return simgen_whole_power(x, y); }
 #define SIMGEN_BY_ONE(name, n)                                                                     \
     OVERLOADED float##n name(float##n x, int y) { return name(x, (int##n)y); }
 SIMGEN_SIZES(SIMGEN_BY_WHOLE, pown)
-SIMGEN_SIZES(SIMGEN_BY_WHOLE, ldexp) SIMGEN_SIZES(SIMGEN_BY_ONE, ldexp)
+SIMGEN_SIZES(SIMGEN_BY_WHOLE, ldexp)
+SIMGEN_SIZES(SIMGEN_BY_ONE, ldexp)
 #define SIMGEN_PARTED(name, space, n)                                                              \
     OVERLOADED float##n name(float##n x, space float##n* p)                                        \
     {                                                                                              \
@@ -337,20 +372,26 @@ SIMGEN_SIZES(SIMGEN_BY_WHOLE, ldexp) SIMGEN_SIZES(SIMGEN_BY_ONE, ldexp)
 #define SIMGEN_PARTED_IN(space)                                                                    \
     SIMGEN_SIZES(SIMGEN_PARTED, fract, space)                                                      \
     SIMGEN_SIZES(SIMGEN_PARTED, modf, space) SIMGEN_SIZES(SIMGEN_PARTED, sincos, space)
-    SIMGEN_PARTED_IN(__private) SIMGEN_PARTED_IN(__local) SIMGEN_PARTED_IN(__global)
+SIMGEN_PARTED_IN(__private)
+SIMGEN_PARTED_IN(__local)
+SIMGEN_PARTED_IN(__global)
 /* The instructions. */
 #define SIMGEN_FAST(name, value)                                                                   \
     SIMGEN_FLOAT1(native_##name, value) SIMGEN_FLOAT1(half_##name, value)
-        SIMGEN_FAST(exp, simgen_exp2(x * 1.44269504f)) SIMGEN_FAST(
-            exp2, simgen_exp2(x)) SIMGEN_FAST(exp10, simgen_exp2(x * 3.32192809f)) SIMGEN_FAST(log,
-            simgen_log2(x) * 0.693147181f) SIMGEN_FAST(log2, simgen_log2(x)) SIMGEN_FAST(log10,
-            simgen_log2(x) * 0.301029996f) SIMGEN_FAST(sqrt, __builtin_elementwise_sqrt(x))
-            SIMGEN_FAST(rsqrt, simgen_rsq(x)) SIMGEN_FAST(recip, 1.0f / x)
-                SIMGEN_FAST(sin, __builtin_amdgcn_sinf(simgen_turns(x))) SIMGEN_FAST(
-                    cos, __builtin_amdgcn_cosf(simgen_turns(x))) SIMGEN_FAST(tan,
-                    __builtin_amdgcn_sinf(simgen_turns(x)) / __builtin_amdgcn_cosf(simgen_turns(x)))
-                    SIMGEN_FLOAT2(native_divide, x / y)
-                        SIMGEN_FLOAT2(native_powr, simgen_exp2(y* simgen_log2(x)))
+SIMGEN_FAST(exp, simgen_exp2(x * 1.44269504f))
+SIMGEN_FAST(exp2, simgen_exp2(x))
+SIMGEN_FAST(exp10, simgen_exp2(x * 3.32192809f))
+SIMGEN_FAST(log, simgen_log2(x) * 0.693147181f)
+SIMGEN_FAST(log2, simgen_log2(x))
+SIMGEN_FAST(log10, simgen_log2(x) * 0.301029996f)
+SIMGEN_FAST(sqrt, __builtin_elementwise_sqrt(x))
+SIMGEN_FAST(rsqrt, simgen_rsq(x))
+SIMGEN_FAST(recip, 1.0f / x)
+SIMGEN_FAST(sin, __builtin_amdgcn_sinf(simgen_turns(x)))
+SIMGEN_FAST(cos, __builtin_amdgcn_cosf(simgen_turns(x)))
+SIMGEN_FAST(tan, __builtin_amdgcn_sinf(simgen_turns(x)) / __builtin_amdgcn_cosf(simgen_turns(x)))
+SIMGEN_FLOAT2(native_divide, x / y)
+SIMGEN_FLOAT2(native_powr, simgen_exp2(y* simgen_log2(x)))
 
 /* Whole numbers of all sizes: of one, and each element of a vector by itself. */
 #define SIMGEN_BITS(T) (8 * (int)sizeof(T))
@@ -383,13 +424,17 @@ SIMGEN_SIZES(SIMGEN_BY_WHOLE, ldexp) SIMGEN_SIZES(SIMGEN_BY_ONE, ldexp)
         return (T)(r < least ? least : r > most ? most : r);                                       \
     }
 #define SIMGEN_WIDER SIMGEN_NARROWER
-                            SIMGEN_WHOLE(char, uchar, int) SIMGEN_WHOLE(uchar, uchar, uint)
-                                SIMGEN_WHOLE(short, ushort, int) SIMGEN_WHOLE(ushort, ushort, uint)
-                                    SIMGEN_WHOLE(int, uint, long) SIMGEN_WHOLE(uint, uint, ulong)
+SIMGEN_WHOLE(char, uchar, int)
+SIMGEN_WHOLE(uchar, uchar, uint)
+SIMGEN_WHOLE(short, ushort, int)
+SIMGEN_WHOLE(ushort, ushort, uint)
+SIMGEN_WHOLE(int, uint, long)
+SIMGEN_WHOLE(uint, uint, ulong)
 #undef SIMGEN_WIDER
 #define SIMGEN_WIDER(T, W)
-                                        SIMGEN_WHOLE(long, ulong, long)
-                                            SIMGEN_WHOLE(ulong, ulong, ulong) OVERLOADED ulong
+SIMGEN_WHOLE(long, ulong, long)
+SIMGEN_WHOLE(ulong, ulong, ulong)
+OVERLOADED ulong
     mul_hi(ulong a, ulong b)
 {
     const ulong low = (a & 0xffffffff) * (b & 0xffffffff),
@@ -426,11 +471,16 @@ OVERLOADED long mul_hi(long a, long b)
 #define SIMGEN_VECTOR_TYPES(T, U)                                                                  \
     SIMGEN_MAD_HI(T, ) SIMGEN_SIZES(SIMGEN_WHOLES, T, U) SIMGEN_SIZES(SIMGEN_MOVED, T)
 SIMGEN_VECTOR_TYPES(char, uchar)
-SIMGEN_VECTOR_TYPES(uchar, uchar) SIMGEN_VECTOR_TYPES(short, ushort)
-    SIMGEN_VECTOR_TYPES(ushort, ushort) SIMGEN_VECTOR_TYPES(int, uint)
-        SIMGEN_VECTOR_TYPES(uint, uint) SIMGEN_VECTOR_TYPES(long, ulong)
-            SIMGEN_VECTOR_TYPES(ulong, ulong) SIMGEN_SIZES(SIMGEN_MOVED, float)
-                SIMGEN_SIZES(SIMGEN_MOVED, double) OVERLOADED
+SIMGEN_VECTOR_TYPES(uchar, uchar)
+SIMGEN_VECTOR_TYPES(short, ushort)
+SIMGEN_VECTOR_TYPES(ushort, ushort)
+SIMGEN_VECTOR_TYPES(int, uint)
+SIMGEN_VECTOR_TYPES(uint, uint)
+SIMGEN_VECTOR_TYPES(long, ulong)
+SIMGEN_VECTOR_TYPES(ulong, ulong)
+SIMGEN_SIZES(SIMGEN_MOVED, float)
+SIMGEN_SIZES(SIMGEN_MOVED, double)
+OVERLOADED
     float vload_half(size_t at, const __global half* p)
 {
     return __builtin_load_halff(p + at);
@@ -464,10 +514,15 @@ OVERLOADED long mad_sat(long a, long b, long c)
 #define SIMGEN_MAD_SAT(T, n) SIMGEN_EACH3(T, n, mad_sat)
 #define SIMGEN_OF_24(T, n) SIMGEN_EACH2(T, T, n, mul24) SIMGEN_EACH3(T, n, mad24)
 SIMGEN_SIZES(SIMGEN_OF_24, int)
-SIMGEN_SIZES(SIMGEN_OF_24, uint) SIMGEN_SIZES(SIMGEN_MAD_SAT, char) SIMGEN_SIZES(
-    SIMGEN_MAD_SAT, uchar) SIMGEN_SIZES(SIMGEN_MAD_SAT, short) SIMGEN_SIZES(SIMGEN_MAD_SAT, ushort)
-    SIMGEN_SIZES(SIMGEN_MAD_SAT, int) SIMGEN_SIZES(SIMGEN_MAD_SAT, uint)
-        SIMGEN_SIZES(SIMGEN_MAD_SAT, long) SIMGEN_SIZES(SIMGEN_MAD_SAT, ulong)
+SIMGEN_SIZES(SIMGEN_OF_24, uint)
+SIMGEN_SIZES(SIMGEN_MAD_SAT, char)
+SIMGEN_SIZES(SIMGEN_MAD_SAT, uchar)
+SIMGEN_SIZES(SIMGEN_MAD_SAT, short)
+SIMGEN_SIZES(SIMGEN_MAD_SAT, ushort)
+SIMGEN_SIZES(SIMGEN_MAD_SAT, int)
+SIMGEN_SIZES(SIMGEN_MAD_SAT, uint)
+SIMGEN_SIZES(SIMGEN_MAD_SAT, long)
+SIMGEN_SIZES(SIMGEN_MAD_SAT, ulong)
 /* Elements of one vector or two, by the low bits of a mask's elements. */
 #define SIMGEN_SHUFFLE(T, U, m, n)                                                                 \
     OVERLOADED T##n shuffle(T##m x, U##n at)                                                       \
@@ -489,11 +544,17 @@ SIMGEN_SIZES(SIMGEN_OF_24, uint) SIMGEN_SIZES(SIMGEN_MAD_SAT, char) SIMGEN_SIZES
 #define SIMGEN_SHUFFLES(T, U)                                                                      \
     SIMGEN_SHUFFLED(T, U, 2)                                                                       \
     SIMGEN_SHUFFLED(T, U, 4) SIMGEN_SHUFFLED(T, U, 8) SIMGEN_SHUFFLED(T, U, 16)
-            SIMGEN_SHUFFLES(char, uchar) SIMGEN_SHUFFLES(uchar, uchar)
-                SIMGEN_SHUFFLES(short, ushort) SIMGEN_SHUFFLES(ushort, ushort)
-                    SIMGEN_SHUFFLES(int, uint) SIMGEN_SHUFFLES(uint, uint)
-                        SIMGEN_SHUFFLES(float, uint) SIMGEN_SHUFFLES(long, ulong)
-                            SIMGEN_SHUFFLES(ulong, ulong) SIMGEN_SHUFFLES(double, ulong) OVERLOADED
+SIMGEN_SHUFFLES(char, uchar)
+SIMGEN_SHUFFLES(uchar, uchar)
+SIMGEN_SHUFFLES(short, ushort)
+SIMGEN_SHUFFLES(ushort, ushort)
+SIMGEN_SHUFFLES(int, uint)
+SIMGEN_SHUFFLES(uint, uint)
+SIMGEN_SHUFFLES(float, uint)
+SIMGEN_SHUFFLES(long, ulong)
+SIMGEN_SHUFFLES(ulong, ulong)
+SIMGEN_SHUFFLES(double, ulong)
+OVERLOADED
     short upsample(char high, uchar low)
 {
     return (short)((ushort)high << 8 | low);
@@ -512,10 +573,10 @@ OVERLOADED ulong upsample(uint high, uint low) { return (ulong)high << 32 | low;
     }
 SIMGEN_SIZES(SIMGEN_UPSAMPLED, short, char, uchar)
 SIMGEN_SIZES(SIMGEN_UPSAMPLED, ushort, uchar, uchar)
-    SIMGEN_SIZES(SIMGEN_UPSAMPLED, int, short, ushort)
-        SIMGEN_SIZES(SIMGEN_UPSAMPLED, uint, ushort, ushort)
-            SIMGEN_SIZES(SIMGEN_UPSAMPLED, long, int, uint)
-                SIMGEN_SIZES(SIMGEN_UPSAMPLED, ulong, uint, uint)
+SIMGEN_SIZES(SIMGEN_UPSAMPLED, int, short, ushort)
+SIMGEN_SIZES(SIMGEN_UPSAMPLED, uint, ushort, ushort)
+SIMGEN_SIZES(SIMGEN_UPSAMPLED, long, int, uint)
+SIMGEN_SIZES(SIMGEN_UPSAMPLED, ulong, uint, uint)
 
     /* Copies of a whole work-group: each work-item takes its part, and all wait for the end. */
     INLINED void wait_group_events(int n, event_t* events)
@@ -551,10 +612,20 @@ SIMGEN_SIZES(SIMGEN_UPSAMPLED, ushort, uchar, uchar)
         return async_work_group_strided_copy_(p, q, n, by, 1, e);                                  \
     }
 SIMGEN_COPIES(char)
-SIMGEN_COPIES(uchar) SIMGEN_COPIES(short) SIMGEN_COPIES(ushort) SIMGEN_COPIES(int) SIMGEN_COPIES(
-    uint) SIMGEN_COPIES(long) SIMGEN_COPIES(ulong) SIMGEN_COPIES(float) SIMGEN_COPIES(double)
-    SIMGEN_COPIES(float2) SIMGEN_COPIES(float4) SIMGEN_COPIES(int2) SIMGEN_COPIES(
-        int4) SIMGEN_COPIES(uint4)
+SIMGEN_COPIES(uchar)
+SIMGEN_COPIES(short)
+SIMGEN_COPIES(ushort)
+SIMGEN_COPIES(int)
+SIMGEN_COPIES(uint)
+SIMGEN_COPIES(long)
+SIMGEN_COPIES(ulong)
+SIMGEN_COPIES(float)
+SIMGEN_COPIES(double)
+SIMGEN_COPIES(float2)
+SIMGEN_COPIES(float4)
+SIMGEN_COPIES(int2)
+SIMGEN_COPIES(int4)
+SIMGEN_COPIES(uint4)
 /* Answers are 1 of numbers, and all bits of elements. */
 #define SIMGEN_TOLD_EACH(name, n)                                                                  \
     OVERLOADED int##n name(float##n x)                                                             \
@@ -566,9 +637,11 @@ SIMGEN_COPIES(uchar) SIMGEN_COPIES(short) SIMGEN_COPIES(ushort) SIMGEN_COPIES(in
 #define SIMGEN_TOLD(name, value)                                                                   \
     OVERLOADED int name(float x) { return (value) != 0; }                                          \
     SIMGEN_SIZES(SIMGEN_TOLD_EACH, name)
-        SIMGEN_TOLD(isnan, x != x) SIMGEN_TOLD(isinf, fabs(x) == INFINITY) SIMGEN_TOLD(isfinite,
-            fabs(x) < INFINITY) SIMGEN_TOLD(isnormal, fabs(x) < INFINITY && fabs(x) >= FLT_MIN)
-            SIMGEN_TOLD(signbit, __builtin_astype(x, int) < 0)
+SIMGEN_TOLD(isnan, x != x)
+SIMGEN_TOLD(isinf, fabs(x) == INFINITY)
+SIMGEN_TOLD(isfinite, fabs(x) < INFINITY)
+SIMGEN_TOLD(isnormal, fabs(x) < INFINITY && fabs(x) >= FLT_MIN)
+SIMGEN_TOLD(signbit, __builtin_astype(x, int) < 0)
 #define SIMGEN_COMPARED_EACH(name, n)                                                              \
     OVERLOADED int##n name(float##n a, float##n b)                                                 \
     {                                                                                              \
@@ -579,11 +652,15 @@ SIMGEN_COPIES(uchar) SIMGEN_COPIES(short) SIMGEN_COPIES(ushort) SIMGEN_COPIES(in
 #define SIMGEN_COMPARED(name, value)                                                               \
     OVERLOADED int name(float a, float b) { return value; }                                        \
     SIMGEN_SIZES(SIMGEN_COMPARED_EACH, name)
-                SIMGEN_COMPARED(isequal, a == b) SIMGEN_COMPARED(
-                    isnotequal, a != b) SIMGEN_COMPARED(isless, a < b) SIMGEN_COMPARED(isgreater,
-                    a > b) SIMGEN_COMPARED(islessequal, a <= b) SIMGEN_COMPARED(isgreaterequal,
-                    a >= b) SIMGEN_COMPARED(islessgreater, a<b || a> b) SIMGEN_COMPARED(isordered,
-                    a == a && b == b) SIMGEN_COMPARED(isunordered, a != a || b != b)
+SIMGEN_COMPARED(isequal, a == b)
+SIMGEN_COMPARED(isnotequal, a != b)
+SIMGEN_COMPARED(isless, a < b)
+SIMGEN_COMPARED(isgreater, a > b)
+SIMGEN_COMPARED(islessequal, a <= b)
+SIMGEN_COMPARED(isgreaterequal, a >= b)
+SIMGEN_COMPARED(islessgreater, a<b || a> b)
+SIMGEN_COMPARED(isordered, a == a && b == b)
+SIMGEN_COMPARED(isunordered, a != a || b != b)
 #define SIMGEN_SELECT(T, I, U)                                                                     \
     OVERLOADED T select(T a, T b, I c) { return c ? b : a; }                                       \
     OVERLOADED T select(T a, T b, U c) { return c ? b : a; }                                       \
@@ -611,10 +688,15 @@ SIMGEN_COPIES(uchar) SIMGEN_COPIES(short) SIMGEN_COPIES(ushort) SIMGEN_COPIES(in
     {                                                                                              \
         return select(a, b, __builtin_astype(c, I##n));                                            \
     }
-                    SIMGEN_SELECT(float, int, uint) SIMGEN_SELECT(int, int, uint) SIMGEN_SELECT(
-                        uint, int, uint) SIMGEN_SELECT(char, char, uchar) SIMGEN_SELECT(uchar, char,
-                        uchar) SIMGEN_SELECT(short, short, ushort) SIMGEN_SELECT(ushort, short,
-                        ushort) SIMGEN_SELECT(long, long, ulong) SIMGEN_SELECT(ulong, long, ulong)
+SIMGEN_SELECT(float, int, uint)
+SIMGEN_SELECT(int, int, uint)
+SIMGEN_SELECT(uint, int, uint)
+SIMGEN_SELECT(char, char, uchar)
+SIMGEN_SELECT(uchar, char, uchar)
+SIMGEN_SELECT(short, short, ushort)
+SIMGEN_SELECT(ushort, short, ushort)
+SIMGEN_SELECT(long, long, ulong)
+SIMGEN_SELECT(ulong, long, ulong)
 #define SIMGEN_ANY(T)                                                                              \
     OVERLOADED int any(T x) { return x < 0; }                                                      \
     OVERLOADED int all(T x) { return x < 0; }                                                      \
@@ -632,7 +714,10 @@ SIMGEN_COPIES(uchar) SIMGEN_COPIES(short) SIMGEN_COPIES(ushort) SIMGEN_COPIES(in
         SIMGEN_ALL(n) r &= x[i] < 0;                                                               \
         return r;                                                                                  \
     }
-                        SIMGEN_ANY(int) SIMGEN_ANY(char) SIMGEN_ANY(short) SIMGEN_ANY(long)
+SIMGEN_ANY(int)
+SIMGEN_ANY(char)
+SIMGEN_ANY(short)
+SIMGEN_ANY(long)
 /* The nearest number of a narrower type; 0 of NaN. */
 #define SIMGEN_SATURATED(T, F, W, least, most)                                                     \
     OVERLOADED T convert_##T##_sat(F x)                                                            \
@@ -658,10 +743,12 @@ SIMGEN_COPIES(uchar) SIMGEN_COPIES(short) SIMGEN_COPIES(ushort) SIMGEN_COPIES(in
                 SIMGEN_SATURATED(T, char, long, least, most)                                       \
                     SIMGEN_SATURATED(T, uchar, long, least, most)                                  \
                         SIMGEN_SATURATED(T, long, long, least, most)
-                            SIMGEN_SATURATES(char, -128, 127) SIMGEN_SATURATES(
-                                uchar, 0, 255) SIMGEN_SATURATES(short, -32768, 32767)
-                                SIMGEN_SATURATES(ushort, 0, 65535) SIMGEN_SATURATES(
-                                    int, INT_MIN, INT_MAX) SIMGEN_SATURATES(uint, 0, UINT_MAX)
+SIMGEN_SATURATES(char, -128, 127)
+SIMGEN_SATURATES(uchar, 0, 255)
+SIMGEN_SATURATES(short, -32768, 32767)
+SIMGEN_SATURATES(ushort, 0, 65535)
+SIMGEN_SATURATES(int, INT_MIN, INT_MAX)
+SIMGEN_SATURATES(uint, 0, UINT_MAX)
 
 #define SIMGEN_ATOMICS(space, T)                                                                   \
     OVERLOADED T atomic_add(volatile space T* p, T v)                                              \
@@ -704,12 +791,15 @@ SIMGEN_COPIES(uchar) SIMGEN_COPIES(short) SIMGEN_COPIES(ushort) SIMGEN_COPIES(in
             p, &old, v, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED, __MEMORY_SCOPE_DEVICE);             \
         return old;                                                                                \
     }
-                                    SIMGEN_ATOMICS(__global, int) SIMGEN_ATOMICS(__global, uint)
-                                        SIMGEN_ATOMICS(__local, int) SIMGEN_ATOMICS(__local, uint)
-                                            SIMGEN_ATOMICS(__global, long)
-                                                SIMGEN_ATOMICS(__global, ulong)
-                                                    SIMGEN_ATOMICS(__local, long)
-                                                        SIMGEN_ATOMICS(__local, ulong) OVERLOADED
+SIMGEN_ATOMICS(__global, int)
+SIMGEN_ATOMICS(__global, uint)
+SIMGEN_ATOMICS(__local, int)
+SIMGEN_ATOMICS(__local, uint)
+SIMGEN_ATOMICS(__global, long)
+SIMGEN_ATOMICS(__global, ulong)
+SIMGEN_ATOMICS(__local, long)
+SIMGEN_ATOMICS(__local, ulong)
+OVERLOADED
     float atomic_xchg(volatile __global float* p, float v)
 {
     return __builtin_astype(

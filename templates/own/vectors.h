@@ -55,13 +55,17 @@ template <class T> concept simgen_is_number = requires(T x) { x * 1; } && !simge
     }
 #endif
 SIMGEN_VECTORS_OF(float, float, 8, 16)
-SIMGEN_VECTORS_OF(double, double, 16, 16) SIMGEN_VECTORS_OF(int, int, 8, 16)
-    SIMGEN_VECTORS_OF(unsigned, uint, 8, 16) SIMGEN_VECTORS_OF(signed char, char, 2, 4)
-        SIMGEN_VECTORS_OF(unsigned char, uchar, 2, 4) SIMGEN_VECTORS_OF(short, short, 4, 8)
-            SIMGEN_VECTORS_OF(unsigned short, ushort, 4, 8) SIMGEN_VECTORS_OF(long, long, 16, 16)
-                SIMGEN_VECTORS_OF(unsigned long, ulong, 16, 16)
-                    SIMGEN_VECTORS_OF(long long, longlong, 16, 16)
-                        SIMGEN_VECTORS_OF(unsigned long long, ulonglong, 16, 16)
+SIMGEN_VECTORS_OF(double, double, 16, 16)
+SIMGEN_VECTORS_OF(int, int, 8, 16)
+SIMGEN_VECTORS_OF(unsigned, uint, 8, 16)
+SIMGEN_VECTORS_OF(signed char, char, 2, 4)
+SIMGEN_VECTORS_OF(unsigned char, uchar, 2, 4)
+SIMGEN_VECTORS_OF(short, short, 4, 8)
+SIMGEN_VECTORS_OF(unsigned short, ushort, 4, 8)
+SIMGEN_VECTORS_OF(long, long, 16, 16)
+SIMGEN_VECTORS_OF(unsigned long, ulong, 16, 16)
+SIMGEN_VECTORS_OF(long long, longlong, 16, 16)
+SIMGEN_VECTORS_OF(unsigned long long, ulonglong, 16, 16)
 
     /* Each element by itself; a number is one of each element. */
     template <class V, class A, class B, class F> static inline __device__ V
@@ -103,8 +107,14 @@ template <class V, class T> static inline __device__ V simgen_of_each(T x)
     {                                                                                              \
         return a = a op b;                                                                         \
     }
-SIMGEN_OPERATOR(+) SIMGEN_OPERATOR(-) SIMGEN_OPERATOR(*) SIMGEN_OPERATOR(/)
-SIMGEN_OPERATOR(%) SIMGEN_OPERATOR(&) SIMGEN_OPERATOR(|) SIMGEN_OPERATOR(^)
+SIMGEN_OPERATOR(+)
+SIMGEN_OPERATOR(-)
+SIMGEN_OPERATOR(*)
+SIMGEN_OPERATOR(/)
+SIMGEN_OPERATOR(%)
+SIMGEN_OPERATOR(&)
+SIMGEN_OPERATOR(|)
+SIMGEN_OPERATOR(^)
 template <simgen_is_vector V> static inline __device__ V operator-(V a)
 {
     return simgen_each<V>(

@@ -175,7 +175,7 @@ def reasoned(g: Geometry, unknown: Unknown) -> tuple[Algorithm, str]:
     most of it would be idle: then direct, but for 1 x 1, whose direct kernel uses no element twice.
     So it is where there is little to compute at all: direct kernels execute the fewest
     instructions, which counts in simulators. With channels last even small ones are faster on an
-    H200, by 2.2 times at the geometric mean of 70 (benchmarks/native/RESULTS.md).
+    H200, by 1.9 times at the geometric mean of 70 (benchmarks/native/RESULTS.md).
     """
     by_matrix = g.machine.use_matrix == YES
     transformed = _transformed(g, unknown) if g.dtype.is_float else None
