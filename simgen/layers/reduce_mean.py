@@ -1,11 +1,14 @@
-"""Mean along an axis, whose extent becomes 1.
+"""Mean or sum along an axis, whose extent becomes 1.
 
-    forward   y[o, 0, i] = factor * sum over a of x[o, a, i]      factor = 1 / A, a float32 number
+    forward   y[o, 0, i] = factor * sum over a of x[o, a, i]
     backward  dx[o, a, i] = factor * dy[o, 0, i]
+
+    [ReduceMean]  factor = 1 / A, a float32 number      [ReduceSum]  a key, 1 if it is not given
 
     x, dx  (..., A, ...) seen as (O, A, I)      y, dy  (..., 1, ...)
 
-Sums are in the order of a. Source: ReduceMean of ONNX with keepdims; torch.mean(x, dim, True).
+Sums are in the order of a. Source: ReduceMean and ReduceSum of ONNX with keepdims; with a factor,
+moe_sum_reduce of SGLang.
 """
 
 from __future__ import annotations
@@ -16,7 +19,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from simgen.ground.arrays import np
 from simgen.ground.ir import Distribution, Fill, Kernel, Launch, Pass, TensorSpec
-from simgen.ground.numerics.rounding import TINY, U, float32
+from simgen.ground.numerics.rounding import TINY, U, float32, identifier
 from simgen.ground.numerics.spread import Spread, order, sum_spread
 from simgen.layers import axes, elementwise
 from simgen.layers.base import Layer, Lowering, Port, key
@@ -42,6 +45,14 @@ class ReduceMean(Layer):
     sample: ClassVar[Mapping[str, str]] = {"shape": "16x50x256"}
 
     axis: int = key("axis", 1, "axis to average over; -1 is the last")
+
+    @property
+    def _own(self) -> str:
+        """What else tells its kernels by their names."""
+        return ""
+
+    def _factor(self, extent: int) -> float:
+        return float32(1 / extent)
 
     def _view(self, shape: tuple[int, ...]) -> tuple[int, int, int]:
         """(outer, axis, inner) of the shape of x."""
@@ -71,13 +82,13 @@ class ReduceMean(Layer):
         together = inner % VECTOR == 0
         vector = VECTOR if together or x.dtype.is_narrow else 1
         suffix = elementwise.suffix(x.dtype)
-        name = f"reduce_mean_{direction}_{outer}x{extent}x{inner}{suffix}"
+        name = f"{self.kind}_{direction}_{outer}x{extent}x{inner}{self._own}{suffix}"
         constants = (
             ("size", written.size),
             ("extent", extent),
             ("inner", inner),
             ("backward", int(direction is Pass.BACKWARD)),
-            ("factor", float32(1 / extent)),
+            ("factor", self._factor(extent)),
             ("vector", vector),
             ("together", int(together)),
             *elementwise.element(x.dtype),
@@ -93,11 +104,11 @@ class ReduceMean(Layer):
     def reference(self, tensors: Tensors, direction: Pass) -> Tensors:
         if direction is Pass.BACKWARD:
             shape = tensors["dx"].shape
-            factor = float32(1 / self._view(shape)[1])
+            factor = self._factor(self._view(shape)[1])
             return {"dx": np.ascontiguousarray(np.broadcast_to(factor * tensors["dy"], shape))}
         x = tensors["x"]
         at = axes.behind_batch("axis", self.axis, x.shape)
-        return {"y": float32(1 / x.shape[at]) * x.sum(axis=at, keepdims=True)}
+        return {"y": self._factor(x.shape[at]) * x.sum(axis=at, keepdims=True)}
 
     def tolerance(self, tensors: Tensors, direction: Pass) -> Tensors:
         """A sum of n terms is off by (n - 1) U of their absolute values (Higham, "Accuracy and
@@ -107,7 +118,7 @@ class ReduceMean(Layer):
             return {"dx": U * np.abs(made["dx"]) + TINY}
         rows = self._rows(tensors["x"])
         added = rows.shape[-1] - 1
-        factor = float32(1 / rows.shape[-1])
+        factor = self._factor(rows.shape[-1])
         summed = np.abs(rows).sum(axis=-1) * added * U / (1 - added * U) + added * TINY
         y = made["y"]
         return {"y": factor * summed.reshape(y.shape) * (1 + U) + U * np.abs(y) + TINY}
@@ -117,10 +128,25 @@ class ReduceMean(Layer):
             return {port: Spread(bound) for port, bound in tolerance.items()}
         rows, y = self._rows(tensors["x"]), self.reference(tensors, direction)["y"]
         count = rows.shape[-1]
-        factor, hard = float32(1 / count), tolerance["y"]
+        factor, hard = self._factor(count), tolerance["y"]
         sums = sum_spread(rows, order(count), hard.reshape(rows.shape[:-1]) / factor)
         own = U * np.abs(y) + (count * factor + 1) * TINY
         return {"y": Spread(np.minimum(factor * sums.reshape(y.shape) + own, hard))}
+
+
+@dataclass(frozen=True)
+class ReduceSum(ReduceMean):
+    kind = "reduce_sum"
+    section = "ReduceSum"
+
+    factor: float = key("factor", 1.0, "of each sum", 1e-6, 1e6)
+
+    @property
+    def _own(self) -> str:
+        return f"_{identifier(self.factor)}"
+
+    def _factor(self, extent: int) -> float:
+        return float32(self.factor)
 
 
 writes_all("reduce_mean")

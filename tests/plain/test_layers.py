@@ -324,6 +324,115 @@ def router(variant: Variant, x: Array, bias: Array | None = None) -> Array:
     return y * np.float64(np.float32(float(given["weight_scale"])))
 
 
+def causal_conv(
+    variant: Variant, x: Array, w: Array, state: Array | None = None, b: Array | None = None
+) -> Array:
+    """By SciPy's correlation of each channel."""
+    y = np.empty_like(x)
+    for n, c in np.ndindex(x.shape[0], x.shape[2]):
+        before = np.zeros(w.shape[1] - 1) if state is None else state[n, :, c]
+        y[n, :, c] = np.correlate(np.concatenate([before, x[n, :, c]]), w[c], "valid")
+        y[n, :, c] += 0.0 if b is None else b[c]
+    return y * special.expit(y) if dict(variant.parameters)["silu"] == "true" else y
+
+
+def cache(variant: Variant, k: Array, v: Array, slots: Array, **caches: Array) -> Array:
+    """Token by token, as the paper tells it."""
+    given = dict(variant.parameters)
+    pages = caches["key_cache"].copy()
+    factor = float(np.float32(1 / float(given["k_scale"])))
+    for token, slot in zip(k, slots.astype(int).tolist()):
+        pages[slot // int(given["page"]), slot % int(given["page"])] = token * factor
+    return pages
+
+
+def delta_rule(
+    variant: Variant, q: Array, k: Array, v: Array, a: Array, b: Array, decay: Array, dt: Array,
+    state: Array | None = None,
+) -> Array:  # fmt: skip
+    """One head after the other, the state as a matrix that is multiplied by I - beta k k^T."""
+    given, y = dict(variant.parameters), np.empty_like(v)
+    scale = float(np.float32(float(given["scale"]))) or float(np.float32(q.shape[3] ** -0.5))
+    for n, g in np.ndindex(v.shape[0], v.shape[2]):
+        s = np.zeros((q.shape[3], v.shape[3])) if state is None else state[n, g]
+        for t in range(v.shape[1]):
+            query, key = (each[n, t, g * q.shape[2] // v.shape[2]] for each in (q, k))
+            if given["normalised"] == "true":
+                query, key = (x / math.sqrt(x @ x + float(np.float32(1e-6))) for x in (query, key))
+            alpha = math.exp(-math.exp(decay[g]) * np.logaddexp(0, a[n, t, g] + dt[g]))
+            beta = special.expit(b[n, t, g])
+            gone = np.eye(len(key)) - beta * np.outer(key, key)
+            s = alpha * gone @ s + beta * np.outer(key, v[n, t, g])
+            y[n, t, g] = scale * query @ s
+    return y
+
+
+def chunk_state(variant: Variant, k: Array, w: Array, u: Array, g: Array, state: Array) -> Array:
+    """Token by token: what a state has at the end of a chunk is a sum over its tokens."""
+    chunk, y = int(dict(variant.parameters)["chunk"]), np.empty_like(u)
+    for n, h in np.ndindex(u.shape[0], u.shape[2]):
+        s, key_head = state[n, h], h * k.shape[2] // u.shape[2]
+        for first in range(0, u.shape[1], chunk):
+            tokens = range(first, min(first + chunk, u.shape[1]))
+            for t in tokens:
+                y[n, t, h] = u[n, t, h] - w[n, t, h] @ s
+            end = g[n, tokens[-1], h]
+            s = s * math.exp(end) + sum(
+                np.outer(k[n, t, key_head], y[n, t, h]) * math.exp(end - g[n, t, h]) for t in tokens
+            )
+    return y
+
+
+def chunk_output(variant: Variant, q: Array, k: Array, v: Array, h: Array, g: Array) -> Array:
+    given, y = dict(variant.parameters), np.empty_like(v)
+    scale = float(np.float32(float(given["scale"]))) or float(np.float32(q.shape[3] ** -0.5))
+    chunk = int(given["chunk"])
+    for n, t, head in np.ndindex(v.shape[:3]):
+        own, first = head * q.shape[2] // v.shape[2], t // chunk * chunk
+        y[n, t, head] = math.exp(g[n, t, head]) * q[n, t, own] @ h[n, t // chunk, head]
+        for j in range(first, t + 1):
+            score = q[n, t, own] @ k[n, j, own] * math.exp(g[n, t, head] - g[n, j, head])
+            y[n, t, head] += score * v[n, j, head]
+    return scale * y
+
+
+def top_k(variant: Variant, x: Array) -> Array:
+    most = int(dict(variant.parameters)["top_k"])
+    kept = [row >= sorted(row.tolist())[-most] for row in x.reshape(-1, x.shape[-1])]
+    return np.where(np.array(kept).reshape(x.shape), x, -(2.0**15))
+
+
+def top_p(variant: Variant, x: Array) -> Array:
+    """The filter of Hugging Face's transformers: the smallest elements whose sum is little go."""
+    share = float(np.float32(float(dict(variant.parameters)["share"])))
+    y = np.empty_like(x)
+    for place in np.ndindex(x.shape[:-1]):
+        p = special.softmax(x[place])
+        kept, total = set[int](), 0.0
+        for i in np.argsort(-p).tolist():
+            if total >= share:
+                break
+            kept.add(i)
+            total += p[i]
+        y[place] = [each if i in kept else -(2.0**15) for i, each in enumerate(x[place])]
+    return y
+
+
+def sample(variant: Variant, x: Array, u: Array | None = None) -> Array:
+    if u is None:
+        return np.argmax(x, axis=-1).astype(float)
+    sums = np.cumsum(special.softmax(x, axis=-1), axis=-1)
+    sums /= sums[..., -1:]
+    found = [np.searchsorted(sums[at], u[at], "right") for at in np.ndindex(u.shape)]
+    return np.array(found, float).reshape(u.shape)
+
+
+def reduce_sum(variant: Variant, x: Array) -> Array:
+    given = dict(variant.parameters)
+    y = np.apply_along_axis(math.fsum, int(given["axis"]), x)
+    return np.expand_dims(y, int(given["axis"])) * float(np.float32(float(given["factor"])))
+
+
 def expert_blocks(variant: Variant, ids: Array) -> Array:
     given = dict(variant.parameters)
     rows, experts, order = int(given["block_rows"]), int(given["experts"]), list[float]()
@@ -910,7 +1019,16 @@ INDEPENDENT = {
     "squared_error": squared_error,
     "activation": activation,
     "gate": gate,
+    "cache": cache,
+    "causal_conv": causal_conv,
+    "chunk_output": chunk_output,
+    "chunk_state": chunk_state,
+    "delta_rule": delta_rule,
+    "reduce_sum": reduce_sum,
     "router": router,
+    "sample": sample,
+    "top_k": top_k,
+    "top_p": top_p,
     "expert_blocks": expert_blocks,
     "experts": experts,
     "gemm": gemm,

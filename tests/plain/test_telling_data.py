@@ -44,6 +44,11 @@ SHAPE_OF = {
     "bcm_fc": (3, 64, 1, 1),
     "fused_fc": (64, 6, 4, 3),  # samples for a feature that takes another value
     "attention": (5, 6, 9, 8),
+    "cache": (5, 2, 6),
+    "causal_conv": (5, 9, 8),
+    "chunk_output": (2, 70, 2, 8),
+    "chunk_state": (2, 70, 2, 8),
+    "delta_rule": (2, 9, 2, 8),
     "rope": (2, 1, 300, 16),
     "attention_sum": (5, 60),
     "embedding": (5, 6),
