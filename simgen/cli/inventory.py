@@ -332,15 +332,22 @@ def _list_atrex(family: str | None) -> list[dict[str, Any]]:
     if family is not None and family not in atrex.OPERATORS:
         cure = did_you_mean(family, atrex.OPERATORS)
         raise UsageError(f"list atrex {family!r}: no such family; {cure}")
-    return [
-        {
-            "operator": each.name,
-            "layer": each.kind,
-            "keys": each.keys,
-            "type": each.type or "i32",
-        }
-        for each in atrex.operators(family)
-    ]
+    rows = []
+    for each in atrex.operators(family):
+        count, smaller = each.needs
+        rows.append(
+            {
+                "operator": each.name,
+                "layer": each.kind,
+                "keys": each.keys,
+                "type": each.type or "i32",
+                "flops": count.flops,
+                "nbytes": count.read_bytes + count.written_bytes,
+                "scale_to": " ".join(smaller) or "-",
+                "unlike": each.unlike,
+            }
+        )
+    return rows
 
 
 def _list_targets() -> list[dict[str, Any]]:

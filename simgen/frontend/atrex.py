@@ -1,7 +1,8 @@
 """Operators of LLM serving by name, `atrex/FAMILY/NUMBER`: shapes in data/atrex.csv.
 
 Families and numbers are those of Atrex-Bench. A family is a layer with keys that all of its shapes
-have, and the type that they are in. Families of operators that simgen has not are not listed.
+have, and the type that they are in; `unlike` says what of the operator in production is not there.
+Families of operators that simgen has not are not listed.
 
 Source: *.shapes.json of Atrex-Bench (July 2026), whose shapes come from serving in production.
 """
@@ -17,25 +18,60 @@ from io import StringIO
 from simgen.errors import UsageError, did_you_mean, printable
 from simgen.frontend.config import Entry, Place, Section
 from simgen.ground import resources
+from simgen.ground.ir import DType, OpCount, TensorSpec
 from simgen.ground.storage.files import read_regular
-from simgen.layers import FILES
+from simgen.layers import FILES, LAYERS
+from simgen.layers.base import SHAPE, TYPE
 
 ROOT = "atrex"
 MAX_NBYTES = 2**20  # size limit of the list
 SMALL = "epsilon=1e-6"
 # Family -> its layer, keys that all shapes have, type.
 OPERATORS = {
+    "attention_forward": ("attention", "", "bf16"),
+    "causal_conv1d": ("causal_conv", "silu=true bias=true state=true", "bf16"),
+    "chunk_delta_rule_output": ("chunk_output", "", "bf16"),
+    "chunk_gated_delta_rule_state": ("chunk_state", "", "bf16"),
     "fused_add_rms_norm": ("add_rms_norm", SMALL, "bf16"),
     "fused_moe": ("experts", "", "bf16"),
+    "fused_qk_rmsnorm": ("qk_rms_norm", SMALL, "f16"),
+    "fused_qkv_rope": ("rope", "positions=true", None),
+    "gated_delta_rule_update": ("delta_rule", "state=true", "bf16"),
     "gated_rms_norm": ("gated_rms_norm", SMALL, "bf16"),
     "l2_norm": ("l2_norm", SMALL, "bf16"),
     "layer_norm": ("layer_norm", "", "bf16"),
+    "mla_decode_attention": ("attention", "kv_heads=1 lengths=true", "bf16"),
     "moe_align_block_size": ("expert_blocks", "", None),
     "moe_count_and_sort": ("expert_blocks", "", None),
+    "moe_sum_reduce": ("reduce_sum", "axis=1", "bf16"),
     "moe_topk_gating_softmax": ("router", "normalised=false", "f32"),
+    "mrope": ("rope", "positions=true", "bf16"),
+    "paged_attention_decode": ("attention", "lengths=true", None),
+    "reshape_and_cache": ("cache", "", "bf16"),
     "rms_norm": ("rms_norm", SMALL, "bf16"),
     "silu_and_mul": ("gate", "gate_mode=swiglu gate_packed=true", "bf16"),
+    "topk_filter": ("top_k", "", "f32"),
+    "unified_attention": ("attention", "causal=true lengths=true", "bf16"),
 }
+ONE_TENSOR = "queries, keys and values lie in one tensor"
+RANDOM = "lengths are random, from half of the keys on"
+ONE_STATE = "a state for the text, in place of a pool"
+# Family -> what of the operator in production is not there.
+UNLIKE = {
+    "attention_forward": "one text, without a list of lengths",
+    "chunk_gated_delta_rule_state": ONE_STATE,
+    "fused_qk_rmsnorm": ONE_TENSOR,
+    "fused_qkv_rope": f"{ONE_TENSOR}; no bias",
+    "gated_delta_rule_update": ONE_STATE,
+    "mla_decode_attention": f"values are a tensor of their own; {RANDOM}",
+    "mrope": f"sines are computed; {ONE_TENSOR}",
+    "paged_attention_decode": RANDOM,
+    "reshape_and_cache": "slots have 32 bits; caches are copied",
+    "topk_filter": "-2^15 in place of -infinity",
+    "unified_attention": f"results are bf16; {RANDOM}",
+}
+# Texts of such shapes in production, of which so many are there as 2^30 elements hold.
+CUT = {"unified_attention/13": 3095, "unified_attention/18": 1192, "unified_attention/19": 2056}
 
 
 @dataclass(frozen=True)
@@ -56,13 +92,41 @@ class ServingShape:
 
     @property
     def type(self) -> str | None:
-        return OPERATORS[self.family][2]
+        own = re.search(rf"\b{TYPE}=(\w+)", self.keys)
+        return own[1] if own else OPERATORS[self.family][2]
+
+    @property
+    def unlike(self) -> str:
+        """What of the operator in production is not there."""
+        texts = CUT.get(f"{self.family}/{self.number}")
+        told = (UNLIKE.get(self.family, ""), f"{texts} texts are cut" if texts else "")
+        return "; ".join(filter(None, told))
+
+    @property
+    def needs(self) -> tuple[OpCount, tuple[str, ...]]:
+        """(operations and bytes; extents that --scale-to makes smaller).
+
+        Raises:
+            ValueError: simgen's layer does not take the shape.
+        """
+        texts = {each.key: each.value for each in self.section().entries if each.key != "name"}
+        shape = tuple(map(int, texts.pop(SHAPE).split("x")))
+        layer = LAYERS[self.kind].from_config((k, v, self.name) for k, v in texts.items())
+        inputs = layer.workload_inputs(TensorSpec(shape, DType.table[self.type or "i32"]))
+        layer = layer.reading(inputs)
+        layer.output(inputs)
+        direction = layer.passes[0]
+        return layer.count(inputs, direction), tuple(layer.tiles(inputs, direction))
 
     def section(self) -> Section:
         """Its layer, by itself."""
         where = Place(self.name, 0)
         words = f"name={self.kind} {self.keys} {OPERATORS[self.family][1]}".split()
-        entries = (Entry(*word.partition("=")[::2], where) for word in words)
+        entries = (
+            Entry(key, value, where)
+            for key, value in (word.split("=") for word in words)
+            if key != TYPE
+        )
         return Section(FILES[self.kind][0], tuple(entries), where)
 
 

@@ -15,7 +15,7 @@ Filters, pads and strides stay.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from math import log2, prod
 from typing import TYPE_CHECKING
@@ -85,9 +85,12 @@ class Smaller:
         axes = _axes(self.placed.layer)
         if not axes:
             return given
-        sizes = [zip(axes, spec.shape, strict=True) for spec in given]
-        shapes = (tuple(self.extents.get(key, size) for key, size in each) for each in sizes)
-        return tuple(type(spec)(shape, spec.dtype) for spec, shape in zip(given, shapes))
+        x = given[0]
+        sizes = zip(axes, x.shape, strict=True)
+        smaller = replace(x, shape=tuple(self.extents.get(key, size) for key, size in sizes))
+        if len(given) == 1:
+            return (smaller,)
+        return self.layer(self.placed.layer.machine).workload_inputs(smaller)
 
     def cost(self) -> tuple[float, float]:
         """Operations, and operations per compulsory byte.

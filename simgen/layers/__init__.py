@@ -68,6 +68,7 @@ FILES = {
     "rms_norm": ("RMSNorm", "norm.rms_norm"),
     "add_rms_norm": ("AddRMSNorm", "norm.rms_norm"),
     "gated_rms_norm": ("GatedRMSNorm", "norm.rms_norm"),
+    "qk_rms_norm": ("QKRMSNorm", "norm.rms_norm"),
     "l2_norm": ("L2Norm", "norm.rms_norm"),
     "pool": ("Pooling", "pool.pooling"),
     "bcm_fc": ("BCMFullyConnected", "product.circulant"),

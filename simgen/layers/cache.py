@@ -42,14 +42,13 @@ NAMES = ("key", "value")
 
 
 @dataclass(frozen=True)
-class Cache(Layer):
+class KVCache(Layer):
     kind = "cache"
     section = "Cache"
     passes: ClassVar[tuple[Pass, ...]] = (F,)
     input_names: ClassVar[tuple[str, ...]] = ("k", "v", "slots", "key_cache", "value_cache")
     output_names: ClassVar[tuple[str, ...]] = ("key_pages", "value_pages")
     indices: ClassVar[tuple[str, ...]] = ("slots",)
-    rank: ClassVar[int | None] = 3
     any_float = True
     sample: ClassVar[Mapping[str, str]] = {"shape": "64x4x32", "pages": "6"}
 

@@ -46,7 +46,6 @@ class CausalConv1d(Layer):
     passes: ClassVar[tuple[Pass, ...]] = (F,)
     input_names: ClassVar[tuple[str, ...]] = ("x", "state")
     output_names: ClassVar[tuple[str, ...]] = ("y", "last")
-    rank: ClassVar[int | None] = 3
     per_sample = True
     any_float = True
     axis_names: ClassVar[tuple[str, ...]] = ("batch", "tokens", "channels")
@@ -153,7 +152,9 @@ class CausalConv1d(Layer):
     def _sums(self, tensors: Tensors) -> Array:
         h, w = self._tokens(tensors), tensors["w"]
         tokens = tensors["x"].shape[1]
-        made: Array = sum(w[:, j] * h[:, j : j + tokens] for j in range(self.width))
+        made = np.zeros_like(tensors["x"])
+        for j in range(self.width):
+            made += w[:, j] * h[:, j : j + tokens]
         return made + tensors["b"] if self.bias else made
 
     def reference(self, tensors: Tensors, direction: Pass) -> Tensors:

@@ -57,7 +57,7 @@ F = Pass.FORWARD
 SMALL = 1e-6  # beside sums of squares
 SLICES = 16  # work-items of a column of a state
 COLUMNS = 16  # columns of a work-group, in steps and chunks of states
-WIDE = 64  # those of outputs of chunks
+WIDE = 64  # columns of a work-group, in outputs of chunks
 MOST = 512  # elements of a key
 NORMAL = Fill(Distribution.NORMAL, 0.0, 1.0)
 
@@ -72,7 +72,6 @@ class DeltaLayer(Layer, in_configs=False):
 
     contract: ClassVar[Contract] = Contract(rounds=True, cancels=True)
     passes: ClassVar[tuple[Pass, ...]] = (F,)
-    rank: ClassVar[int | None] = 4
     per_sample = True
     any_float = True
     axis_names: ClassVar[tuple[str, ...]] = ("batch", "tokens", "heads", "size")
@@ -88,7 +87,14 @@ class DeltaLayer(Layer, in_configs=False):
         return 1
 
     def _sizes(self, x: TensorSpec) -> dict[str, int]:
-        """Axis of `axes` -> its extent."""
+        """Axis of `axes` -> its extent.
+
+        Raises:
+            ValueError: x has other axes.
+        """
+        if len(x.shape) != 4:
+            fact = f"{self.takes[0]} is {_text(x.shape)}"
+            raise ValueError(f"{fact}; give it samples, tokens, heads and elements: 1x64x2x128")
         n, tokens, heads, size = x.shape
         values = (self.value_heads or heads, self.value_size or size)
         chunks = ceil(tokens / self._chunk)
@@ -104,9 +110,6 @@ class DeltaLayer(Layer, in_configs=False):
 
     def output(self, inputs: tuple[TensorSpec, ...]) -> TensorSpec:
         x = inputs[0]
-        if len(x.shape) != 4:
-            fact = f"{self.takes[0]} is {_text(x.shape)}"
-            raise ValueError(f"{fact}; give it samples, tokens, heads and elements: 1x64x2x128")
         sizes = self._sizes(x)
         if sizes["g"] % sizes["h"]:
             fact = f"{sizes['g']} heads of values are no multiple of {sizes['h']} of keys"
@@ -416,7 +419,7 @@ class ChunkOutput(DeltaLayer):
         return {"batch": 1, "tokens": self.chunk, "heads": 1}
 
     def work(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> tuple[int, int]:
-        """Of each token a product with a state, and with those up to itself in its chunk two."""
+        """A token has a product with a state, and two with each token up to itself in its chunk."""
         s = self._sizes(inputs[0])
         rest = s["t"] % self.chunk
         pairs = s["t"] // self.chunk * self.chunk * (self.chunk + 1) // 2 + rest * (rest + 1) // 2

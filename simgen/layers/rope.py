@@ -4,6 +4,7 @@
     backward  the same with -t
 
     x, y, dx, dy  (N, H, T, D)      positions  (N, T) int32, or 0, 1, 2, ...
+    with sections                   positions  (N, A, T)
 
 Of the first R elements, i and i + R / 2 are a pair, or with interleaved=true 2 i and 2 i + 1; the
 rest does not turn. f[i] = base^(-2 i / R), and for longer texts than a model was trained for
@@ -15,20 +16,27 @@ rest does not turn. f[i] = base^(-2 i / R), and for longer texts than a model wa
     yarn    f where original tokens make `fast` turns or more; f / factor where they make `slow` or
             less; between them a mean by i; c = 1 + log(factor) / 10
 
+With `sections`, tokens have A positions each, as time, row and column of a part of an image: the
+first pairs turn by the first of them, and so on. With `turning_heads`, later heads are copied, as
+values that lie behind queries and keys.
+
 The kernel has frequencies as whole numbers, parts of a turn: what 2^-33 of a turn is wrong for each
 token of a position is in the bound.
 
-Source: Su et al., "RoFormer", 2021; Peng et al., "YaRN", 2023; modeling_rope_utils.py of Hugging
-Face's transformers, which has these scalings and their keys.
+Source: Su et al., "RoFormer", 2021; Peng et al., "YaRN", 2023; P. Wang et al., "Qwen2-VL", 2024,
+section 2.1 (sections); modeling_rope_utils.py of Hugging Face's transformers, which has these
+scalings and their keys.
 """
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from enum import StrEnum
 from math import ceil, floor, log, pi
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from simgen.errors import printable
 from simgen.ground.arrays import np
 from simgen.ground.ir import Constants, Distribution, DType, Fill, Kernel, Launch, Pass, TensorSpec
 from simgen.ground.numerics.rounding import TINY, U, float32, identifier
@@ -81,11 +89,24 @@ class Rope(Layer):
     fast: float = key("fast", 32.0, "yarn: turns in them, from which on they stay", 1e-3, 1e6)
     slow: float = key("slow", 1.0, "yarn: turns in them, up to which they are slowed", 1e-3, 1e6)
     with_positions: bool = key("positions", False, "an input has the tokens' positions")
+    sections: str = key("sections", "", "pairs that turn by each position of a token: 16x24x24")
+    turning: int = key("turning_heads", 0, "heads that turn, the first ones; 0: all", 0)
+
+    @property
+    def _sections(self) -> tuple[int, ...]:
+        """Raises ValueError: they are no numbers."""
+        if not re.fullmatch(r"(\d{1,4}(x\d{1,4})*)?", self.sections):
+            raise ValueError(f"sections is {printable(self.sections)}; write numbers: 16x24x24")
+        return tuple(map(int, self.sections.split("x"))) if self.sections else ()
+
+    def _spec(self, x: TensorSpec) -> TensorSpec:
+        """Spec of the positions."""
+        tokens = x.shape[2] if len(x.shape) == 4 else 1  # `output` tells of other axes
+        axes = self._sections
+        return TensorSpec((x.shape[0], *([len(axes)] if axes else []), tokens), DType.I32)
 
     def workload_inputs(self, x: TensorSpec) -> tuple[TensorSpec, ...]:
-        tokens = x.shape[2] if len(x.shape) == 4 else 1  # `output` tells of other axes
-        positions = TensorSpec((x.shape[0], tokens), DType.I32)
-        return (x, positions) if self.with_positions else (x,)
+        return (x, self._spec(x)) if self.with_positions else (x,)
 
     def output(self, inputs: tuple[TensorSpec, ...]) -> TensorSpec:
         x, *given = inputs
@@ -95,11 +116,18 @@ class Rope(Layer):
             raise ValueError(f"positions={told}, and it has {len(inputs)} inputs; {cure}")
         if len(x.shape) != 4:
             raise ValueError("x has other axes than (N, H, T, D); insert [Heads] before it")
-        n, _, tokens, size = x.shape
-        if given and given[0].shape != (n, tokens):
-            told = " x ".join(map(str, given[0].shape))
-            raise ValueError(f"positions are {told}; give {n} samples {tokens} tokens each")
+        _, heads, _, size = x.shape
+        if given and given[0].shape != self._spec(x).shape:
+            told, right = (" x ".join(map(str, s.shape)) for s in (given[0], self._spec(x)))
+            raise ValueError(f"positions are {told}; give it {right}")
+        if self._sections and not given:
+            raise ValueError("sections are of positions; add positions=true, or leave them out")
+        if self.turning > heads:
+            raise ValueError(f"{self.turning} heads of {heads} do not turn; write {heads} or less")
         turning = self.rotary or size
+        if self._sections and 2 * sum(self._sections) != turning:
+            fact = f"sections have {sum(self._sections)} pairs, and {turning // 2} turn"
+            raise ValueError(f"{fact}; make them as many")
         if turning % 2 or turning > size:
             fact = f"{turning} elements of {size} do not turn in pairs"
             raise ValueError(f"{fact}; take an even number of them, with rotary")
@@ -139,9 +167,9 @@ class Rope(Layer):
         """Three operations for each element that turns; a cosine and a sine for each pair of a
         token."""
         x = inputs[0]
-        n, _, tokens, size = x.shape
+        n, heads, tokens, size = x.shape
         turning = self.rotary or size
-        return 3 * (x.size // size) * turning, n * tokens * turning
+        return 3 * n * tokens * (self.turning or heads) * turning, n * tokens * turning
 
     def ports(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> tuple[Port, ...]:
         x, y = inputs[0], self.output(inputs)
@@ -149,6 +177,9 @@ class Rope(Layer):
         some = Fill(Distribution.UNIFORM, 0.0, float(max(4096, self.original)))
         given = [Port("positions", spec, some) for spec in inputs[1:]]
         return (Port(source, x, Fill(Distribution.NORMAL, 0.0, 1.0)), *given, Port(target, y))
+
+    def tiles(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> Mapping[str, int]:
+        return {"batch": 1, "tokens": 1}
 
     def moves(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> tuple[str, ...]:
         """None where pairs do not lie by fours."""
@@ -166,6 +197,7 @@ class Rope(Layer):
         vector = self._vector(x)
         dtype = x.dtype if vector == elementwise.VECTOR else DType.F32
         frequencies, factor = self.frequencies(size)
+        ends = [sum(self._sections[: at + 1]) for at in range(len(self._sections))]
         turns = [round(f * TURN / (2 * pi)) for f in frequencies.tolist()]
         constants: Constants = (
             ("size", x.size),
@@ -179,6 +211,9 @@ class Rope(Layer):
             ("back", int(direction is Pass.BACKWARD)),
             ("factor", float32(factor)),
             ("with_positions", int(self.with_positions)),
+            ("turning_heads", self.turning or heads),
+            ("axes", max(len(ends), 1)),
+            ("ends", " ".join(map(str, ends)) or str(len(turns))),
             *elementwise.element(dtype),
         )
         own = (self.factor, self.original, self.low, self.high, self.fast, self.slow)
@@ -188,7 +223,8 @@ class Rope(Layer):
             f"_b{identifier(self.base)}",
             scaled if self.scaling is not RopeScaling.NONE else "",
             "_interleaved" if self.interleaved else "",
-            "_positions" if self.with_positions else "",
+            f"_positions{self.sections}" if self.with_positions else "",
+            f"_h{self.turning}" if self.turning else "",
             elementwise.suffix(dtype),
         )
         kernel = Kernel("".join(parts), "rope.hip", elementwise.BLOCK, constants)
@@ -203,21 +239,26 @@ class Rope(Layer):
     # ---- Reference and bounds ----
 
     def _positions(self, tensors: Tensors, x: Array) -> Array:
-        """(N, 1, T, 1)."""
+        """(N, 1, T, 1), or with sections (N, 1, T, pairs)."""
         given = tensors["positions"] if self.with_positions else np.arange(x.shape[2])[np.newaxis]
         made: Array = given.astype(np.float64)[:, np.newaxis, :, np.newaxis]
+        if self._sections:
+            axis = np.repeat(np.arange(len(self._sections)), self._sections)
+            made = given.astype(np.float64)[:, axis].swapaxes(1, 2)[:, np.newaxis]
         return made
 
     def _turned(self, x: Array, along: Array, across: Array) -> Array:
         """(a, b) -> (a along - b across, a across + b along)."""
         y = x.copy()
+        turning = self.turning or x.shape[1]
+        x = x[:, :turning]
         pairs = along.shape[-1]
         ends = (slice(0, pairs), slice(pairs, 2 * pairs))
         if self.interleaved:
             ends = (slice(0, 2 * pairs, 2), slice(1, 2 * pairs, 2))
         a, b = (x[..., end] for end in ends)
-        y[..., ends[0]] = a * along - b * across
-        y[..., ends[1]] = a * across + b * along
+        y[:, :turning, :, ends[0]] = a * along - b * across
+        y[:, :turning, :, ends[1]] = a * across + b * along
         return y
 
     def reference(self, tensors: Tensors, direction: Pass) -> Tensors:
@@ -239,13 +280,15 @@ class Rope(Layer):
         off = factor * (positions * (pi / TURN) + 8 * U) * np.ones_like(frequencies)
         pairs = frequencies.size
         bound = np.zeros_like(x)
-        both = self._turned(np.abs(x), off, -off)[..., : 2 * pairs]  # |a| off + |b| off in one half
+        turning = self.turning or x.shape[1]
+        both = self._turned(np.abs(x), off, -off)[:, :turning]  # |a| off + |b| off in one half
         ends = slice(0, 2 * pairs, 2) if self.interleaved else slice(0, pairs)
         most = both[..., ends] + TINY
+        of_heads = bound[:, :turning]
         if self.interleaved:
-            bound[..., 0 : 2 * pairs : 2] = bound[..., 1 : 2 * pairs : 2] = most
+            of_heads[..., 0 : 2 * pairs : 2] = of_heads[..., 1 : 2 * pairs : 2] = most
         else:
-            bound[..., :pairs] = bound[..., pairs : 2 * pairs] = most
+            of_heads[..., :pairs] = of_heads[..., pairs : 2 * pairs] = most
         return {target: bound}
 
 

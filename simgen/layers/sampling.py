@@ -187,7 +187,7 @@ class TopP(Layer):
 
 
 @dataclass(frozen=True)
-class Sample(Layer):
+class SampleToken(Layer):
     kind = "sample"
     section = "Sample"
     contract: ClassVar[Contract] = Contract(rounds=True)

@@ -1,8 +1,9 @@
 /* Results of the gated delta rule in a chunk: from the state before it, and from its own tokens. A
  * work-group has WIDE columns of a head's results in a chunk. */
 #include "prelude.h"
+#include "constants/delta_heads.h"
 #include "constants/chunk_output.h"
-#include "delta_rule.h"
+#include "delta_heads.h"
 
 constexpr unsigned WIDE = 64, QUADS = WIDE / VECTOR;
 constexpr unsigned CHUNKS = (TOKENS + CHUNK - 1) / CHUNK;

@@ -1,8 +1,9 @@
 /* States of the gated delta rule from chunk to chunk. A work-group has COLUMNS columns of a head's
  * state in LDS: of each chunk, what its tokens add, and then the state without what fades. */
 #include "prelude.h"
+#include "constants/delta_heads.h"
 #include "constants/chunk_state.h"
-#include "delta_rule.h"
+#include "delta_heads.h"
 
 constexpr unsigned COLUMNS = 16, QUADS = COLUMNS / VECTOR;
 constexpr unsigned CHUNKS = (TOKENS + CHUNK - 1) / CHUNK;

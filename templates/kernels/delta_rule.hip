@@ -2,8 +2,9 @@
  * registers, of each column a work-item every SLICES-th element. What a token needs are five sums
  * over the elements of a key, and they need one barrier: the next token's lie elsewhere. */
 #include "prelude.h"
+#include "constants/delta_heads.h"
 #include "constants/delta_rule.h"
-#include "delta_rule.h"
+#include "delta_heads.h"
 
 #if WITH_STATE
 #define STATE const float *__restrict__ state,

@@ -9,10 +9,10 @@
 
 #if WITH_POSITIONS
 #define POSITIONS const int *__restrict__ positions,
-#define POSITION_OF(sample, token) static_cast<unsigned>(positions[(sample) * TOKENS + (token)])
+#define POSITION_OF(row, token) static_cast<unsigned>(positions[(row) * TOKENS + (token)])
 #else
 #define POSITIONS
-#define POSITION_OF(sample, token) (token)
+#define POSITION_OF(row, token) (token)
 #endif
 
 struct Angle {
@@ -82,9 +82,10 @@ extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
     const unsigned begin = INTERLEAVED ? 2 * part : part,
                    end = begin + (INTERLEAVED ? VECTOR : PAIRS);
     const unsigned low = row * DIM + begin, high = row * DIM + end;
-    if (part >= PAIRS) { /* they do not turn */
+    const bool turns = TURNING_HEADS == HEADS || row / TOKENS % HEADS < TURNING_HEADS;
+    if (part >= PAIRS || !turns) {
         float kept[VECTOR];
-        if (INTERLEAVED) {
+        if (INTERLEAVED || part < PAIRS) {
             get<VECTOR>(kept, x + low);
             put<VECTOR>(y + low, kept);
         }
@@ -94,13 +95,20 @@ extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
         }
         return;
     }
-    const unsigned position = POSITION_OF(row / (TOKENS * HEADS), row % TOKENS);
+    unsigned position[AXES];
+#pragma unroll
+    for (unsigned axis = 0; axis < AXES; axis++)
+        position[axis] = POSITION_OF(row / (TOKENS * HEADS) * AXES + axis, row % TOKENS);
     float ends[2 * VECTOR];
     get<VECTOR>(ends, x + low);
     get<VECTOR>(ends + VECTOR, x + high);
 #pragma unroll
     for (unsigned k = 0; k < VECTOR; k++) {
-        const Angle angle = angle_of(position * turn_of(part, k));
+        unsigned of_pair = position[0];
+#pragma unroll
+        for (unsigned axis = 1; axis < AXES; axis++)
+            of_pair = part + k >= ENDS[axis - 1] ? position[axis] : of_pair;
+        const Angle angle = angle_of(of_pair * turn_of(part, k));
         float &a = ends[INTERLEAVED ? 2 * k : k], &b = ends[INTERLEAVED ? 2 * k + 1 : VECTOR + k];
         const float turned = fused(a, angle.cosine, -(b * angle.sine));
         b = fused(a, angle.sine, b * angle.cosine);

@@ -1,6 +1,7 @@
 /* VECTOR neighbours of a row, whose elements a work-group reads in turn; and their order. */
 #pragma once
 #include "prelude.h"
+#include "constants/row_elements.h"
 #include "access.h"
 
 constexpr float LOWEST = -3.4028234663852886e38f;

@@ -1,6 +1,7 @@
 /* A row's largest element, or the one at which the sum of probabilities exceeds a random number.
  * A work-group has a row; of sums, a work-item has neighbours. */
 #include "prelude.h"
+#include "constants/row_elements.h"
 #include "constants/sample.h"
 #include "reduce.h"
 #include "row_elements.h"
@@ -18,7 +19,7 @@ constexpr unsigned RUN = 16; /* work-items whose sums are added up first */
 extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
     const Element* __restrict__ x, RANDOM int* __restrict__ y)
 {
-    __shared__ float peaks[BLOCK], sums[BLOCK], runs[BLOCK / RUN], edges[BLOCK + 1];
+    __shared__ float peaks[BLOCK], sums[BLOCK];
     const Element* row = x + blockIdx.x * ROW;
     const unsigned item = threadIdx.x;
     if (blockIdx.x >= ROWS)
@@ -44,6 +45,7 @@ extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
     if (item == 0)
         y[blockIdx.x] = static_cast<int>(-first);
 #else
+    __shared__ float runs[BLOCK / RUN], edges[BLOCK + 1];
     const unsigned begin = item * EACH, end = begin + EACH < ROW ? begin + EACH : ROW;
     const auto weight = [&](float value) { return fast_exp2((value - best) * 1.44269504f); };
     float sum = 0.0f;

@@ -1,6 +1,7 @@
 /* Elements of a row that are not below a threshold: its TOP_K-th largest element, or the largest
  * one that SHARE of the probability is not below. A work-group has a row. */
 #include "prelude.h"
+#include "constants/row_elements.h"
 #include "constants/top_filter.h"
 #include "reduce.h"
 #include "row_elements.h"

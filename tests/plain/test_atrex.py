@@ -12,12 +12,20 @@ from simgen.frontend.atrex import OPERATORS, operators
 COUNTS = {
     "rms_norm": 56, "layer_norm": 13, "fused_add_rms_norm": 19, "gated_rms_norm": 7, "l2_norm": 13,
     "silu_and_mul": 37, "moe_topk_gating_softmax": 10, "moe_align_block_size": 6,
-    "moe_count_and_sort": 5, "fused_moe": 23,
+    "moe_count_and_sort": 5, "fused_moe": 23, "attention_forward": 21, "causal_conv1d": 9,
+    "chunk_delta_rule_output": 16, "chunk_gated_delta_rule_state": 25, "fused_qk_rmsnorm": 4,
+    "fused_qkv_rope": 6, "gated_delta_rule_update": 17, "mla_decode_attention": 3,
+    "moe_sum_reduce": 7, "mrope": 5, "paged_attention_decode": 8, "reshape_and_cache": 8,
+    "topk_filter": 8, "unified_attention": 25,
 }  # fmt: skip
 # Bytes that its roofline files say of a shape: read and written.
 MOVED = {
     "silu_and_mul/1": (5007360, 2503680),
     "l2_norm/3": (1966080, 1966080),
+    "causal_conv1d/1": (1114112, 1048576),
+    "chunk_delta_rule_output/0": (2105344, 524288),
+    "moe_sum_reduce/0": (361332736, 45166592),
+    "topk_filter/0": (607744, 607744),
 }
 
 
@@ -28,8 +36,12 @@ def test_each_family_has_all_of_its_shapes() -> None:
 @pytest.mark.parametrize("family", OPERATORS)
 def test_each_shape_is_a_layer(family: str) -> None:
     for each in operators(family):
-        plan = api.plan(each.name)
-        assert plan.plan.network.layers[0].node.kind == each.kind
+        count, _ = each.needs  # as a plan makes the layer, without the rest of a plan
+        assert count.read_bytes > 0 < count.written_bytes
+    plan = api.plan(each.name)
+    (placed,) = plan.plan.network.layers
+    assert placed.node.kind == each.kind
+    assert count == placed.layer.count(placed.node.inputs, placed.layer.passes[0])
 
 
 @pytest.mark.parametrize("name", MOVED)

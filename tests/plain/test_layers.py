@@ -396,6 +396,17 @@ def chunk_output(variant: Variant, q: Array, k: Array, v: Array, h: Array, g: Ar
     return scale * y
 
 
+def qk_rms_norm(variant: Variant, x: Array, gamma: Array) -> Array:
+    given, y = dict(variant.parameters), x.copy()
+    queries, keys = int(given["query_heads"]), int(given["key_heads"])
+    epsilon = float(np.float32(float(given["epsilon"])))
+    for place in np.ndindex(x.shape[:-1]):
+        if place[-1] < queries + keys:
+            mean = math.fsum(x[place] ** 2) / x.shape[-1]
+            y[place] *= gamma[int(place[-1] >= queries)] / math.sqrt(mean + epsilon)
+    return y
+
+
 def top_k(variant: Variant, x: Array) -> Array:
     most = int(dict(variant.parameters)["top_k"])
     kept = [row >= sorted(row.tolist())[-most] for row in x.reshape(-1, x.shape[-1])]
@@ -956,8 +967,12 @@ def rope(variant: Variant, x: Array, positions: Array | None = None) -> Array:
     ends_of = [(2 * i, 2 * i + 1) if given["interleaved"] == "true" else (i, i + half)
                for i in range(half)]  # fmt: skip
     for n, h, t in np.ndindex(x.shape[:3]):
-        at = t if positions is None else int(positions[n, t])
-        for (a, b), each in zip(ends_of, f):
+        if h >= (int(given["turning_heads"]) or x.shape[1]):
+            continue
+        sections = [int(each) for each in given["sections"].split("x") if each]
+        rows = [row for row, pairs in enumerate(sections) for _ in range(pairs)]
+        for i, ((a, b), each) in enumerate(zip(ends_of, f)):
+            at = t if positions is None else positions[(n, *rows[i : i + 1], t)]
             turned = complex(x[n, h, t, a], x[n, h, t, b]) * c * np.exp(1j * at * each)
             y[n, h, t, [a, b]] = turned.real, turned.imag
     return y
@@ -1024,6 +1039,7 @@ INDEPENDENT = {
     "chunk_output": chunk_output,
     "chunk_state": chunk_state,
     "delta_rule": delta_rule,
+    "qk_rms_norm": qk_rms_norm,
     "reduce_sum": reduce_sum,
     "router": router,
     "sample": sample,

@@ -49,7 +49,7 @@ SHAPE_OF = {
     "chunk_output": (2, 70, 2, 8),
     "chunk_state": (2, 70, 2, 8),
     "delta_rule": (2, 9, 2, 8),
-    "rope": (2, 1, 300, 16),
+    "rope": (2, 2, 300, 16),
     "attention_sum": (5, 60),
     "embedding": (5, 6),
     "heads": (5, 4, 12),

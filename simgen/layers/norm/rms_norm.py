@@ -7,7 +7,7 @@ after.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from math import sqrt
 from typing import TYPE_CHECKING, ClassVar
 
@@ -246,6 +246,80 @@ class GatedRMSNorm(RMSNorm):
         (error,) = super()._forward_errors(errors, flat).values()
         off = gelu.forward_bound(flat["z"], gate, gelu.SILU)
         return {"y": product(flat["gamma"] * x * r, error + TINY, gate, off)}
+
+
+@dataclass(frozen=True)
+class QKRMSNorm(RMSNorm):
+    """Normalisation of the heads of queries and keys by their root mean square, forward only.
+
+        y[h] = gamma[0] x[h] / sqrt(sum(x[h]^2) / D + epsilon)     the first heads, those of queries
+        y[h] = gamma[1] x[h] / sqrt(sum(x[h]^2) / D + epsilon)     then those of keys
+        y[h] = x[h]                                                the rest, those of values
+
+        x, y  (..., heads, D)      gamma  (2, D)
+
+    Source: fusedQkRmsNorm of RTP-LLM; the norms of Yang et al., "Qwen3 Technical Report", 2025.
+    """
+
+    kind = "qk_rms_norm"
+    section = "QKRMSNorm"
+    contract: ClassVar[Contract] = Contract(rounds=True)
+    passes: ClassVar[tuple[Pass, ...]] = (F,)
+    writes: ClassVar[Mapping[Pass, tuple[str, ...]]] = {F: ("y",)}
+    template: ClassVar[str] = "rms_norm_heads.hip"
+    sample: ClassVar[Mapping[str, str]] = {"shape": "4x8x64", "query_heads": "4", "key_heads": "2"}
+
+    axis: int = field(default=-1, metadata={"keys": ()})  # a row is a head
+    query_heads: int = key("query_heads", 1, "heads of queries, the first ones", 1)
+    key_heads: int = key("key_heads", 1, "heads of keys, behind them; what follows is copied", 0)
+
+    def output(self, inputs: tuple[TensorSpec, ...]) -> TensorSpec:
+        (x,) = inputs
+        normed = self.query_heads + self.key_heads
+        if len(x.shape) < 3 or x.shape[-2] < normed:
+            told = " x ".join(map(str, x.shape))
+            fact = f"x is {told}, without {normed} heads of queries and keys"
+            raise ValueError(f"{fact}; give it tokens, heads and elements: 4x{normed + 1}x64")
+        return super().output(inputs)
+
+    def _specs(self, x: TensorSpec) -> dict[str, TensorSpec]:
+        return super()._specs(x) | {"gamma": TensorSpec((2, x.shape[-1]))}
+
+    def work(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> tuple[int, int]:
+        x = inputs[0]
+        flops, functions = super().work(inputs, direction)
+        heads, normed = x.shape[-2], self.query_heads + self.key_heads
+        return flops // heads * normed, functions // heads * normed
+
+    def lower(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> Lowering:
+        (kernel,), (launch,) = vars(super().lower(inputs, direction)).values()
+        heads = (inputs[0].shape[-2], self.query_heads, self.key_heads)
+        own = tuple(zip(("heads", "query_heads", "key_heads"), heads))
+        name = f"{kernel.name}_{'_'.join(map(str, heads))}"
+        kernel = replace(kernel, name=name, constants=(*kernel.constants, *own))
+        return Lowering((kernel,), (replace(launch, kernel=name),))
+
+    def _heads(self, tensors: Tensors) -> Array:
+        """0 for rows that are heads of queries, 1 for those of keys, 2 for others: (rows, 1)."""
+        heads, ends = tensors["x"].shape[-2], (self.query_heads, self.query_heads + self.key_heads)
+        which = np.searchsorted(ends, np.arange(heads), side="right")
+        rows: Array = np.tile(which, tensors["x"].size // tensors["x"].shape[-1] // heads)
+        return rows[:, np.newaxis]
+
+    def _flat(self, tensors: Tensors) -> tuple[Array, int, dict[str, Array]]:
+        x, length, flat = super()._flat({"x": tensors["x"]})
+        gamma = np.concatenate([tensors["gamma"], np.ones((1, length))])
+        return x, length, {**flat, "gamma": gamma[self._heads(tensors)[:, 0]]}
+
+    def reference(self, tensors: Tensors, direction: Pass) -> Tensors:
+        y = super().reference(tensors, direction)["y"]
+        copied = self._heads(tensors).reshape(*tensors["x"].shape[:-1], 1) > 1
+        return {"y": np.where(copied, tensors["x"], y)}
+
+    def _errors(self, tensors: Tensors, direction: Pass, *, proxy: bool) -> Tensors:
+        error = super()._errors(tensors, direction, proxy=proxy)["y"]
+        copied = self._heads(tensors).reshape(*tensors["x"].shape[:-1], 1) > 1
+        return {"y": np.where(copied, 0.0, error)}
 
 
 @dataclass(frozen=True)

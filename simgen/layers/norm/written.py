@@ -100,7 +100,7 @@ def _own_rows(c: Values, argument: int) -> Writes:
     return Writes(argument, x, inside=(Places(c["axis"]),), items=group * c["slices"])
 
 
-@writes("rms_norm", "rms_norm_gated", "l2_norm")
+@writes("rms_norm", "rms_norm_gated", "rms_norm_heads", "l2_norm")
 def _one_of_rows(c: Values, block: int) -> list[Writes]:
     return [_own_rows(c, -1)]
 

@@ -14,4 +14,8 @@ constexpr bool INTERLEAVED = false; /* neighbours are a pair; otherwise those of
 constexpr bool BACK = false; /* turns the other way */
 constexpr float FACTOR = 1.0f; /* of cosines and sines */
 #define WITH_POSITIONS 0
+constexpr unsigned TURNING_HEADS = 4; /* of a sample, which turn: the first ones */
+constexpr unsigned AXES = 1; /* positions of a token */
+/* of the positions, by which pairs before these turn */
+constexpr unsigned ENDS[] = {4};
 using Element = float; /* of tensors in memory */
