@@ -577,7 +577,7 @@ SMALL_OF: dict[str, dict[str, str]] = {
     "sparse_gemm": {"m": "33", "n": "12", "k": "40", "sparsity": "0.75"},
     "structured_gemm": {"m": "33", "n": "12", "k": "40"},
     "heads": {"shape": "2x5x6", "heads": "3"},
-    "cache": {"shape": "9x2x6", "page": "4", "k_scale": "0.5"},
+    "cache": {"shape": "9x2x6", "page": "4"},
     "causal_conv": {"shape": "2x9x6", "state": "true", "keep": "true"},
     "reduce_sum": {"shape": "2x5x6"},
     "sample": {"shape": "3x70"},
