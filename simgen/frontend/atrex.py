@@ -23,16 +23,22 @@ from simgen.layers import FILES
 ROOT = "atrex"
 MAX_NBYTES = 2**20  # size limit of the list
 SMALL = "epsilon=1e-6"
+BLOCKS = "format=fp8_group block_rows=128"
 # Family -> its layer, keys that all shapes have, type.
 OPERATORS = {
+    "block_scaled_mm": ("scaled_fc", f"scaled_x=true {BLOCKS}", None),
+    "fp8_blockscale_fused_moe": ("experts", f"scaled_weights=true {BLOCKS}", "bf16"),
+    "fp8_dynamic_per_token_quant": ("quantise", "format=fp8_token", "bf16"),
     "fused_add_rms_norm": ("add_rms_norm", SMALL, "bf16"),
     "fused_moe": ("experts", "", "bf16"),
+    "fused_rmsnorm_quant": ("quantised_add_rms_norm", SMALL, "bf16"),
     "gated_rms_norm": ("gated_rms_norm", SMALL, "bf16"),
     "l2_norm": ("l2_norm", SMALL, "bf16"),
     "layer_norm": ("layer_norm", "", "bf16"),
     "moe_align_block_size": ("expert_blocks", "", None),
     "moe_count_and_sort": ("expert_blocks", "", None),
     "moe_topk_gating_softmax": ("router", "normalised=false", "f32"),
+    "per_token_group_quant_fp8": ("quantise", "format=fp8_group", "bf16"),
     "rms_norm": ("rms_norm", SMALL, "bf16"),
     "silu_and_mul": ("gate", "gate_mode=swiglu gate_packed=true", "bf16"),
 }
