@@ -43,7 +43,7 @@ class Element:
 
     name: str
     bits: int
-    dtype: DType  # of the tensor that holds them
+    dtype: DType  # type of the tensor that holds them
     exponent: int = 0  # bits; 0: whole numbers
     mantissa: int = 0
     bias: int = 0

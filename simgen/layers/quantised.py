@@ -16,18 +16,18 @@ if TYPE_CHECKING:
     from simgen.ground.dtypes import DType
     from simgen.ground.numerics.rounding import Array
 
-SCALES = {  # of random tensors, by whether they are e8m0: so that groups differ
+SCALES = {  # fills of scales, by whether they are e8m0: groups differ
     False: Fill(Distribution.UNIFORM, 2.0**-6, 2.0**-4),
     True: Fill(Distribution.UNIFORM, 120.0, 124.0),
 }
-LEAST = 1e-10  # of the largest magnitudes that float32 scales are made of
+LEAST = 1e-10  # least magnitude that a float32 scale is made of
 
 
 @dataclass(frozen=True)
 class Side:
     """A factor: its format, or the type of its elements, and what shares a scale."""
 
-    dtype: DType  # of elements, without a format
+    dtype: DType  # type of elements, without a format
     groups: Groups | None = None
     group: int = 0  # elements along k
     sharing: int = 1  # rows
@@ -62,7 +62,7 @@ class Side:
 
     @property
     def roundings(self) -> int:
-        """Of an element, as it is loaded."""
+        """Roundings of an element as it is loaded."""
         return int(self.groups is not None and not self.groups.scale.is_narrow)
 
     def numbers(self, stored: Array, scales: Array | None = None) -> Array:
