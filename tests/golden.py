@@ -106,7 +106,7 @@ def of_layer(kind: str) -> dict[str, Kernel]:
 def _of_types(layer: Layer, inputs: tuple[TensorSpec, ...]) -> Iterator[tuple[TensorSpec, ...]]:
     """The inputs, and those of half precision where the layer takes them."""
     yield inputs
-    if layer.any_float:
+    if layer.any_float and all(x.dtype.nbytes > 1 for x in inputs):
         half = DType.table["f16"]
         yield tuple(replace(x, dtype=half) if x.dtype.is_float else x for x in inputs)
 

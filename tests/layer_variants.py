@@ -69,9 +69,10 @@ BASE: dict[str, dict[str, str]] = {
     "gemm": {"m": "33", "n": "20", "k": "19"},
     "cache": {"page": "4"},
     "top_k": {"top_k": "3"},
+    "scaled_fc": {"num_output": "20", "group_size": "0"},
     "embedding": {"vocabulary": "37", "features": "6", "zipf": "1.0"},
     "expert_blocks": {"skew": "0.5", "experts": "8"},
-    "experts": {"skew": "0.5"},
+    "experts": {"skew": "0.5", "format": "mxfp4"},
     "sampled_softmax": {"vocabulary": "37", "samples": "9", "zipf": "1.0"},
     "sparse_gemm": {"m": "33", "n": "20", "k": "40", "sparsity": "0.75"},
     "structured_gemm": {"m": "33", "n": "20", "k": "40"},
@@ -220,7 +221,27 @@ EXTRA: dict[str, list[dict[str, str]]] = {
         {"top_k": "8", "correction": "true", "weight_scale": "2.5"},
     ],
     "expert_blocks": [{"block_rows": "1"}, {"experts": "5", "block_rows": "4"}],
-    "experts": [{"stored": "3"}, {"intermediate": "20", "experts": "70"}, {"top_k": "5"}],
+    "experts": [
+        {"stored": "3"},
+        {"intermediate": "20", "experts": "70"},
+        {"top_k": "5"},
+        {
+            "scaled_weights": "true",
+            "format": "fp8_group",
+            "block_rows": "128",
+            "intermediate": "128",
+        },
+    ],
+    "quantise": [
+        {"format": "fp8_group", "group_size": "32"},
+        {"format": "int4", "group_size": "64"},
+        {"format": "mxfp6", "group_size": "0"},
+    ],
+    "scaled_fc": [
+        {"scaled_x": "true", "block_rows": "3"},
+        {"scaled_x": "true", "block_rows": "128", "num_output": "131", "group_size": "64"},
+        {"format": "int4", "group_size": "32", "result": "bf16"},
+    ],
     "lrn": [
         {"lrn_mode": mode, "local_size": size}
         for mode in ("cross_channel_dim1", "within_channel")
@@ -367,6 +388,9 @@ SHAPES_OF: dict[str, tuple[tuple[int, ...], ...]] = {
     "rearrange": (
         (1, 1, 1), (2, 6, 5, 3), (3, 2, 9, 1), (2, 4, 8, 8), (30, 100),
     ),
+    "quantised_add_rms_norm": ((1, 4), (2, 3, 8), (5, 72), (3, 1000), (67, 4), (2, 4096)),
+    "quantise": ((1, 128), (2, 3, 256), (5, 640), (1, 4736)),
+    "scaled_fc": ((2, 3, 256), (5, 640), (70, 384)),
     "reduce_mean": ((1, 1, 1), (2, 5, 3), (3, 7, 8), (2, 4, 37), (2, 3, 5, 12)),
     "attention": (  # samples, heads, queries, elements
         (1, 1, 1, 1), (2, 4, 9, 8), (1, 4, 1, 64), (1, 6, 70, 36), (2, 2, 5, 130), (1, 8, 33, 4),
@@ -385,7 +409,7 @@ SHAPES_OF: dict[str, tuple[tuple[int, ...], ...]] = {
     "sample": ((1, 1), (5, 7), (2, 1200), (3, 3001), (1, 5004)),
     "router": ((1, 8), (2, 3, 16), (5, 128), (9, 200)),
     "expert_blocks": ((1, 1), (3, 4), (7, 5), (700, 3)),
-    "experts": ((1, 4), (3, 20), (2, 5, 64), (40, 132)),
+    "experts": ((1, 4), (3, 20), (2, 5, 64), (40, 132), (3, 128)),
     "embedding": ((1, 1), (2, 5), (3, 4, 13), (3, 1500), (2, 3001)),  # places
     "mask": ((1, 1, 1), (2, 3, 5), (3, 2, 7, 9), (2, 17, 33), (2, 64, 64), (5, 3, 1, 130)),
     "heads": (
@@ -525,7 +549,10 @@ def each_variant(test: Callable[[Variant], None]) -> Callable[..., None]:
 
 def fitting(layer: Layer, *shape: int) -> tuple[int, ...]:
     """The shape or, for windows that do not fit into that, one with as many larger images."""
-    larger = [(shape[0], *image) for image in LARGER]
+    larger = [
+        *((shape[0], *image) for image in LARGER),
+        *((shape[0], *each[1:]) for each in SHAPES_OF.get(layer.kind, ())),
+    ]
     return next(each for each in (shape, *larger) if accepts(layer, each))
 
 

@@ -26,16 +26,21 @@ from simgen.layers.base import SHAPE, TYPE
 ROOT = "atrex"
 MAX_NBYTES = 2**20  # size limit of the list
 SMALL = "epsilon=1e-6"
+BLOCKS = "format=fp8_group block_rows=128"
 # Family -> its layer, keys that all shapes have, type.
 OPERATORS = {
     "attention_forward": ("attention", "", "bf16"),
+    "block_scaled_mm": ("scaled_fc", f"scaled_x=true {BLOCKS}", None),
     "causal_conv1d": ("causal_conv", "silu=true bias=true state=true", "bf16"),
     "chunk_delta_rule_output": ("chunk_output", "", "bf16"),
     "chunk_gated_delta_rule_state": ("chunk_state", "", "bf16"),
+    "fp8_blockscale_fused_moe": ("experts", f"scaled_weights=true {BLOCKS}", "bf16"),
+    "fp8_dynamic_per_token_quant": ("quantise", "format=fp8_token", "bf16"),
     "fused_add_rms_norm": ("add_rms_norm", SMALL, "bf16"),
     "fused_moe": ("experts", "", "bf16"),
     "fused_qk_rmsnorm": ("qk_rms_norm", SMALL, "f16"),
     "fused_qkv_rope": ("rope", "positions=true", None),
+    "fused_rmsnorm_quant": ("quantised_add_rms_norm", SMALL, "bf16"),
     "gated_delta_rule_update": ("delta_rule", "state=true", "bf16"),
     "gated_rms_norm": ("gated_rms_norm", SMALL, "bf16"),
     "l2_norm": ("l2_norm", SMALL, "bf16"),
@@ -47,6 +52,7 @@ OPERATORS = {
     "moe_topk_gating_softmax": ("router", "normalised=false", "f32"),
     "mrope": ("rope", "positions=true", "bf16"),
     "paged_attention_decode": ("attention", "lengths=true", None),
+    "per_token_group_quant_fp8": ("quantise", "format=fp8_group", "bf16"),
     "reshape_and_cache": ("cache", "", "bf16"),
     "rms_norm": ("rms_norm", SMALL, "bf16"),
     "silu_and_mul": ("gate", "gate_mode=swiglu gate_packed=true", "bf16"),

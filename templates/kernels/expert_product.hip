@@ -3,11 +3,16 @@
  * pair's token or, unless GATHERED, that of the place. */
 #include "prelude.h"
 #include "gate_unit.h"
+#include "scales.h"
 #include "constants/expert_product.h"
 
 constexpr unsigned COLUMNS = BLOCK / LANES; /* of a work-group */
 constexpr unsigned PARTS = GATED ? 2 : 1;
 static_assert(PLACES % ROWS == 0, "rows of y are those of whole blocks");
+
+#if SCALED_WEIGHTS
+constexpr unsigned HIGH = (PARTS * WIDTH + SHARING - 1) / SHARING; /* rows of scales */
+#endif
 
 static __device__ __forceinline__ float dot(float4 a, float4 b, float sum)
 {
@@ -15,8 +20,11 @@ static __device__ __forceinline__ float dot(float4 a, float4 b, float sum)
 }
 
 extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
-    const Element* __restrict__ a, const Weight* __restrict__ w, const int* __restrict__ order,
-    const int* __restrict__ experts, float* __restrict__ y)
+    const Element* __restrict__ a, const Weight* __restrict__ w,
+#if SCALED_WEIGHTS
+    const Scale* __restrict__ scales,
+#endif
+    const int* __restrict__ order, const int* __restrict__ experts, float* __restrict__ y)
 {
     __shared__ float sums[PARTS * ROWS * BLOCK];
     const unsigned lane = threadIdx.x % LANES, column = threadIdx.x / LANES;
@@ -32,13 +40,27 @@ extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
     }
     float sum[PARTS][ROWS] = {};
     if (slot < STORED && (WIDTH % COLUMNS == 0 || n < WIDTH)) {
+#if SCALED_WEIGHTS
+        const unsigned* of_expert = reinterpret_cast<const unsigned*>(w)
+                                    + static_cast<unsigned long long>(slot)
+                                          * (PARTS * WIDTH * (DEPTH / 16) * (Weight::BITS / 2));
+        const unsigned of_slot = slot * (HIGH * (DEPTH / GROUP));
+#else
         const Weight* of_expert =
             w + static_cast<unsigned long long>(slot) * (PARTS * WIDTH * DEPTH);
+#endif
         for (unsigned k = lane * 4; k < DEPTH; k += LANES * 4) {
             float4 weights[PARTS];
 #pragma unroll
-            for (unsigned part = 0; part < PARTS; part++)
-                weights[part] = load4(of_expert + (part * WIDTH + n) * DEPTH + k);
+            for (unsigned part = 0; part < PARTS; part++) {
+                const unsigned row = part * WIDTH + n;
+#if SCALED_WEIGHTS
+                weights[part] = scaled(numbers4<Weight>(of_expert, row * DEPTH + k), scales,
+                    of_slot + row / SHARING * (DEPTH / GROUP) + k / GROUP);
+#else
+                weights[part] = load4(of_expert + row * DEPTH + k);
+#endif
+            }
 #pragma unroll
             for (unsigned r = 0; r < ROWS; r++)
                 if (pairs[r] < PAIRS) {

@@ -3,30 +3,7 @@
 #include "prelude.h"
 #include "constants/layer_norm.h"
 #include "rms_norm.h"
-
-/* A work-item's elements of a row of the sum. */
-struct Sum {
-    Share one, other;
-
-    __device__ __forceinline__ void first(float (&part)[VECTOR], unsigned k, unsigned slice)
-    {
-        float more[VECTOR];
-        one.first(part, k, slice);
-        other.first(more, k, slice);
-#pragma unroll
-        for (unsigned j = 0; j < VECTOR; j++)
-            part[j] += more[j];
-    }
-    __device__ __forceinline__ void again(float (&part)[VECTOR], unsigned k, unsigned slice) const
-    {
-        float more[VECTOR];
-        one.again(part, k, slice);
-        other.again(more, k, slice);
-#pragma unroll
-        for (unsigned j = 0; j < VECTOR; j++)
-            part[j] += more[j];
-    }
-};
+#include "row_sum.h"
 
 extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
     const Element* __restrict__ x0, const Element* __restrict__ x1, const float* __restrict__ gamma,

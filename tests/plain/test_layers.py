@@ -9,6 +9,7 @@ from enum import StrEnum
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 from census import census
@@ -454,10 +455,93 @@ def expert_blocks(variant: Variant, ids: Array) -> Array:
     return np.array(order + [ids.size] * (most * rows - len(order)), float)
 
 
-def experts(
-    variant: Variant, x: Array, weights: Array, ids: Array, w_gate_up: Array, w_down: Array
+# Of formats: the names of ml_dtypes of elements and of scales, bits of an element, of a group.
+MX, E4M3 = "float8_e8m0fnu", "float8_e4m3fn"
+STORED = {
+    "fp8_token": (E4M3, "float32", 8, 0), "fp8_group": (E4M3, "float32", 8, 128),
+    "mxfp8": (E4M3, MX, 8, 32), "mxfp8_e5m2": ("float8_e5m2", MX, 8, 32),
+    "mxfp6": ("float6_e2m3fn", MX, 6, 32), "mxfp6_e3m2": ("float6_e3m2fn", MX, 6, 32),
+    "mxfp4": ("float4_e2m1fn", MX, 4, 32), "nvfp4": ("float4_e2m1fn", E4M3, 4, 16),
+    "int4": ("int4", "float16", 4, 128),
+}  # fmt: skip
+
+
+def typed(name: str) -> np.dtype[Any]:
+    return np.dtype(getattr(ml_dtypes, name, None) or name)
+
+
+def quantise(variant: Variant, x: Array) -> Array:
+    """OCP's algorithm and vLLM's formulae; elements are those of ml_dtypes."""
+    given = dict(variant.parameters)
+    kind, scale_kind, bits, group = STORED[given["format"]]
+    groups = x.reshape(*x.shape[:-1], -1, int(given["group_size"]) or group or x.shape[-1])
+    most = 7 if kind == "int4" else float(ml_dtypes.finfo(typed(kind)).max)
+    m = np.abs(groups).max(axis=-1, keepdims=True)
+    if scale_kind == MX:
+        scale = 2.0 ** (np.floor(np.log2(m)) - np.floor(np.log2(most)))
+        assert (scale.astype(typed(MX)).astype(float) == scale).all()
+    elif scale_kind == "float32":
+        scale = np.maximum(m, 1e-10) / most
+    else:
+        fraction, exponent = np.frexp(m)  # 14 bits of float32, a tie upward
+        m = np.ldexp(np.floor(fraction * 2**14 + 0.5), exponent - 14)
+        scale = (m / most).astype(typed(scale_kind)).astype(float)
+    number = np.clip(groups / scale, -most, most).reshape(x.shape)
+    if bits == 8:
+        return np.asarray(number)
+    if kind == "int4":
+        codes = np.rint(number).astype(int) % 16
+    else:
+        codes = number.astype(typed(kind)).view("u1").astype(int)
+    stored = b"".join(
+        sum(code << bits * i for i, code in enumerate(row)).to_bytes(len(row) * bits // 8, "little")
+        for row in codes.reshape(-1, x.shape[-1]).tolist()
+    )
+    made = np.frombuffer(stored, "i1" if kind == "int4" else "u1")
+    return made.reshape(*x.shape[:-1], -1).astype(float)
+
+
+def unscaled(form: str, stored: Array, scales: Array, rows: int = 1) -> Array:
+    """The numbers of a matrix, whose scales are of so many rows."""
+    kind, scale_kind, bits, _ = STORED[form]
+    numbers = stored
+    if bits < 8:
+        streams = [int.from_bytes(bytes(row), "little") for row in (stored % 256).astype("u1")]
+        places = range(0, stored.shape[-1] * 8, bits)
+        codes = np.array([[s >> at & 2**bits - 1 for at in places] for s in streams])
+        if kind == "int4":
+            numbers = codes - 16.0 * (codes > 7)
+        else:
+            numbers = codes.astype("u1").view(typed(kind)).astype(float)
+    if scale_kind == MX:
+        scales = scales.astype("u1").view(typed(MX)).astype(float)
+    group = numbers.shape[-1] // scales.shape[-1]
+    at = np.arange(len(numbers))[:, np.newaxis] // rows, np.arange(numbers.shape[1]) // group
+    return np.asarray(numbers * scales[at])
+
+
+def scaled_fc(
+    variant: Variant, x: Array, w: Array, w_scales: Array, x_scales: Array | None = None
 ) -> Array:
     given = dict(variant.parameters)
+    matrix = x.reshape(-1, x.shape[-1])
+    if x_scales is not None:
+        matrix = unscaled(given["format"], matrix, x_scales.reshape(len(matrix), -1))
+    weights = unscaled(given["format"], w, w_scales, int(given["block_rows"]))
+    return np.einsum("mk,nk->mn", matrix, weights).reshape(*x.shape[:-1], -1)
+
+
+def experts(
+    variant: Variant, x: Array, weights: Array, ids: Array, w_gate_up: Array, w_down: Array,
+    w_gate_up_scales: Array | None = None, w_down_scales: Array | None = None,
+) -> Array:  # fmt: skip
+    given = dict(variant.parameters)
+    if w_gate_up_scales is not None and w_down_scales is not None:
+        form, rows = given["format"], int(given["block_rows"])
+        w_gate_up, w_down = (
+            np.stack([unscaled(form, *each, rows) for each in zip(*both, strict=True)])
+            for both in ((w_gate_up, w_gate_up_scales), (w_down, w_down_scales))
+        )
     used = sorted(set(ids.reshape(-1).tolist()))
     y = np.zeros_like(x)
     for place in np.ndindex(x.shape[:-1]):
@@ -542,6 +626,13 @@ def rms_norm(variant: Variant, x: Array, gamma: Array) -> Array:
 
 def add_rms_norm(variant: Variant, x0: Array, x1: Array, gamma: Array) -> Array:
     return rms_norm(variant, x0 + x1, gamma)
+
+
+def quantised_add_rms_norm(variant: Variant, x0: Array, x1: Array, gamma: Array) -> Array:
+    rows = rms_norm(variant, x0 + x1, gamma)
+    behind = tuple(range(int(dict(variant.parameters)["axis"]) % x0.ndim, x0.ndim))
+    scale = np.maximum(np.abs(rows).max(axis=behind, keepdims=True), 1e-10) / 448
+    return np.asarray(rows / scale)
 
 
 def gated_rms_norm(variant: Variant, x: Array, z: Array, gamma: Array) -> Array:
@@ -1055,6 +1146,9 @@ INDEPENDENT = {
     "layer_norm": layer_norm,
     "rms_norm": rms_norm,
     "add_rms_norm": add_rms_norm,
+    "quantised_add_rms_norm": quantised_add_rms_norm,
+    "quantise": quantise,
+    "scaled_fc": scaled_fc,
     "gated_rms_norm": gated_rms_norm,
     "l2_norm": l2_norm,
     "slice": slice_,

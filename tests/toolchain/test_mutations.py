@@ -58,6 +58,11 @@ SILU = activation("silu", 1030)
 GATE = Problem(Variant("gate", (("gate_packed", "true"),)), (5, 40))
 ROUTER = Problem(Variant("router", (("top_k", "4"), ("groups", "3"), ("top_groups", "2"))), (9, 48))
 ADDED = Problem(Variant("add_rms_norm", ()), (5, 72))
+MX = Problem(Variant("quantise", (("format", "mxfp6"),)), (5, 128))
+SCALED = Problem(
+    Variant("scaled_fc", (("format", "mxfp4"), ("scaled_x", "true"), ("block_rows", "3"))), (5, 128)
+)
+TOKENS = Problem(Variant("quantised_add_rms_norm", ()), (5, 72))
 ROOT = Problem(Variant("rms_norm", ()), (5, 72))
 
 PASSES = {
@@ -69,6 +74,7 @@ PASSES = {
     "gelu-fwd": (GELU, F), "gelu-bwd": (GELU, B), "gelu_tanh-bwd": (GELU_TANH, B),
     "gate-fwd": (GATE, F), "gate-bwd": (GATE, B), "router-fwd": (ROUTER, F),
     "added-fwd": (ADDED, F), "root-bwd": (ROOT, Pass.BACKWARD_DATA),
+    "mx-fwd": (MX, F), "scaled-fwd": (SCALED, F), "tokens-fwd": (TOKENS, F),
     "silu-fwd": (SILU, F), "silu-bwd": (SILU, B),
 }  # fmt: skip
 BARRIER = "    __syncthreads();\n"
@@ -127,6 +133,11 @@ MUTANTS = (
     Mutant("no sum", "router-fwd", "sum += chosen[own * TOP_K + k];",
            "sum += 0.0f * chosen[own * TOP_K + k];", True),
     Mutant("one tensor", "added-fwd", "part[j] += more[j];", "part[j] += 0.0f * more[j];", True),
+    Mutant("cut off", "mx-fwd", "(1u << (SHIFT - 1)) - 1 +", "0 *", True, nth=1),
+    Mutant("larger scale", "mx-fwd", "exponent - top :", "exponent - top + 1 :", True),
+    Mutant("other scales", "scaled-fwd", "row / ROWS_OF_SCALE *", "row % 2 *", True),
+    Mutant("no sign", "scaled-fwd", "| (word & SIGN) << (32 - BITS)", "", True, nth=1),
+    Mutant("largest", "tokens-fwd", "1.0f / MOST", "1.0f / 440.0f", True),
     Mutant("no mean", "root-bwd", "* -INVERSE * scale", "* -scale", True),
     Mutant("constant", "silu-fwd", "? -1.44269504f", "? -1.4427f", True),
     Mutant("steepness", "silu-bwd", "? 1.0f : fused", "? 0.999f : fused", True),

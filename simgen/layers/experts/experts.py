@@ -12,7 +12,10 @@ them in turn: the first in the order of experts has the first. So S of at least 
 chosen is read as in a whole mixture, and the others cost no memory. Results are those of the
 weights that there are.
 
-Weights have the type of x, or `weight_type`; what is between the products is float32. Pairs are
+Weights have the type of x; what is between the products is float32. With `scaled_weights`, weights
+have a `format` of [Quantise] and scales of groups along their rows, in w_gate_up_scales (S, 2 F / R
+rounded up, D / G) and w_down_scales. R is `block_rows`, rows with the same scales; format=fp8_group
+with block_rows=128 has blocks of 128 x 128, as DeepSeek-V3 has. Pairs are
 sorted by experts into blocks (blocks.py), whose rows are multiplied together. Without layers
 before, ids are as in [ExpertBlocks].
 
@@ -27,7 +30,18 @@ from math import ceil
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from simgen.ground.arrays import np
-from simgen.ground.ir import STEEPEST, Distribution, DType, Fill, Kernel, Launch, Pass, TensorSpec
+from simgen.ground.formats import FORMATS, NumberFormat
+from simgen.ground.ir import (
+    STEEPEST,
+    Constants,
+    Distribution,
+    DType,
+    Fill,
+    Kernel,
+    Launch,
+    Pass,
+    TensorSpec,
+)
 from simgen.ground.numerics.powers import next_power_of_two
 from simgen.ground.numerics.rounding import SECOND_ORDER, TINY, accumulated
 from simgen.layers import elementwise
@@ -37,6 +51,7 @@ from simgen.layers.elementwise import BLOCK, VECTOR
 from simgen.layers.experts.blocks import MOST, Blocks, routes
 from simgen.layers.gate_unit import GateMode, unit, unit_slope
 from simgen.layers.indices import outside
+from simgen.layers.quantised import Side
 from simgen.layers.with_error import WithError
 from simgen.layers.written import Places, Writes, cut_by, writes
 
@@ -54,6 +69,8 @@ LANES = 16  # work-items of an element
 COLUMNS = BLOCK // LANES
 MOST_ROWS = 16  # in a block, at most
 OF_SUM = 64  # work-items of a work-group that adds up rows
+WEIGHTS = ("w_gate_up", "w_down")
+SCALES = tuple(f"{each}_scales" for each in WEIGHTS)
 INDEX = ("order", "experts", "begins")
 
 
@@ -62,12 +79,12 @@ class Experts(Layer):
     kind = "experts"
     section = "Experts"
     contract: ClassVar[Contract] = Contract(
-        rounds=True, gathers=("w_gate_up", "w_down"), kernels="expert"
+        rounds=True, gathers=(*WEIGHTS, *SCALES), kernels="expert"
     )
     passes: ClassVar[tuple[Pass, ...]] = (F,)
     input_names: ClassVar[tuple[str, ...]] = ("x", "weights", "ids")
     indices: ClassVar[tuple[str, ...]] = ("ids",)
-    parameters: ClassVar[tuple[str, ...]] = ("w_gate_up", "w_down")
+    parameters: ClassVar[tuple[str, ...]] = (*WEIGHTS, *SCALES)
     any_float = True
     sample: ClassVar[Mapping[str, str]] = {"shape": "16x256", "experts": "16", "top_k": "4"}
 
@@ -76,6 +93,9 @@ class Experts(Layer):
     width: int = key("intermediate", 64, "elements between an expert's products", 4)
     stored: int = key("stored", 0, "experts that have weights; 0: all", 0, MOST)
     mode: GateMode = key("gate_mode", GateMode.SWIGLU, "the function of the gates")
+    scaled: bool = key("scaled_weights", False, "weights have a format, and scales beside")
+    format: NumberFormat = key("format", NumberFormat.MXFP4, "the format of scaled weights")
+    block_rows: int = key("block_rows", 1, "rows of scaled weights with the same scales", 1)
     skew: float = key(
         "skew", 0.5, "Zipf exponent of random ids; 0: uniform", 0.0, STEEPEST, hint=True
     )
@@ -105,7 +125,20 @@ class Experts(Layer):
             fact = f"rows have {x.shape[-1]} elements, and intermediate is {self.width}"
             raise ValueError(f"{fact}; make both multiples of {VECTOR}")
         self._blocks(inputs).check()
+        for depth in (x.shape[-1], self.width):
+            self._side(x.dtype, depth)
         return x
+
+    def _side(self, dtype: DType, depth: int) -> Side:
+        """How weights of rows of `depth` lie, where x has a type.
+
+        Raises:
+            ValueError: rows are no whole groups.
+        """
+        if not self.scaled:
+            return Side(dtype)
+        groups = FORMATS[self.format]
+        return Side(dtype, groups, groups.of(depth), self.block_rows)
 
     def _blocks(self, inputs: tuple[TensorSpec, ...]) -> Blocks:
         pairs = inputs[2].size
@@ -122,15 +155,20 @@ class Experts(Layer):
         x, weights, ids = inputs
         blocks, depth = self._blocks(inputs), x.shape[-1]
         normal = Distribution.NORMAL
-        gate_up = TensorSpec((blocks.stored, 2 * self.width, depth), x.dtype)
-        down = TensorSpec((blocks.stored, depth, self.width), x.dtype)
+        weights_of = []
+        extents = (2 * self.width, depth), (depth, self.width)
+        for names, each in zip(zip(WEIGHTS, SCALES), extents, strict=True):
+            side = self._side(x.dtype, each[1])
+            fills = side.fills if self.scaled else (Fill(normal, 0.0, each[1] ** -0.5),)
+            for name, spec, fill in zip(names, side.tensors(*each), fills):
+                whole = TensorSpec((blocks.stored, *spec.shape), spec.dtype)
+                weights_of.append(Port(name, whole, fill))
         index = blocks.specs(*INDEX)
         return (
             Port("x", x, Fill(normal, 0.0, 1.0)),
             Port("weights", weights, Fill(Distribution.UNIFORM, 0.0, 2.0 / ids.shape[-1])),
             Port("ids", ids, routes(ids, self.experts, self.skew)),
-            Port("w_gate_up", gate_up, Fill(normal, 0.0, depth**-0.5)),
-            Port("w_down", down, Fill(normal, 0.0, self.width**-0.5)),
+            *weights_of,
             Port("y", x),
             *(Port(name, spec, scratch=True) for name, spec in index.items()),
             *blocks.scratch(),
@@ -164,9 +202,11 @@ class Experts(Layer):
         wide, deep = (self.width, depth) if gated else (depth, self.width)
         what = f"up_{self.mode}" if gated else "down"
         form = f"{blocks.pairs}_{top_k}_{blocks.rows}_{blocks.stored}_{blocks.places}_{wide}x{deep}"
-        name = f"experts_{what}_{form}{elementwise.suffix(dtype)}"
-        weight = (("weight", dtype.c),) if dtype.is_narrow else ()
-        constants = (
+        side = self._side(dtype, deep)
+        told = f"_{side.name}" if self.scaled else ""
+        name = f"experts_{what}_{form}{told}{elementwise.suffix(dtype)}"
+        scale: str = side.groups.c if side.groups else "float"
+        constants: Constants = (
             ("function", str(self.mode if gated else GateMode.SWIGLU)),
             ("gated", int(gated)),
             ("gathered", int(gated)),
@@ -179,11 +219,16 @@ class Experts(Layer):
             ("places", blocks.places),
             ("lanes", LANES),
             *(elementwise.element(dtype) if gated else ()),
-            *weight,
+            ("weight", side.c),
+            ("scale", scale),
+            ("group", side.group),
+            ("sharing", side.sharing),
+            ("scaled_weights", int(self.scaled)),
         )
         kernel = Kernel(name, "expert_product.hip", BLOCK, constants)
-        given = ("x", "w_gate_up") if gated else ("h", "w_down")
-        args = (*given, "order", "experts", "h" if gated else "rows")
+        first, at = ("x", 0) if gated else ("h", 1)
+        scales = SCALES[at : at + 1] if self.scaled else ()
+        args = (first, WEIGHTS[at], *scales, "order", "experts", "h" if gated else "rows")
         return kernel, Launch(name, (blocks.blocks, ceil(wide / COLUMNS), 1), args)
 
     def fault(self, given: Mapping[str, NDArray[Any]], inputs: tuple[TensorSpec, ...]) -> str:
@@ -195,10 +240,17 @@ class Experts(Layer):
         top_k, depth = ids.shape[-1], tensors["x"].shape[-1]
         x, weights = tensors["x"].reshape(-1, depth), tensors["weights"].reshape(-1)
         slots = Blocks(ids.size, self.experts, 1, self.stored or self.experts).slots(ids)
+        parts = [
+            (name, self._side(self.dtype, deep), [tensors[s] for s in (scale,) if self.scaled])
+            for name, scale, deep in zip(WEIGHTS, SCALES, (depth, self.width), strict=True)
+        ]
         rows, off = np.zeros((ids.size, depth)), np.zeros((ids.size, depth))
         for e in np.unique(ids):
             pairs = np.flatnonzero(ids.reshape(-1) == e)
-            w, down = tensors["w_gate_up"][slots[e]], tensors["w_down"][slots[e]]
+            w, down = (
+                side.numbers(tensors[name][slots[e]], *(t[slots[e]] for t in scales))
+                for name, side, scales in parts
+            )
             halves = [
                 self._product_of(WithError(x[pairs // top_k]), part)
                 for part in (w[: self.width], w[self.width :])
@@ -220,13 +272,13 @@ class Experts(Layer):
     @staticmethod
     def _product_of(a: WithError, w: Array) -> WithError:
         """a w^T. A work-item adds up every LANES-th four terms, each product rounded where it is
-        not fused; then LANES sums are added up."""
+        not fused, as a weight's with its scale is; then LANES sums are added up."""
         terms = w.shape[1]
         depth = min(ceil(terms / (LANES * VECTOR)) * VECTOR + LANES + 1, terms + 1)
         error = np.zeros_like(a.value) + a.error
         size = (np.abs(a.value) + error) @ np.abs(w).T
         return WithError(
-            a.value @ w.T, accumulated(depth) * size + error @ np.abs(w).T + terms * TINY
+            a.value @ w.T, accumulated(depth + 1) * size + error @ np.abs(w).T + terms * TINY
         )
 
     def reference(self, tensors: Tensors, direction: Pass) -> Tensors:

@@ -1,5 +1,5 @@
 """Normalisation of batches, of rows and of channels.
 
 May import: layers.axes, layers.base, layers.contract, layers.elementwise, layers.gelu,
-layers.product, layers.reduction, layers.written.
+layers.product, layers.quantised, layers.reduction, layers.written.
 """

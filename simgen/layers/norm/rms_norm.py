@@ -12,6 +12,7 @@ from math import sqrt
 from typing import TYPE_CHECKING, ClassVar
 
 from simgen.ground.arrays import np
+from simgen.ground.formats import FORMATS, NumberFormat
 from simgen.ground.ir import Distribution, Fill, Launch, Pass, TensorSpec
 from simgen.ground.numerics.rounding import SECOND_ORDER, TINY, U
 from simgen.layers import elementwise, gelu
@@ -20,6 +21,7 @@ from simgen.layers.contract import Contract
 from simgen.layers.norm.batch_norm_errors import product
 from simgen.layers.norm.layer_norm import PARTS, LayerNorm, usual
 from simgen.layers.norm.layer_norm_errors import LayerNormErrors
+from simgen.layers.quantised import quantised
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
 
 F, BX, BW = Pass.FORWARD, Pass.BACKWARD_DATA, Pass.BACKWARD_WEIGHT
 Z = Fill(Distribution.NORMAL, 0.0, 2.0)
+TOKENS = FORMATS[NumberFormat.FP8_TOKEN]
 SMALL = 2.0**-5  # deviation of x, or about the Euclidean norm of rows, so that epsilon shows
 
 
@@ -204,6 +207,65 @@ class AddRMSNorm(RMSNorm):
         s, off = flat["x"], U * np.abs(flat["x"])
         r, r_error = errors.root(s, self._epsilon, 3)
         return {"y": product(s * r, product(s, off, r, r_error), flat["gamma"], 0.0), "s": off}
+
+
+@dataclass(frozen=True)
+class QuantisedAddRMSNorm(AddRMSNorm):
+    """The same with y as 8-bit floats, and a scale of each row.
+
+        s = x0 + x1
+        v = gamma * s / sqrt(sum(s^2) / D + epsilon)
+        scales = max |v| / 448, of |v| at least 1e-10      y = v / scales
+
+        x0, x1, s  of any rank: `axis` and all axes behind it form a row, of D elements
+        y          the same, of f8e4m3fn; scales of each row, float32
+        gamma      the extents of a row
+
+    Source: rmsnorm2d_fwd_with_add_dynamicquant of AITER; [Quantise] with format=fp8_token.
+    """
+
+    kind = "quantised_add_rms_norm"
+    section = "QuantisedAddRMSNorm"
+    output_names: ClassVar[tuple[str, ...]] = ("y", "scales", "s")
+    writes: ClassVar[Mapping[Pass, tuple[str, ...]]] = {F: ("y", "scales", "s")}
+    template: ClassVar[str] = "rms_norm_quantised.hip"
+    flops: ClassVar[Mapping[Pass, int]] = {F: 9}
+
+    def outputs(self, inputs: tuple[TensorSpec, ...]) -> dict[str, TensorSpec]:
+        specs = self._specs(self.output(inputs))
+        return {name: specs[name] for name in self.output_names}
+
+    def output(self, inputs: tuple[TensorSpec, ...]) -> TensorSpec:
+        x = super().output(inputs)
+        _, length = self.view(x.shape)
+        if length % elementwise.VECTOR:
+            raise ValueError(f"rows have {length} elements; let them be a multiple of 4")
+        return x
+
+    def _specs(self, x: TensorSpec) -> dict[str, TensorSpec]:
+        specs = super()._specs(x)
+        y = TensorSpec(x.shape, TOKENS.element.dtype)
+        return {**specs, "y": y, "scales": specs["mean"]}
+
+    def lower(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> Lowering:
+        made = super().lower(inputs, direction)
+        (kernel,) = made.kernels
+        constants = (*kernel.constants, ("number", TOKENS.element.c))
+        return Lowering((replace(kernel, constants=constants),), made.launches)
+
+    def reference(self, tensors: Tensors, direction: Pass) -> Tensors:
+        x, length, flat = self._flat(tensors)
+        made = quantised(flat["gamma"] * x * self._root(x), TOKENS, length)
+        found = {port: value for port, (value, _) in made.items()}
+        shape = tensors["x0"].shape
+        return self._shaped({**found, "s": x}, {"x": x.reshape(shape)})
+
+    def _forward_errors(self, errors: LayerNormErrors, flat: Tensors) -> Tensors:
+        found = super()._forward_errors(errors, flat)
+        x = flat["x"]
+        value = flat["gamma"] * x * self._root(x)
+        made = quantised(value, TOKENS, x.shape[1], found["y"])
+        return {"s": found["s"], **{port: bound for port, (_, bound) in made.items()}}
 
 
 @dataclass(frozen=True)

@@ -110,6 +110,13 @@ def _two_of_rows(c: Values, block: int) -> list[Writes]:
     return [_own_rows(c, -2), _own_rows(c, -1)]
 
 
+@writes("rms_norm_quantised")
+def _rows_and_scales(c: Values, block: int) -> list[Writes]:
+    group = c["group_rows"]
+    scales = Writes(-2, cut_by(Places(c["rows"]), group=group), items=group * c["slices"])
+    return [_own_rows(c, -3), scales, _own_rows(c, -1)]
+
+
 @writes("rms_norm_backward")
 def _rows_or_roots(c: Values, block: int) -> list[Writes]:
     if c["with_result"]:

@@ -15,3 +15,7 @@ constexpr unsigned PLACES = 400; /* rows of y */
 constexpr unsigned LANES = 16; /* work-items of a column */
 using Element = float; /* of a in memory */
 using Weight = float; /* the same of w */
+using Scale = float; /* of the scales of w, where it has some */
+constexpr unsigned GROUP = 0; /* elements of w along k with one scale */
+constexpr unsigned SHARING = 1; /* rows of w with the same scales */
+#define SCALED_WEIGHTS 0
