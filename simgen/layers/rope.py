@@ -13,7 +13,9 @@ rest does not turn. f[i] = base^(-2 i / R), and for longer texts than a model wa
     llama3  f where a turn takes less than original / high tokens; f / factor where it takes more
             than original / low; between them a mean by original over the turn's tokens
     yarn    f where original tokens make `fast` turns or more; f / factor where they make `slow` or
-            less; between them a mean by i; c = 1 + log(factor) / 10
+            less; between them a mean by i; c = 1 + log(factor) / 10, or `attention`
+
+With truncate=false, the ends of what is between are no whole pairs.
 
 The kernel has frequencies as whole numbers, parts of a turn: what 2^-33 of a turn is wrong for each
 token of a position is in the bound.
@@ -80,6 +82,10 @@ class Rope(Layer):
     high: float = key("high", 4.0, "llama3: turns in them, from which on they stay", 1e-3, 1e6)
     fast: float = key("fast", 32.0, "yarn: turns in them, from which on they stay", 1e-3, 1e6)
     slow: float = key("slow", 1.0, "yarn: turns in them, up to which they are slowed", 1e-3, 1e6)
+    truncate: bool = key("truncate", True, "yarn: what is between the ends begins at whole pairs")
+    attention: float = key(
+        "attention", 0.0, "yarn: factor of cosines and sines; 0: by `factor`", 0.0, 1e6
+    )
     with_positions: bool = key("positions", False, "an input has the tokens' positions")
 
     def workload_inputs(self, x: TensorSpec) -> tuple[TensorSpec, ...]:
@@ -122,9 +128,11 @@ class Rope(Layer):
                 share = np.clip((turns - low) / (high - low), 0.0, 1.0)
             case RopeScaling.YARN:
                 ends = [self._pair(turns_there, turning) for turns_there in (fast, slow)]
-                first, last = max(floor(ends[0]), 0), min(ceil(ends[1]), turning - 1)
+                whole = (floor(ends[0]), ceil(ends[1])) if self.truncate else ends
+                first, last = max(whole[0], 0), min(whole[1], turning - 1)
                 share = 1 - np.clip((i - first) / max(last - first, 0.001), 0.0, 1.0)
-                return share * f + (1 - share) * slowed, 1 + log(float32(self.factor)) / 10
+                c = float32(self.attention) or 1 + log(float32(self.factor)) / 10
+                return share * f + (1 - share) * slowed, c
             case _:
                 return f, 1.0
         return share * f + (1 - share) * slowed, 1.0
@@ -183,6 +191,8 @@ class Rope(Layer):
         )
         own = (self.factor, self.original, self.low, self.high, self.fast, self.slow)
         scaled = f"_{self.scaling}{'_'.join(map(identifier, own))}"
+        scaled += "" if self.truncate else "_between"
+        scaled += f"_a{identifier(self.attention)}" if self.attention else ""
         parts = (
             f"rope_{direction}_{x.shape[0]}x{heads}x{tokens}x{size}_r{2 * len(turns)}",
             f"_b{identifier(self.base)}",
