@@ -90,9 +90,9 @@ SILENT = (
     "eos_token_id hidden_dropout id2label initializer_range is_encoder_decoder label2id model_type "
     "_name_or_path output_attentions output_hidden_states pad_token_id pretraining_tp problem_type "
     "return_dict torch_dtype transformers_version use_cache torchscript use_bfloat16 "
-    "max_window_layers _attn_implementation name_or_path resid_pdrop embd_pdrop hidden_dropout_prob "
-    "attention_probs_dropout_prob classifier_dropout gradient_checkpointing cache_implementation "
-    "router_aux_loss_coef output_router_logits unsloth_fixed head_bias finetuning_task"
+    "max_window_layers _attn_implementation name_or_path resid_pdrop embd_pdrop "
+    "hidden_dropout_prob attention_probs_dropout_prob classifier_dropout gradient_checkpointing "
+    "cache_implementation router_aux_loss_coef output_router_logits finetuning_task"
 )
 TYPES = {"float32": "f32", "float16": "f16", "bfloat16": "bf16"}
 # Ways to store weights that a step has in a wider type, with a note.
@@ -407,7 +407,7 @@ def _windows(
     kinds = values.get("layer_types")
     if kinds is None:
         first = values.get("max_window_layers", 0) if "use_sliding_window" in values else 0
-        full = [bool(pattern) and (at + 1) % pattern == 0 or at < first for at in range(layers)]
+        full = [(bool(pattern) and (at + 1) % pattern == 0) or at < first for at in range(layers)]
         return tuple(0 if each else window for each in full)
     if not isinstance(kinds, list) or len(kinds) < layers:
         raise ConfigError(where, f"layer_types has no {layers} kinds; write one for each layer")

@@ -26,6 +26,7 @@ Face's transformers, which has these scalings and their keys.
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass
 from enum import StrEnum
 from math import ceil, floor, log, pi
@@ -50,6 +51,7 @@ if TYPE_CHECKING:
     from simgen.layers.written import Values
 
 LAST = 2**24  # positions
+LONGEST = 140  # characters that a kernel's name has for a scaling
 TURN = 2.0**32
 
 
@@ -193,6 +195,8 @@ class Rope(Layer):
         scaled = f"_{self.scaling}{'_'.join(map(identifier, own))}"
         scaled += "" if self.truncate else "_between"
         scaled += f"_a{identifier(self.attention)}" if self.attention else ""
+        if len(scaled) > LONGEST:
+            scaled = f"_{self.scaling}_{hashlib.sha256(scaled.encode()).hexdigest()[:16]}"
         parts = (
             f"rope_{direction}_{x.shape[0]}x{heads}x{tokens}x{size}_r{2 * len(turns)}",
             f"_b{identifier(self.base)}",
