@@ -239,6 +239,8 @@ def read(
     tokens = 1 if phase == "decode" else context
     text = decoder_step.text(share, batch, tokens, context, serving)
     said = [f"{phase}, {batch} x {context} tokens, {model.layers} layers", *notes]
+    if (rows := decoder_step.words(share, serving)) < model.vocabulary:
+        said.append(f"tokens are of the first {rows} words, whose rows alone are stored")
     if tp > 1:
         said.append(f"the share of one of {tp} GPUs, without all-reduces")
     if not serving.own_weights and model.layers > 1:

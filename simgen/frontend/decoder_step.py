@@ -27,6 +27,7 @@ GATES = {"silu": "swiglu", "swish": "swiglu", "gelu": "geglu", "gelu_new": "gegl
          "gelu_pytorch_tanh": "geglu_tanh"}  # fmt: skip
 ACTIVATIONS = {"silu": "silu", "gelu": "gelu", "gelu_new": "gelu_tanh", "relu": "relu",
                "gelu_pytorch_tanh": "gelu_tanh"}  # fmt: skip
+ROWS = 4096  # of a table of words, more than the tokens of a step choose
 OF_NETWORK = ("gate_up", "up", "down", "router", "routes", "experts",
               "shared_gate_up", "shared_down", "shared_switch")  # fmt: skip
 
@@ -35,6 +36,12 @@ def text(model: Decoder, batch: int, tokens: int, context: int, serving: Serving
     """The config of a step in which each of `batch` texts has `tokens` new ones of `context`."""
     step = _Step(model, batch, tokens, context, serving)
     return "\n\n".join(("[DNNMark]\nrun_mode=composed", *_sections(step))) + "\n"
+
+
+def words(model: Decoder, serving: Serving) -> int:
+    """Rows of the table of words: some, if nothing else reads it and weights are any."""
+    needs_all = serving.own_weights or (model.tied and (serving.tp or 1) == 1)
+    return model.vocabulary if needs_all else min(model.vocabulary, ROWS)
 
 
 def _section(kind: str, name: str, before: str = "", **keys: object) -> str:
@@ -131,8 +138,9 @@ class _Step:
 def _sections(step: _Step) -> Iterator[str]:
     model, shape = step.model, f"{step.batch}x{step.tokens}"
     yield _section(
-        "Embedding", "embedding", shape=shape, vocabulary=model.vocabulary, features=model.hidden
-    )
+        "Embedding", "embedding", shape=shape, vocabulary=words(step.model, step.serving),
+        features=model.hidden,
+    )  # fmt: skip
     stream, added = "embedding", ""
     if model.rotary and step.cached:
         yield _section("Input", "places", shape=shape, type="i32")

@@ -6,16 +6,14 @@ Whole models of each family agree with Transformers: benchmarks/decoders/agree.p
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from simgen import api
 from simgen.errors import ConfigError, SimgenError, UsageError
 from simgen.frontend.decoder import families
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 SMALL = {
     "hidden_size": 64, "num_hidden_layers": 3, "num_attention_heads": 4, "num_key_value_heads": 2,
@@ -36,6 +34,7 @@ MORE: dict[str, dict[str, Any]] = {
     "bert": {"head_dim": None, "num_key_value_heads": None},
     "roberta": {"head_dim": None, "num_key_value_heads": None},
 }  # fmt: skip
+PUBLISHED = json.loads((Path(__file__).parent.parent / "data/model_configs.json").read_text())
 ENCODERS = [name for name, row in families().items() if row.get("encoder")]
 
 
@@ -102,6 +101,24 @@ def test_experts_that_no_launch_reads_take_no_room(tmp_path: Path) -> None:
     shapes = {b.name: b.spec.shape for b in plan.workload.buffers}
     assert shapes["layer0_experts.w_gate_up"] == (8, 64, 64)
     assert shapes["layer0_routes.ids"] == (1, 1, 8)
+
+
+def test_words_that_no_token_is_take_no_room(tmp_path: Path) -> None:
+    for more, rows in (({}, 4096), ({"tie_word_embeddings": True}, 9000)):
+        plan = api.plan(written(tmp_path, "llama", vocab_size=9000, **more), context=8)
+        shapes = {b.name: b.spec.shape for b in plan.workload.buffers}
+        assert shapes["embedding.w"] == (rows, 64)
+        assert shapes["head.y"] == (1, 1, 9000)
+
+
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_configs_that_are_published(tmp_path: Path, name: str) -> None:
+    """Their keys are known, and their parts fit together; four layers have all kinds."""
+    path = tmp_path / "config.json"
+    layers = "n_layer" if name == "gpt2" else "num_hidden_layers"
+    path.write_text(json.dumps({**PUBLISHED[name], layers: 4}))
+    plan = api.plan(str(path), context=64, type="bf16")
+    assert plan.workload.steps
 
 
 def test_layers_by_number(tmp_path: Path) -> None:
