@@ -38,7 +38,7 @@ LATENT = {"kv_lora_rank": 32, "qk_nope_head_dim": 16, "qk_rope_head_dim": 8, "v_
           "moe_intermediate_size": 32, "n_routed_experts": 8, "num_experts_per_tok": 3,
           "n_shared_experts": 2, "first_k_dense_replace": 1}  # fmt: skip
 ENCODER = {key: value for key, value in USUAL.items() if key != "num_key_value_heads"}
-ENCODERS = ("bert", "roberta")
+ENCODERS = ("bert",)
 CONFIGS = {
     "llama": lambda: tf.LlamaConfig(
         **USUAL, rope_parameters=LLAMA3, attention_bias=True, mlp_bias=True
@@ -96,7 +96,6 @@ CONFIGS = {
         eos_token_id=0,
     ),
     "bert": lambda: tf.BertConfig(**ENCODER),
-    "roberta": lambda: tf.RobertaConfig(**ENCODER),
 }  # fmt: skip
 NORMS = {  # those before a part, and those behind it
     "both": ("input_layernorm", "pre_feedforward_layernorm",
@@ -107,7 +106,7 @@ NORMS = {  # those before a part, and those behind it
     "sum": ("attention.output.LayerNorm", "output.LayerNorm", "", ""),
 }  # fmt: skip
 STYLE = {"gemma2": "both", "gemma3_text": "both", "olmo2": "after", "olmo3": "after",
-         "gpt2": "gpt2", "bert": "sum", "roberta": "sum"}  # fmt: skip
+         "gpt2": "gpt2", "bert": "sum"}  # fmt: skip
 ENDS = {"w": "weight", "b": "bias"}
 # Parts of a layer by the names that they have in one family or another.
 PARTS = {
@@ -248,8 +247,7 @@ def places_of(model: Any, family: str, last: bool) -> np.ndarray | None:
         return table[TOKENS - 1 if last else 0 : TOKENS][None]
     if family in ENCODERS:
         state = {n: v.numpy() for n, v in model.state_dict().items()}
-        first = 2 if family == "roberta" else 0
-        rows = state["embeddings.position_embeddings.weight"][first : first + TOKENS]
+        rows = state["embeddings.position_embeddings.weight"][:TOKENS]
         return (rows + state["embeddings.token_type_embeddings.weight"][0])[None]
     return np.full((BATCH, 1), TOKENS - 1) if last else None
 

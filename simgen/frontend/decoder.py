@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import json
 import tomllib
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
 from math import log, sqrt
 from typing import TYPE_CHECKING, Any
@@ -24,12 +24,12 @@ from typing import TYPE_CHECKING, Any
 from simgen.ask.build import BuildChoices
 from simgen.errors import ConfigError, UsageError, did_you_mean, one_line, printable
 from simgen.frontend import config, decoder_step
+from simgen.frontend.decoder_model import FULL, KINDS, OF_FAMILY, SLIDING, USUAL, Decoder, Serving
 from simgen.frontend.decoder_step import ACTIVATIONS, GATES
 from simgen.ground import resources
 from simgen.ground.storage.files import read_regular
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
     from pathlib import Path
 
     from simgen.frontend.config import Config
@@ -97,104 +97,13 @@ SILENT = (
 TYPES = {"float32": "f32", "float16": "f16", "bfloat16": "bf16"}
 # Ways to store weights that a step has in a wider type, with a note.
 WIDENED = {"mxfp4": "blocks of mxfp4", "fp8": "f8 with scales of blocks"}
-KINDS = FULL, SLIDING = "full_attention", "sliding_attention"
+__all__ = ["USUAL", "Serving"]
 
 SCALINGS = ("default", "linear", "llama3", "yarn")
 ROPE_KEYS = {"rope_type": "scaling", "factor": "factor", "low_freq_factor": "low",
              "original_max_position_embeddings": "original", "high_freq_factor": "high",
              "beta_fast": "fast", "beta_slow": "slow", "truncate": "truncate",
              "attention_factor": "attention"}  # fmt: skip
-
-
-@dataclass(frozen=True)
-class Serving:
-    """One step that a model is run for."""
-
-    phase: str | None = None
-    batch: int | None = None
-    context: int | None = None
-    tp: int | None = None
-    own_weights: bool = False
-
-    @property
-    def given(self) -> str:
-        """The first option of these that was given; "" without one."""
-        pairs = (
-            (BuildChoices.phase, self.phase),
-            (BuildChoices.batch, self.batch),
-            (BuildChoices.context, self.context),
-            (BuildChoices.tp, self.tp),
-            (BuildChoices.own_weights, self.own_weights or None),
-        )
-        return next((str(option) for option, value in pairs if value is not None), "")
-
-
-USUAL = Serving()
-
-
-@dataclass(frozen=True)
-class Decoder:
-    """What a config says, by the names above; a scale of 1, and 0 otherwise, is none."""
-
-    hidden: int
-    layers: int
-    heads: int
-    kv_heads: int
-    head_size: int
-    width: int
-    vocabulary: int
-    positions: int
-    epsilon: float
-    activation: str
-    tied: bool
-    windows: tuple[int, ...]  # of each layer; 0: all keys
-    ropes: Mapping[str, Mapping[str, Any]]  # by kind of layer
-    rotary: int  # elements of a head that turn
-    experts: int
-    top_k: int
-    expert_width: int
-    shared_width: int
-    normalised: bool
-    sigmoid: bool
-    routed_scale: float
-    groups: int
-    top_groups: int
-    dense: tuple[int, ...]
-    sparse_step: int
-    latent: int
-    query_rank: int
-    value_size: int
-    cap: float
-    final_cap: float
-    score_scale: float
-    embedding_scale: float
-    residual_scale: float
-    logit_scale: float
-    biases: frozenset[str]  # parts that have one
-    dtype: str | None
-    # what a family says
-    norm: str = "RMSNorm"
-    norms: str = "before"
-    head_norm: str = ""
-    gated: bool = True
-    gate_mode: str = ""
-    interleaved: bool = False
-    sinks: bool = False
-    switch: bool = False
-    encoder: bool = False
-    embedding_norm: bool = False
-
-    def is_sparse(self, layer: int) -> bool:
-        """Whether its layer has experts."""
-        regular = self.experts > 0 and layer not in self.dense
-        return regular and (layer + 1) % self.sparse_step == 0
-
-    def rope_of(self, layer: int) -> Mapping[str, Any]:
-        return self.ropes[SLIDING if self.windows[layer] else FULL]
-
-
-OF_FAMILY = ("norm", "norms", "head_norm", "gated", "gate_mode", "interleaved", "sinks", "switch",
-             "encoder", "embedding_norm")  # fmt: skip
 
 
 @cache

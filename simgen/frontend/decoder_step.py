@@ -21,20 +21,20 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from simgen.frontend.decoder import Decoder, Serving
+    from simgen.frontend.decoder_model import Decoder, Serving
 
 GATES = {"silu": "swiglu", "swish": "swiglu", "gelu": "geglu", "gelu_new": "geglu_tanh",
          "gelu_pytorch_tanh": "geglu_tanh"}  # fmt: skip
 ACTIVATIONS = {"silu": "silu", "gelu": "gelu", "gelu_new": "gelu_tanh", "relu": "relu",
                "gelu_pytorch_tanh": "gelu_tanh"}  # fmt: skip
-ROWS = 4096  # of a table of words, more than the tokens of a step choose
+ROWS = 4096  # in a table of words, more than the tokens of a step choose
 OF_NETWORK = ("gate_up", "up", "down", "router", "routes", "experts",
               "shared_gate_up", "shared_down", "shared_switch")  # fmt: skip
 
 
 def text(model: Decoder, batch: int, tokens: int, context: int, serving: Serving) -> str:
     """The config of a step in which each of `batch` texts has `tokens` new ones of `context`."""
-    step = _Step(model, batch, tokens, context, serving)
+    step = _Extents(model, batch, tokens, context, serving)
     return "\n\n".join(("[DNNMark]\nrun_mode=composed", *_sections(step))) + "\n"
 
 
@@ -61,7 +61,7 @@ def _scaled(name: str, before: str, factor: float) -> str:
 
 
 @dataclass(frozen=True)
-class _Step:
+class _Extents:
     """What a step has, and whose weights its layers have."""
 
     model: Decoder
@@ -135,7 +135,7 @@ class _Step:
         )
 
 
-def _sections(step: _Step) -> Iterator[str]:
+def _sections(step: _Extents) -> Iterator[str]:
     model, shape = step.model, f"{step.batch}x{step.tokens}"
     yield _section(
         "Embedding", "embedding", shape=shape, vocabulary=words(step.model, step.serving),
@@ -196,7 +196,7 @@ def _joined(
     return name if norm else stream, stream, made
 
 
-def _head(step: _Step, stream: str, added: str) -> Iterator[str]:
+def _head(step: _Extents, stream: str, added: str) -> Iterator[str]:
     """The normalisation of the last token, and the scores of all words."""
     model = step.model
     given, _, sections = _joined(model, "norm", stream, added, None)
@@ -222,12 +222,12 @@ def _head(step: _Step, stream: str, added: str) -> Iterator[str]:
         yield _scaled("logits", "head", model.logit_scale)
 
 
-def _attention(step: _Step, layer: int, before: str) -> tuple[str, Iterator[str]]:
+def _attention(step: _Extents, layer: int, before: str) -> tuple[str, Iterator[str]]:
     made = _latent_attention if step.model.latent else _plain_attention
     return f"layer{layer}_out", made(step, layer, before)
 
 
-def _plain_attention(step: _Step, layer: int, before: str) -> Iterator[str]:
+def _plain_attention(step: _Extents, layer: int, before: str) -> Iterator[str]:
     model, name = step.model, f"layer{layer}"
     size = model.head_size
     counts = {"q": model.heads, "k": model.kv_heads, "v": model.kv_heads}
@@ -271,8 +271,8 @@ def _plain_attention(step: _Step, layer: int, before: str) -> Iterator[str]:
     yield step.product(layer, "out", f"{name}_joined", model.hidden, "out")
 
 
-def _latent_attention(step: _Step, layer: int, before: str) -> Iterator[str]:
-    """Of each head, those elements that turn are first; so they are of keys and of the cache."""
+def _latent_attention(step: _Extents, layer: int, before: str) -> Iterator[str]:
+    """Elements that turn are first in each head; so they are of keys and of the cache."""
     model, name = step.model, f"layer{layer}"
     heads, turned, rank = model.heads, model.rotary, model.latent
     if model.query_rank:
@@ -297,7 +297,7 @@ def _latent_attention(step: _Step, layer: int, before: str) -> Iterator[str]:
     yield step.product(layer, "out", f"{name}_joined", model.hidden, "out")
 
 
-def _expanded(step: _Step, layer: int) -> Iterator[str]:
+def _expanded(step: _Extents, layer: int) -> Iterator[str]:
     """Keys and values of each head, made of what all heads share."""
     model, name = step.model, f"layer{layer}"
     still = model.head_size - model.rotary
@@ -311,7 +311,7 @@ def _expanded(step: _Step, layer: int) -> Iterator[str]:
                    causal=True, scale=f"{model.score_scale:.9g}")  # fmt: skip
 
 
-def _absorbed(step: _Step, layer: int) -> Iterator[str]:
+def _absorbed(step: _Extents, layer: int) -> Iterator[str]:
     """Queries become those of the cache's rows, which are keys and values of all heads."""
     model, name, batch = step.model, f"layer{layer}", step.batch
     heads, turned, rank = model.heads, model.rotary, model.latent
@@ -325,7 +325,7 @@ def _absorbed(step: _Step, layer: int) -> Iterator[str]:
         yield _section("Reshape", f"{name}_{part}", before, to=extents)
 
     def product(part: str, source: str, deep: int, size: int) -> Iterator[str]:
-        """Of each head by a matrix of its own: (N, H, 1, deep) to (N, H, 1, size)."""
+        """Each head by a matrix of its own: (N, H, 1, deep) to (N, H, 1, size)."""
         yield from turned_back(f"{part}_rows", source, f"{heads}x{batch}x{deep}")
         weights = f"layer{step.first(part, layer)}_{part}_up"
         if weights == f"{name}_{part}_up":
@@ -357,7 +357,7 @@ def _absorbed(step: _Step, layer: int) -> Iterator[str]:
                    to=f"{batch}x{heads}x1x{model.value_size}")  # fmt: skip
 
 
-def _network(step: _Step, layer: int, before: str) -> tuple[str, Iterator[str]]:
+def _network(step: _Extents, layer: int, before: str) -> tuple[str, Iterator[str]]:
     model, name = step.model, f"layer{layer}"
     if not model.is_sparse(layer):
         return f"{name}_down", _mlp(step, layer, before, "", model.width)
@@ -365,7 +365,7 @@ def _network(step: _Step, layer: int, before: str) -> tuple[str, Iterator[str]]:
     return f"{name}_{'mixed' if shared else 'experts'}", _mixture(step, layer, before)
 
 
-def _mlp(step: _Step, layer: int, before: str, prefix: str, width: int) -> Iterator[str]:
+def _mlp(step: _Extents, layer: int, before: str, prefix: str, width: int) -> Iterator[str]:
     model, name = step.model, f"layer{layer}_{prefix}"
     if model.gated:
         yield step.product(layer, f"{prefix}gate_up", before, 2 * width, "mlp")
@@ -378,7 +378,7 @@ def _mlp(step: _Step, layer: int, before: str, prefix: str, width: int) -> Itera
     yield step.product(layer, f"{prefix}down", f"{name}gate", model.hidden, "mlp")
 
 
-def _mixture(step: _Step, layer: int, before: str) -> Iterator[str]:
+def _mixture(step: _Extents, layer: int, before: str) -> Iterator[str]:
     model, name = step.model, f"layer{layer}"
     yield step.product(layer, "router", before, model.experts, "router")
     grouped = model.groups > 1 and model.top_groups < model.groups

@@ -30,7 +30,7 @@ Extent = Annotated[int, Within(0, 2**40)]
 
 
 @dataclass(frozen=True)
-class Tensor:
+class HeaderEntry:
     """What a header says of one; offsets are behind the header."""
 
     dtype: Annotated[str, Sized(1, 20)]
@@ -55,7 +55,7 @@ def tensors(
     found.pop("__metadata__", None)
     for name, told in found.items():
         try:
-            tensor = schema.from_json(Tensor, told)
+            tensor = schema.from_json(HeaderEntry, told)
         except schema.SchemaError as error:
             raise error.under(printable(name)) from None
         if tensor.dtype not in TYPES:

@@ -32,7 +32,6 @@ MORE: dict[str, dict[str, Any]] = {
     "deepseek_v2": LATENT,
     "deepseek_v3": {**LATENT, "n_group": 4, "topk_group": 2},
     "bert": {"head_dim": None, "num_key_value_heads": None},
-    "roberta": {"head_dim": None, "num_key_value_heads": None},
 }  # fmt: skip
 PUBLISHED = json.loads((Path(__file__).parent.parent / "data/model_configs.json").read_text())
 ENCODERS = [name for name, row in families().items() if row.get("encoder")]
