@@ -82,9 +82,9 @@ class BuildChoices(Asked):
     reuse_memory: YesNo = choice("--reuse-memory", Flag(), False, text=
         "Reuse a tensor's memory after its last use. Pass fwd only.")
     values: Files = choice("--values", Texts("FILE"), (), completes="values", text=
-        "Your own input values: a .npz, .npy or HDF5 file whose arrays are named as in data.h5. "
-        "Repeatable. `exact`: draw whole numbers whose sums are not rounded. `model`: use the "
-        "parameters of the ONNX model that is built.")
+        "Your own input values: a .npz, .npy, .safetensors or HDF5 file whose arrays are named as "
+        "in data.h5. Repeatable. `exact`: draw whole numbers whose sums are not rounded. `model`: "
+        "use the parameters of the ONNX model that is built.")
     data: FileOrNone = choice("--data", Path("FILE"), text=
         "Samples for inputs and labels: MNIST or CIFAR-10 images in their binary formats, a "
         "text, or pairs of sentences separated by tabs. simgen includes "

@@ -31,6 +31,9 @@ class Input(Layer):
     sample: ClassVar[Mapping[str, str]] = {"shape": "8x128x768"}
 
     fixed: bool = key("fixed", False, "the input has no samples; a bare n does not change it")
+    deviation: float = key(
+        "deviation", 1.0, "standard deviation of random floats", 1e-6, 1e6, hint=True
+    )
 
     def output(self, inputs: tuple[TensorSpec, ...]) -> TensorSpec:
         (y,) = inputs
@@ -38,4 +41,4 @@ class Input(Layer):
 
     def ports(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> tuple[Port, ...]:
         (y,) = inputs
-        return (Port("y", y, Fill.usual(y.dtype)),)
+        return (Port("y", y, Fill.usual(y.dtype, self.deviation)),)

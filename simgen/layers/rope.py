@@ -14,7 +14,9 @@ rest does not turn. f[i] = base^(-2 i / R), and for longer texts than a model wa
     llama3  f where a turn takes less than original / high tokens; f / factor where it takes more
             than original / low; between them a mean by original over the turn's tokens
     yarn    f where original tokens make `fast` turns or more; f / factor where they make `slow` or
-            less; between them a mean by i; c = 1 + log(factor) / 10
+            less; between them a mean by i; c = 1 + log(factor) / 10, or `attention`
+
+With truncate=false, the ends of what is between are no whole pairs.
 
 With `sections`, tokens have A positions each, as time, row and column of a part of an image: the
 first pairs turn by the first of them, and so on. With `turning_heads`, later heads are copied, as
@@ -30,6 +32,7 @@ scalings and their keys.
 
 from __future__ import annotations
 
+import hashlib
 import re
 from dataclasses import dataclass
 from enum import StrEnum
@@ -56,6 +59,7 @@ if TYPE_CHECKING:
     from simgen.layers.written import Values
 
 LAST = 2**24  # positions
+LONGEST = 140  # characters that a kernel's name has for a scaling
 TURN = 2.0**32
 
 
@@ -88,6 +92,10 @@ class Rope(Layer):
     high: float = key("high", 4.0, "llama3: turns in them, from which on they stay", 1e-3, 1e6)
     fast: float = key("fast", 32.0, "yarn: turns in them, from which on they stay", 1e-3, 1e6)
     slow: float = key("slow", 1.0, "yarn: turns in them, up to which they are slowed", 1e-3, 1e6)
+    truncate: bool = key("truncate", True, "yarn: what is between the ends begins at whole pairs")
+    attention: float = key(
+        "attention", 0.0, "yarn: factor of cosines and sines; 0: by `factor`", 0.0, 1e6
+    )
     with_positions: bool = key("positions", False, "an input has the tokens' positions")
     sections: str = key("sections", "", "pairs that turn by each position of a token: 16x24x24")
     turning: int = key("turning_heads", 0, "heads that turn, the first ones; 0: all", 0)
@@ -150,9 +158,11 @@ class Rope(Layer):
                 share = np.clip((turns - low) / (high - low), 0.0, 1.0)
             case RopeScaling.YARN:
                 ends = [self._pair(turns_there, turning) for turns_there in (fast, slow)]
-                first, last = max(floor(ends[0]), 0), min(ceil(ends[1]), turning - 1)
+                whole = (floor(ends[0]), ceil(ends[1])) if self.truncate else ends
+                first, last = max(whole[0], 0), min(whole[1], turning - 1)
                 share = 1 - np.clip((i - first) / max(last - first, 0.001), 0.0, 1.0)
-                return share * f + (1 - share) * slowed, 1 + log(float32(self.factor)) / 10
+                c = float32(self.attention) or 1 + log(float32(self.factor)) / 10
+                return share * f + (1 - share) * slowed, c
             case _:
                 return f, 1.0
         return share * f + (1 - share) * slowed, 1.0
@@ -218,6 +228,10 @@ class Rope(Layer):
         )
         own = (self.factor, self.original, self.low, self.high, self.fast, self.slow)
         scaled = f"_{self.scaling}{'_'.join(map(identifier, own))}"
+        scaled += "" if self.truncate else "_between"
+        scaled += f"_a{identifier(self.attention)}" if self.attention else ""
+        if len(scaled) > LONGEST:
+            scaled = f"_{self.scaling}_{hashlib.sha256(scaled.encode()).hexdigest()[:16]}"
         parts = (
             f"rope_{direction}_{x.shape[0]}x{heads}x{tokens}x{size}_r{2 * len(turns)}",
             f"_b{identifier(self.base)}",

@@ -1,4 +1,5 @@
-"""A user's own values of input tensors (images, trained weights), from .npz, .npy and HDF5 files.
+"""A user's own values of input tensors (images, trained weights), from .npz, .npy,
+.safetensors and HDF5 files.
 
 The workload keeps the digest of such a tensor's values (`Buffer.values`), so that a bundle is one
 of the same workload only with the same values; data.h5 gets the values themselves.
@@ -23,7 +24,7 @@ from simgen.frontend.network import make_layer
 from simgen.ground.ir import Buffer, DType, Workload
 from simgen.ground.storage import hdf5
 from simgen.ground.storage.files import open_regular
-from simgen.tensors import element_types
+from simgen.tensors import element_types, safetensors
 from simgen.tensors.data_file import CANARY_NAME
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
 
 OPTION = BuildChoices.values
 MODEL = "model"  # in place of a file: the parameters of the model that the workload is made of
-FORMATS = "give a .npz, .npy or HDF5 file"
+FORMATS = "give a .npz, .npy, .safetensors or HDF5 file"
 NPY = b"\x93NUMPY"
 UNREADABLE = (  # what the readers of NumPy and zip raise at a file that is damaged or none
     OSError, ValueError, EOFError, LookupError, TypeError, AttributeError, RuntimeError,
@@ -187,6 +188,9 @@ def _arrays(path: Path) -> Iterator[tuple[str, _Array]]:
             yield path.name.removesuffix(".npy"), _npy(file)
         elif start.startswith((b"PK\x03\x04", b"PK\x05\x06")):
             yield from _members(file)
+        elif path.name.endswith(safetensors.SUFFIX):
+            for name, shape, own, read in safetensors.tensors(file):
+                yield name, _Array(shape, own.array, read)
         else:  # other bytes may stand before an HDF5 file, as in data.h5
             with hdf5.opened(path) as h5:
                 for name, found in hdf5.datasets(h5):

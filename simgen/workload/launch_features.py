@@ -21,7 +21,7 @@ class Features:
         wavefronts: how many run in all, of 64 work-items.
         operations: that its step needs, for each of 64 work-items; of a product of matrices, those
             of whole tiles, which its work-groups compute beyond the borders too.
-        nbytes: of the tensors that are its arguments, each once.
+        nbytes: of the tensors that are its arguments, each once; of a table, what is read.
     """
 
     template: str
@@ -31,6 +31,7 @@ class Features:
 
 
 TILED = ("gemm.hip",)
+TABLES = ("embedding.hip",)
 TILE = ("m", "n", "k", "batch", "chunk", "tile_m", "tile_n", "tile_k")
 WAVEFRONT = 64  # work-items; of the machines that are simulated
 
@@ -47,6 +48,8 @@ def features_of(workload: Workload) -> list[Features]:
             wavefronts = prod(launch.grid) * -(-kernel.block // WAVEFRONT)
             used = dict.fromkeys(launch.args)
             nbytes = sum(workload.buffer(name).spec.held for name in used)
+            if kernel.template in TABLES:
+                nbytes = min(nbytes, count.read_bytes + count.written_bytes)
             found.append(Features(kernel.template, wavefronts, own, nbytes))
     return found
 

@@ -6,7 +6,8 @@ Whole models of each family agree with Transformers: benchmarks/decoders/agree.p
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,19 +15,26 @@ from simgen import api
 from simgen.errors import ConfigError, SimgenError, UsageError
 from simgen.frontend.decoder import families
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
 SMALL = {
     "hidden_size": 64, "num_hidden_layers": 3, "num_attention_heads": 4, "num_key_value_heads": 2,
     "intermediate_size": 128, "vocab_size": 256, "max_position_embeddings": 128,
     "torch_dtype": "bfloat16", "head_dim": 16,
 }  # fmt: skip
 GPT2 = {"n_embd": 64, "n_layer": 3, "n_head": 4, "n_positions": 128, "vocab_size": 256}
+LATENT = {"kv_lora_rank": 32, "q_lora_rank": 24, "qk_nope_head_dim": 16, "qk_rope_head_dim": 8,
+          "v_head_dim": 16, "n_routed_experts": 16, "n_shared_experts": 1, "num_experts_per_tok": 4,
+          "moe_intermediate_size": 32, "first_k_dense_replace": 1, "head_dim": None}  # fmt: skip
 MORE: dict[str, dict[str, Any]] = {
     "mixtral": {"num_local_experts": 8},
+    "qwen2_moe": {"num_experts": 16, "moe_intermediate_size": 32,
+                  "shared_expert_intermediate_size": 48},
     "qwen3_moe": {"num_experts": 16, "moe_intermediate_size": 32, "mlp_only_layers": [1]},
-}
+    "deepseek_v2": LATENT,
+    "deepseek_v3": {**LATENT, "n_group": 4, "topk_group": 2},
+    "bert": {"head_dim": None, "num_key_value_heads": None},
+}  # fmt: skip
+PUBLISHED = json.loads((Path(__file__).parent.parent / "data/model_configs.json").read_text())
+ENCODERS = [name for name, row in families().items() if row.get("encoder")]
 
 
 def written(folder: Path, model_type: str, **more: Any) -> str:
@@ -42,17 +50,29 @@ def nbytes(plan: api.Plan) -> int:
 
 
 @pytest.mark.parametrize("phase", ["decode", "prefill"])
-@pytest.mark.parametrize("family", families())
+@pytest.mark.parametrize("family", [name for name in families() if name not in ENCODERS])
 def test_each_family_is_planned_in_both_phases(tmp_path: Path, family: str, phase: str) -> None:
     plan = api.plan(written(tmp_path, family), phase=phase, batch=2, context=8)
     shapes = {b.name: b.spec.shape for b in plan.workload.buffers}
     assert shapes["head.y"] == (2, 1, 256)
     assert shapes["embedding.ids"] == ((2, 1) if phase == "decode" else (2, 8))
-    names = ("layer2_keys.y", "layer2_k_rope.y", "layer2_k_heads.y")
+    names = ("layer2_cache.y", "layer2_keys.y", "layer2_k_rope.y", "layer2_k_heads.y")
     keys = next(shapes[name] for name in names if name in shapes)
-    assert keys == (2, 4 if family == "gpt2" else 2, 8, 16)
+    latent = (2, 1, 8, 40) if phase == "decode" else (2, 4, 8, 24)
+    wanted = {"gpt2": (2, 4, 8, 16), "deepseek_v2": latent, "deepseek_v3": latent}
+    assert keys == wanted.get(family, (2, 2, 8, 16))
     of_types = {b.name: str(b.spec.dtype) for b in plan.workload.buffers}
     assert of_types["head.y"] == ("f32" if family == "gpt2" else "bf16")
+
+
+@pytest.mark.parametrize("family", ENCODERS)
+def test_an_encoder_has_no_cache(tmp_path: Path, family: str) -> None:
+    plan = api.plan(written(tmp_path, family), batch=2, context=8)
+    shapes = {b.name: b.spec.shape for b in plan.workload.buffers}
+    assert shapes["layer2_norm2.y"] == (2, 8, 64)
+    assert "head.w" not in shapes
+    with pytest.raises(UsageError, match="is an encoder, without a cache; take prefill"):
+        api.plan(written(tmp_path, family), phase="decode")
 
 
 def test_equal_layers_have_one_set_of_weights(tmp_path: Path) -> None:
@@ -82,6 +102,24 @@ def test_experts_that_no_launch_reads_take_no_room(tmp_path: Path) -> None:
     assert shapes["layer0_routes.ids"] == (1, 1, 8)
 
 
+def test_words_that_no_token_is_take_no_room(tmp_path: Path) -> None:
+    for more, rows in (({}, 4096), ({"tie_word_embeddings": True}, 9000)):
+        plan = api.plan(written(tmp_path, "llama", vocab_size=9000, **more), context=8)
+        shapes = {b.name: b.spec.shape for b in plan.workload.buffers}
+        assert shapes["embedding.w"] == (rows, 64)
+        assert shapes["head.y"] == (1, 1, 9000)
+
+
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_configs_that_are_published(tmp_path: Path, name: str) -> None:
+    """Their keys are known, and their parts fit together; four layers have all kinds."""
+    path = tmp_path / "config.json"
+    layers = "n_layer" if name == "gpt2" else "num_hidden_layers"
+    path.write_text(json.dumps({**PUBLISHED[name], layers: 4}))
+    plan = api.plan(str(path), context=64, type="bf16")
+    assert plan.workload.steps
+
+
 def test_layers_by_number(tmp_path: Path) -> None:
     plan = api.plan(written(tmp_path, "llama"), context=8, layers="1..2")
     layers = {step.layer for step in plan.workload.steps}
@@ -101,7 +139,7 @@ def test_one_share_of_several_gpus(tmp_path: Path) -> None:
 LINEAR = {"type": "linear", "factor": 2.0}
 WRONG: dict[str, tuple[dict[str, Any], str]] = {
     "near": ({"model_type": "qwen3moe"}, "did you mean 'qwen3_moe'"),
-    "none like it": ({"model_type": "rwkv"}, "known: gpt2, llama"),
+    "none like it": ({"model_type": "rwkv"}, "known: bert, deepseek_v2"),
     "unknown key": ({"final_logit_softcapping": 30.0}, "final_logit_softcapping.*not known"),
     "null is off": ({"final_logit_softcapping": None, "hidden_act": "x"}, "activation is 'x'"),
     "dynamic": ({"rope_scaling": {"type": "dynamic", "factor": 2.0}}, "rope_type is 'dynamic'"),

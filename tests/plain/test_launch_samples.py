@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import heapq
+import subprocess
+import sys
 from collections import OrderedDict
 from dataclasses import replace
 from itertools import chain
@@ -373,6 +375,13 @@ def test_work_groups_write_together_what_the_launch_writes(each):
     found = [of_groups(each, grid, [number]) for number in range(prod(grid))]
     assert sorted(np.concatenate(found)) == sorted(elements(each))
     assert all(not found[number].size for number in range(each.first))
+
+
+def test_norms_alone_are_declared():
+    """Where no other layer's module has loaded what normalisations write."""
+    program = "import simgen.layers.norm.rms_norm\nfrom simgen.layers.written import DECLARED\n"
+    program += "assert {'rms_norm', 'rms_norm_add', 'layer_norm_forward'} <= set(DECLARED)"
+    subprocess.run([sys.executable, "-c", program], check=True)
 
 
 def network():

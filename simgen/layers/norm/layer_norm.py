@@ -34,6 +34,7 @@ from simgen.ground.numerics.spread import Spread
 from simgen.layers import axes, elementwise
 from simgen.layers.base import Layer, Lowering, Port, key
 from simgen.layers.contract import Contract
+from simgen.layers.norm import written as written
 from simgen.layers.norm.layer_norm_errors import LayerNormErrors
 from simgen.layers.reduction import BLOCK, EACH, FINALS, HELD, WARP, Tiling, rows_over_items
 
