@@ -39,7 +39,17 @@ from math import ceil, log, sqrt
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from simgen.ground.arrays import np
-from simgen.ground.ir import Constants, Distribution, DType, Fill, Kernel, Launch, Pass, TensorSpec
+from simgen.ground.ir import (
+    Constants,
+    Distribution,
+    DType,
+    Fill,
+    Kernel,
+    Launch,
+    Pass,
+    TensorMap,
+    TensorSpec,
+)
 from simgen.ground.machine import NoRoomError
 from simgen.ground.numerics import rounding
 from simgen.ground.numerics.rounding import (
@@ -57,6 +67,8 @@ from simgen.layers.base import Choice, Layer, Lowering, Port, key
 from simgen.layers.contract import Contract
 from simgen.layers.indices import outside
 from simgen.layers.product import fragment
+from simgen.layers.product.fragment import GROUP_NBYTES, WARPGROUP
+from simgen.layers.product.tile import WARPGROUP_ROWS
 from simgen.layers.written import Places, Writes, cut_by, writes
 
 if TYPE_CHECKING:
@@ -73,6 +85,7 @@ LARGEST = 2**30  # elements of a tensor: offsets are bytes in 32 bits
 ROOM = 47 * 1024  # bytes of LDS: what every machine gives a work-group
 FULL = 4  # work-groups of a unit, so that some load while others compute
 FAR = 80.0  # an exponent of float32: what is off by more may be anything
+PANEL = 64  # elements of a row in LDS, where matrix instructions multiply
 TANH = 2.0**-20  # relative error of what bends scores
 
 
@@ -97,6 +110,7 @@ class AttentionTile:
     lanes: int
     slices: int  # work-items of a row
     at_once: int = 0  # work-groups that a unit shall hold, where matrix instructions multiply
+    stages: int = 0  # tiles of keys that wait in LDS, where these are wgmma's
 
     @property
     def block(self) -> int:
@@ -109,8 +123,10 @@ class AttentionTile:
 
     def asked_nbytes(self, s: Extents) -> int:
         """LDS that launches ask for: tiles of queries, keys and values in panels of 64 columns."""
-        wide, other = (128 * ceil(size / 64) for size in (s.dim, s.value_dim))
-        return (self.rows + self.keys) * wide + self.keys * other if self.at_once else 0
+        wide, other = (128 * ceil(size / PANEL) for size in (s.dim, s.value_dim))
+        other = 512 if self.stages and other > 256 else other  # wgmma multiplies 256 values at once
+        stages, barriers = max(self.stages, 1), 8 + 32 * self.stages if self.stages else 0
+        return self.rows * wide + stages * self.keys * (wide + other) + barriers
 
     def nbytes(self, s: Extents, direction: Pass) -> int:
         """LDS: of queries, of keys or values, of weights, and for sums over rows; backward of all
@@ -155,7 +171,13 @@ MATRIX_TILES = (
     (192, 128, AttentionTile(128, 64, 32, 4, 2)),
     (256, 256, AttentionTile(128, 64, 64, 4, 1)),
 )
+# The same of wgmma: a warpgroup has 64 rows.
+WARPGROUP_TILES = (
+    (192, 128, AttentionTile(128, 128, 64, 4, 1, 2)),
+    (256, 256, AttentionTile(128, 64, 64, 4, 1, 2)),
+)
 FEW_ROWS = AttentionTile(64, 64, 32, 4, 1)
+ONE_WARP = AttentionTile(16, 64, 8, 4, 1)  # a decode step: heads that share keys
 
 
 @dataclass(frozen=True)
@@ -421,17 +443,26 @@ class Attention(Layer):
     def _matrix_tile(self, s: Extents) -> AttentionTile | None:
         """Tile for mma.sync, for 16-bit floats in runs of 16 bytes and more than a few rows."""
         q, *others = self.types[:3] or (DType.F32,)
-        apart = q.nbytes != 2 or any(each != q for each in others) or s.rows <= 8
+        apart = q.nbytes != 2 or any(each != q for each in others)
         if apart or s.dim % 8 or s.value_dim % 8 or not self.machine.is_nvidia:
             return None
         if not fragment.tiles(self.machine, q.name):
             return None
-        fits = (tile for d, e, tile in MATRIX_TILES if s.dim <= d and s.value_dim <= e)
-        found = next(fits, None)
-        if found and s.rows <= FEW_ROWS.rows:
-            found = replace(FEW_ROWS, at_once=found.at_once)
+        # Maps move whole tiles, what lies behind the length of a sample too.
+        whole = not self.page and not self.with_lengths and s.rows > FEW_ROWS.rows
+        wide = any(each.m == WARPGROUP_ROWS for each in self.machine.matrix)
+        tiles = (WARPGROUP_TILES if whole and wide else ()) + MATRIX_TILES
         room = self.machine.asked_lds_nbytes
-        return found if found and found.asked_nbytes(s) <= room else None
+        for most, most_of_value, found in tiles:
+            if s.rows <= FEW_ROWS.rows:
+                found = replace(FEW_ROWS, at_once=found.at_once)
+            if s.rows <= ONE_WARP.rows:  # which waits for memory: others multiply meanwhile
+                each = ONE_WARP.asked_nbytes(s) + GROUP_NBYTES
+                found = replace(ONE_WARP, at_once=max(1, min(4, self.machine.lds_nbytes // each)))
+            fits = s.dim <= most and s.value_dim <= most_of_value
+            if fits and found.asked_nbytes(s) <= room:
+                return found
+        return None
 
     def chunks(self, s: Extents) -> int:
         """How many chunks of keys there are."""
@@ -440,7 +471,9 @@ class Attention(Layer):
         if self.algo is AttentionAlgo.FLASH:
             return 1
         groups = s.samples * s.groups * ceil(s.rows / t.rows)
-        wanted = FULL * self.machine.units // groups if groups < self.machine.units else 1
+        held = (t.at_once or FULL) * self.machine.units
+        few = held // 2 + 1 if t.rows == ONE_WARP.rows and t.at_once else self.machine.units
+        wanted = held // groups if groups < few else 1
         least = 2 if self.algo is AttentionAlgo.SPLIT else 1
         return ceil(tiles / ceil(tiles / min(tiles, max(least, wanted))))
 
@@ -495,8 +528,17 @@ class Attention(Layer):
         kernel = Kernel(name, "attention.hip", t.block, constants)
         if t.at_once:
             asked, wide = t.asked_nbytes(s), f"{name}_m{t.rows}x{t.keys}w{t.block // 32}"
-            constants = *constants, ("down", t.down), ("launch_groups", t.at_once)
-            kernel = Kernel(wide, "attention_matrix.hip", t.block, constants, asked)
+            wide += f"s{t.stages}" if t.stages else ""
+            maps, movers = self._maps(s, t, inputs), WARPGROUP if t.stages else 0
+            constants = (
+                *constants,
+                ("down", t.down),
+                ("launch_groups", t.at_once),
+                ("tensor_maps", int(t.stages > 0)),
+                ("stages", max(t.stages, 2)),
+                ("movers", movers),
+            )
+            kernel = Kernel(wide, "attention_matrix.hip", t.block, constants, asked, maps, movers)
         sinks = ("sinks",) if self.sinks else ()
         order = ("q", "k", "v", "lengths", "table", "mask")
         args = (*(name for name in order if name in self.takes), *sinks)
@@ -518,6 +560,18 @@ class Attention(Layer):
         join = Kernel(joined, "attention_join.hip", elementwise.BLOCK, own)
         last = Launch(joined, (ceil(rows * fours / join.block), 1, 1), (*kept, "lse", "y"))
         return Lowering((kernel, join), (first, last))
+
+    def _maps(
+        self, s: Extents, t: AttentionTile, inputs: tuple[TensorSpec, ...]
+    ) -> tuple[TensorMap, ...]:
+        """Tensor maps of q, k and v, in boxes of 64 elements of a tile's rows."""
+        heads, nbytes = s.samples * s.groups, self.dtype.nbytes
+        sides = (s.rows, s.dim, t.rows), (s.keys, s.dim, t.keys), (s.keys, s.value_dim, t.keys)
+        return tuple(
+            TensorMap(at, nbytes, (heads, extent, size), (tile, PANEL))
+            for at, (extent, size, tile) in enumerate(sides)
+            if t.stages
+        )
 
     def _backward(self, s: Extents, t: AttentionTile, name: str, constants: Constants) -> Lowering:
         kernels = [Kernel(f"{name}_{d}", f"attention_{d}.hip", t.block, constants)

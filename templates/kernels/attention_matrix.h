@@ -9,10 +9,10 @@
 
 #ifndef __AMDGCN__
 /* A tile of rows in LDS: panels of 64 columns, in rows of 128 bytes, whose pieces of 16 bytes
- * lie as staged.h says. Columns are filled up with zeros to steps of 16. */
-template <unsigned ROW_COUNT, unsigned LENGTH>
+ * lie as staged.h says. Columns are filled up with zeros to so many AT_ONCE. */
+template <unsigned ROW_COUNT, unsigned LENGTH, unsigned AT_ONCE = 16>
 struct Panels {
-    static constexpr unsigned COLUMNS = (LENGTH + 15) / 16 * 16;
+    static constexpr unsigned COLUMNS = (LENGTH + AT_ONCE - 1) / AT_ONCE * AT_ONCE;
     static constexpr unsigned PANEL = ROW_COUNT * 128, NBYTES = (COLUMNS + 63) / 64 * PANEL;
     static constexpr unsigned PIECES = COLUMNS / 8; /* of a row */
     static_assert(LENGTH % 8 == 0);
@@ -47,7 +47,9 @@ struct Panels {
 };
 using QueryPanels = Panels<TILE_ROWS, DIM>;
 using KeyPanels = Panels<TILE_KEYS, DIM>;
-using ValuePanels = Panels<TILE_KEYS, VALUE_DIM>;
+/* columns that wgmma multiplies at once are 64, 128 or 256 */
+using ValuePanels =
+    Panels<TILE_KEYS, VALUE_DIM, (!TENSOR_MAPS ? 16 : VALUE_DIM > 128 ? 256 : 64)>;
 constexpr unsigned VALUE_COLUMNS = ValuePanels::COLUMNS;
 constexpr unsigned OF_ROW = TILE_KEYS / 4, OF_VALUE = VALUE_COLUMNS / 4; /* results of a lane */
 static_assert(
@@ -97,18 +99,25 @@ struct Weights {
 };
 
 /* By mma.sync: warps multiply their own rows by what all have moved to LDS. While one product is
- * made, the factor of the next is on its way. */
+ * made, the factor of the next is on its way: bring_keys(key0, to) and bring_values(key0, to) have
+ * a tile moved. */
+constexpr unsigned OF_WARPS_NBYTES =
+    QueryPanels::NBYTES + KeyPanels::NBYTES + ValuePanels::NBYTES;
+template <class BringKeys, class BringValues>
 struct OfWarps {
     using Cut = Tile<TILE_ROWS, 16, 16, 2 * DOWN, 4, false>;
     using Fragment = StagedMma<Cut, Element, false>;
-    static constexpr unsigned NBYTES =
-        QueryPanels::NBYTES + KeyPanels::NBYTES + ValuePanels::NBYTES;
 
     unsigned char *queries, *keys, *values;
     unsigned query, key, value; /* where a lane's rows begin that it reads */
+    int key0;
+    const BringKeys& bring_keys;
+    const BringValues& bring_values;
 
-    explicit __device__ __forceinline__ OfWarps(unsigned char* lds)
-        : queries(lds), keys(lds + QueryPanels::NBYTES), values(keys + KeyPanels::NBYTES)
+    __device__ __forceinline__ OfWarps(
+        unsigned char* lds, int first, const BringKeys& keys_of, const BringValues& values_of)
+        : queries(lds), keys(lds + QueryPanels::NBYTES), values(keys + KeyPanels::NBYTES),
+          key0(first), bring_keys(keys_of), bring_values(values_of)
     {
         const unsigned lane = Fragment::lane();
         query = QueryPanels::place(Fragment::warp_row() + lane % 16, lane / 16 * 8);
@@ -132,13 +141,12 @@ struct OfWarps {
             for (unsigned j = 0; j < 4; j++)
                 sums[i][first + j] = sum[i][j];
     }
-    /* scores = queries keys^T. The keys have arrived, all have used the values before. */
-    template <class Next>
-    __device__ __forceinline__ void multiply_keys(float (&scores)[R][OF_ROW], Next bring_values)
+    /* The scores of a tile; then more of them by next(). The keys are on their way. */
+    __device__ __forceinline__ void begin(float (&scores)[R][OF_ROW])
     {
         arrived<0>();
-        __syncthreads();
-        bring_values(values);
+        __syncthreads(); /* all have used the values before */
+        bring_values(key0, values);
         end_group();
 #pragma unroll
         for (unsigned i = 0; i < R; i++)
@@ -160,15 +168,29 @@ struct OfWarps {
             }
         }
     }
-    /* y += weights values. The values have arrived, all have used the keys before. */
-    template <class Next>
-    __device__ __forceinline__ void add_values(
-        float (&y)[R][OF_VALUE], const Weights& weights, Next bring_keys)
+    /* Adds weighted values to y, and makes the next scores. */
+    __device__ __forceinline__ void next(
+        float (&scores)[R][OF_ROW], float (&y)[R][OF_VALUE], const Weights& weights)
+    {
+        arrived<0>();
+        __syncthreads(); /* all have used the keys before */
+        key0 += TILE_KEYS;
+        bring_keys(key0, keys);
+        end_group();
+        add_values(y, weights);
+        begin(scores);
+    }
+    __device__ __forceinline__ void added(float (&)[R][OF_VALUE]) const {}
+    /* As next(), without more scores. */
+    __device__ __forceinline__ void end(float (&y)[R][OF_VALUE], const Weights& weights)
     {
         arrived<0>();
         __syncthreads();
-        bring_keys(keys);
-        end_group();
+        add_values(y, weights);
+    }
+    __device__ __forceinline__ void add_values(
+        float (&y)[R][OF_VALUE], const Weights& weights)
+    {
 #pragma unroll
         for (unsigned k = 0; k < TILE_KEYS; k += 16) {
             Fragment factors;

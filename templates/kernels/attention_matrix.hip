@@ -1,5 +1,5 @@
 /* Attention of a tile of queries over tiles of keys, as attention.hip says, by matrix
- * instructions (attention_matrix.h):
+ * instructions (attention_matrix.h, attention_warpgroups.h):
  *
  *     s = q k^T;  m' = max(m, max of s);  p = exp(s - m')
  *     l = exp(m - m') l + sum of p;  y = exp(m - m') y + p v;  m = m'
@@ -8,6 +8,7 @@
 #include "prelude.h"
 #include "attention.h"
 #include "attention_matrix.h"
+#include "attention_warpgroups.h"
 
 #ifndef __AMDGCN__
 #if WITH_LENGTHS
@@ -50,11 +51,17 @@ static __device__ __forceinline__ Seen seen_by_all(unsigned row0, unsigned rows,
     return Seen(one ? end % QUERIES : QUERIES - 1, one ? row0 % QUERIES : 0, keys);
 }
 
-extern "C" __global__ __launch_bounds__(BLOCK, LAUNCH_GROUPS) void KERNEL(
+#ifdef BY_WARPGROUPS
+#define MAPS , const __grid_constant__ TensorMaps tensor_maps
+#else
+#define MAPS
+#endif
+
+extern "C" __global__ __launch_bounds__(BLOCK + MOVERS, LAUNCH_GROUPS) void KERNEL(
     const Element* __restrict__ q, const Cached* __restrict__ k, const Cached* __restrict__ v,
-    LENGTHS TABLE MASK SINKS RESULTS)
+    LENGTHS TABLE MASK SINKS RESULTS MAPS)
 {
-    ASKED_LDS(lds, OfWarps::NBYTES);
+    ASKED_LDS(lds, OF_WARPS_NBYTES);
 #if !WITH_TABLE
     const int* table = nullptr;
 #endif
@@ -68,20 +75,26 @@ extern "C" __global__ __launch_bounds__(BLOCK, LAUNCH_GROUPS) void KERNEL(
     const int end = seen.last < chunk_end ? seen.last : chunk_end;
     const int start = seen.first > begin ? seen.first / step * step : begin;
 
-    OfWarps products(lds);
+#ifdef BY_WARPGROUPS
+    OfWarpgroups products(lds);
+    if (products.moves(tensor_maps.bytes, head, row0, start, end))
+        return;
+#else
     const auto bring_keys = [&](int key0, unsigned char* to) {
-        if (key0 < end)
-            KeyPanels::bring(to, k, end - key0,
-                [&](unsigned key) { return key_at<DIM>(table, head, key0 + key); });
+        KeyPanels::bring(to, k, end - key0,
+            [&](unsigned key) { return key_at<DIM>(table, head, key0 + key); });
     };
     const auto bring_values = [&](int key0, unsigned char* to) {
         ValuePanels::bring(to, v, end - key0,
             [&](unsigned key) { return key_at<VALUE_DIM>(table, head, key0 + key); });
     };
+    OfWarps products(lds, start, bring_keys, bring_values);
     QueryPanels::bring(products.queries, q, rows,
         [&](unsigned row) { return (head * ROWS + row0 + row) * DIM; });
-    bring_keys(start, products.keys);
+    if (start < end)
+        bring_keys(start, products.keys);
     end_group();
+#endif
 
     float peak[R], sum[R], y[R][OF_VALUE];
 #pragma unroll
@@ -100,9 +113,10 @@ extern "C" __global__ __launch_bounds__(BLOCK, LAUNCH_GROUPS) void KERNEL(
             y[i][j] = 0.0f;
     }
 
-    for (int key0 = start; key0 < end; key0 += step) {
-        float scores[R][OF_ROW];
-        products.multiply_keys(scores, [&](unsigned char* to) { bring_values(key0, to); });
+    float scores[R][OF_ROW], shrink[R];
+    Weights weights;
+    /* Scores of keys from key0 on become weights, by the new peaks. */
+    const auto weigh = [&](int key0) __attribute__((always_inline)) {
         if (!PLAIN || WITH_MASK || key0 < by_all.first || key0 + step > by_all.last) {
 #pragma unroll
             for (unsigned i = 0; i < R; i++) {
@@ -134,21 +148,35 @@ extern "C" __global__ __launch_bounds__(BLOCK, LAUNCH_GROUPS) void KERNEL(
             most = maximum(most, of_lane(most, 2));
             const float before = peak[i];
             peak[i] = maximum(before, most * FACTOR);
-            const float shrink = fast_exp2(before - peak[i]);
+            shrink[i] = fast_exp2(before - peak[i]);
             float added = 0.0f;
 #pragma unroll
             for (unsigned j = 0; j < OF_ROW; j++) {
                 scores[i][j] = fast_exp2(fused(scores[i][j], FACTOR, -peak[i]));
                 added += scores[i][j];
             }
-            sum[i] = fused(sum[i], shrink, added);
+            sum[i] = fused(sum[i], shrink[i], added);
+        }
+    };
+    const auto shrink_sums = [&]() __attribute__((always_inline)) {
+#pragma unroll
+        for (unsigned i = 0; i < R; i++)
 #pragma unroll
             for (unsigned j = 0; j < OF_VALUE; j++)
-                y[i][j] *= shrink;
-        }
-        Weights weights;
+                y[i][j] *= shrink[i];
         weights.round(scores);
-        products.add_values(y, weights, [&](unsigned char* to) { bring_keys(key0 + step, to); });
+    };
+    if (start < end) {
+        products.begin(scores);
+        weigh(start);
+        weights.round(scores);
+        for (int key0 = start + step; key0 < end; key0 += step) {
+            products.next(scores, y, weights);
+            weigh(key0);
+            products.added(y);
+            shrink_sums();
+        }
+        products.end(y, weights);
     }
 
 #pragma unroll
@@ -188,4 +216,6 @@ extern "C" __global__ __launch_bounds__(BLOCK, LAUNCH_GROUPS) void KERNEL(
 #undef MASK
 #undef SINKS
 #undef RESULTS
+#undef MAPS
+#undef BY_WARPGROUPS
 #endif
