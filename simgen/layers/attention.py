@@ -21,6 +21,8 @@ with a window, so many of the last of these. Of a query that sees none, y and ls
 
 Scores never go to memory: a work-group goes over the keys once, with the maximum and the sums so
 far (algorithm 1 of FlashAttention-2). Few queries are as many rows of a tile as heads share keys.
+Of 16-bit floats with many queries, NVIDIA's matrix instructions make both products; weights are
+rounded to 16 bits for the second one.
 With algo=split, work-groups have chunks of the keys, and a second launch joins their sums. The
 gradients use no atomics: a launch has tiles of queries for dq, another tiles of keys for dk and dv.
 
@@ -31,13 +33,23 @@ Language Models with Attention Sinks", 2023.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from math import ceil, log, sqrt
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from simgen.ground.arrays import np
-from simgen.ground.ir import Constants, Distribution, DType, Fill, Kernel, Launch, Pass, TensorSpec
+from simgen.ground.ir import (
+    Constants,
+    Distribution,
+    DType,
+    Fill,
+    Kernel,
+    Launch,
+    Pass,
+    TensorMap,
+    TensorSpec,
+)
 from simgen.ground.machine import NoRoomError
 from simgen.ground.numerics import rounding
 from simgen.ground.numerics.rounding import (
@@ -54,6 +66,9 @@ from simgen.layers import elementwise
 from simgen.layers.base import Choice, Layer, Lowering, Port, key
 from simgen.layers.contract import Contract
 from simgen.layers.indices import outside
+from simgen.layers.product import fragment
+from simgen.layers.product.fragment import GROUP_NBYTES, WARPGROUP
+from simgen.layers.product.tile import WARPGROUP_ROWS
 from simgen.layers.written import Places, Writes, cut_by, writes
 
 if TYPE_CHECKING:
@@ -70,6 +85,7 @@ LARGEST = 2**30  # elements of a tensor: offsets are bytes in 32 bits
 ROOM = 47 * 1024  # bytes of LDS: what every machine gives a work-group
 FULL = 4  # work-groups of a unit, so that some load while others compute
 FAR = 80.0  # an exponent of float32: what is off by more may be anything
+PANEL = 64  # elements of a row in LDS, where matrix instructions multiply
 TANH = 2.0**-20  # relative error of what bends scores
 
 
@@ -93,10 +109,24 @@ class AttentionTile:
     keys: int
     lanes: int
     slices: int  # work-items of a row
+    at_once: int = 0  # work-groups that a unit shall hold, where matrix instructions multiply
+    stages: int = 0  # tiles of keys that wait in LDS, where these are wgmma's
 
     @property
     def block(self) -> int:
         return self.lanes * self.slices
+
+    @property
+    def down(self) -> int:
+        """Rows of a warp's matrix instructions, in 16."""
+        return self.rows // self.lanes // 2
+
+    def asked_nbytes(self, s: Extents) -> int:
+        """LDS that launches ask for: tiles of queries, keys and values in panels of 64 columns."""
+        wide, other = (128 * ceil(size / PANEL) for size in (s.dim, s.value_dim))
+        other = 512 if self.stages and other > 256 else other  # wgmma multiplies 256 values at once
+        stages, barriers = max(self.stages, 1), 8 + 32 * self.stages if self.stages else 0
+        return self.rows * wide + stages * self.keys * (wide + other) + barriers
 
     def nbytes(self, s: Extents, direction: Pass) -> int:
         """LDS: of queries, of keys or values, of weights, and for sums over rows; backward of all
@@ -132,6 +162,22 @@ class Extents:
     def __str__(self) -> str:
         heads = f"{self.samples}x{self.heads}x{self.groups}"
         return f"{heads}x{self.queries}x{self.keys}x{self.dim}x{self.value_dim}"
+
+
+# Elements of a key and of a value at most, and the tile for matrix instructions: a warp has 32
+# rows, as many results as registers hold, or 16 of a large head or of few rows.
+MATRIX_TILES = (
+    (64, 64, AttentionTile(128, 128, 32, 4, 2)),
+    (192, 128, AttentionTile(128, 64, 32, 4, 2)),
+    (256, 256, AttentionTile(128, 64, 64, 4, 1)),
+)
+# The same of wgmma: a warpgroup has 64 rows.
+WARPGROUP_TILES = (
+    (192, 128, AttentionTile(128, 128, 64, 4, 1, 2)),
+    (256, 256, AttentionTile(128, 64, 64, 4, 1, 2)),
+)
+FEW_ROWS = AttentionTile(64, 64, 32, 4, 1)
+ONE_WARP = AttentionTile(16, 64, 8, 4, 1)  # a decode step: heads that share keys
 
 
 @dataclass(frozen=True)
@@ -371,6 +417,8 @@ class Attention(Layer):
         Raises:
             NoRoomError: none has.
         """
+        if direction is F and (found := self._matrix_tile(s)):
+            return found
         rows = s.rows
         of_two, of_four = 2 * ceil(rows / 2), 4 * ceil(rows / 4)
         few = (
@@ -392,6 +440,30 @@ class Attention(Layer):
         fact = f"heads of {max(s.dim, s.value_dim)} elements have no room in LDS"
         raise NoRoomError(f"{fact}; take fewer, or more heads")
 
+    def _matrix_tile(self, s: Extents) -> AttentionTile | None:
+        """Tile for mma.sync, for 16-bit floats in runs of 16 bytes and more than a few rows."""
+        q, *others = self.types[:3] or (DType.F32,)
+        apart = q.nbytes != 2 or any(each != q for each in others)
+        if apart or s.dim % 8 or s.value_dim % 8 or not self.machine.is_nvidia:
+            return None
+        if not fragment.tiles(self.machine, q.name):
+            return None
+        # Maps move whole tiles, what lies behind the length of a sample too.
+        whole = not self.page and not self.with_lengths and s.rows > FEW_ROWS.rows
+        wide = any(each.m == WARPGROUP_ROWS for each in self.machine.matrix)
+        tiles = (WARPGROUP_TILES if whole and wide else ()) + MATRIX_TILES
+        room = self.machine.asked_lds_nbytes
+        for most, most_of_value, found in tiles:
+            if s.rows <= FEW_ROWS.rows:
+                found = replace(FEW_ROWS, at_once=found.at_once)
+            if s.rows <= ONE_WARP.rows:  # which waits for memory: others multiply meanwhile
+                each = ONE_WARP.asked_nbytes(s) + GROUP_NBYTES
+                found = replace(ONE_WARP, at_once=max(1, min(4, self.machine.lds_nbytes // each)))
+            fits = s.dim <= most and s.value_dim <= most_of_value
+            if fits and found.asked_nbytes(s) <= room:
+                return found
+        return None
+
     def chunks(self, s: Extents) -> int:
         """How many chunks of keys there are."""
         t = self.tile(s)
@@ -399,14 +471,17 @@ class Attention(Layer):
         if self.algo is AttentionAlgo.FLASH:
             return 1
         groups = s.samples * s.groups * ceil(s.rows / t.rows)
-        wanted = FULL * self.machine.units // groups if groups < self.machine.units else 1
+        held = (t.at_once or FULL) * self.machine.units
+        few = held // 2 + 1 if t.rows == ONE_WARP.rows and t.at_once else self.machine.units
+        wanted = held // groups if groups < few else 1
         least = 2 if self.algo is AttentionAlgo.SPLIT else 1
         return ceil(tiles / ceil(tiles / min(tiles, max(least, wanted))))
 
     def choices(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> tuple[Choice, ...]:
         s = self.shape(inputs)
         t, chunks = self.tile(s), self.chunks(s)
-        made = Choice("tile", f"{t.rows} queries x {t.keys} keys", "the largest with room in LDS")
+        why = "of matrix instructions" if t.at_once else "the largest with room in LDS"
+        made = Choice("tile", f"{t.rows} queries x {t.keys} keys", why)
         if chunks == 1:
             return (made,)
         return (made, Choice("chunks of the keys", str(chunks), "there are fewer tiles than units"))
@@ -449,13 +524,26 @@ class Attention(Layer):
         name = f"attention_{direction}_{s}{self._suffix(s, of_q, of_k, mask)}"
         if direction is B:
             return self._backward(s, t, name, constants)
-        kernel = Kernel(
-            name if chunks == 1 else f"{name}_of{chunks}", "attention.hip", t.block, constants
-        )
+        name += f"_of{chunks}" if chunks > 1 else ""
+        kernel = Kernel(name, "attention.hip", t.block, constants)
+        if t.at_once:
+            asked, wide = t.asked_nbytes(s), f"{name}_m{t.rows}x{t.keys}w{t.block // 32}"
+            wide += f"s{t.stages}" if t.stages else ""
+            maps, movers = self._maps(s, t, inputs), WARPGROUP if t.stages else 0
+            constants = (
+                *constants,
+                ("down", t.down),
+                ("launch_groups", t.at_once),
+                ("tensor_maps", int(t.stages > 0)),
+                ("stages", max(t.stages, 2)),
+                ("movers", movers),
+            )
+            kernel = Kernel(wide, "attention_matrix.hip", t.block, constants, asked, maps, movers)
         sinks = ("sinks",) if self.sinks else ()
         order = ("q", "k", "v", "lengths", "table", "mask")
         args = (*(name for name in order if name in self.takes), *sinks)
-        grid = (ceil(s.rows / t.rows), s.samples * s.groups, chunks)
+        across, heads = ceil(s.rows / t.rows), s.samples * s.groups
+        grid = (heads, across, chunks) if t.at_once else (across, heads, chunks)
         if chunks == 1:
             return Lowering((kernel,), (Launch(kernel.name, grid, (*args, "lse", "y")),))
         kept = ("peaks", "sums", "parts")
@@ -472,6 +560,18 @@ class Attention(Layer):
         join = Kernel(joined, "attention_join.hip", elementwise.BLOCK, own)
         last = Launch(joined, (ceil(rows * fours / join.block), 1, 1), (*kept, "lse", "y"))
         return Lowering((kernel, join), (first, last))
+
+    def _maps(
+        self, s: Extents, t: AttentionTile, inputs: tuple[TensorSpec, ...]
+    ) -> tuple[TensorMap, ...]:
+        """Tensor maps of q, k and v, in boxes of 64 elements of a tile's rows."""
+        heads, nbytes = s.samples * s.groups, self.dtype.nbytes
+        sides = (s.rows, s.dim, t.rows), (s.keys, s.dim, t.keys), (s.keys, s.value_dim, t.keys)
+        return tuple(
+            TensorMap(at, nbytes, (heads, extent, size), (tile, PANEL))
+            for at, (extent, size, tile) in enumerate(sides)
+            if t.stages
+        )
 
     def _backward(self, s: Extents, t: AttentionTile, name: str, constants: Constants) -> Lowering:
         kernels = [Kernel(f"{name}_{d}", f"attention_{d}.hip", t.block, constants)
@@ -597,12 +697,17 @@ class Attention(Layer):
 
     # ---- Bounds ----
 
-    def _score_error(self, tensors: Tensors, s: Extents, scores: Array) -> Array:
+    def _score_error(
+        self, tensors: Tensors, s: Extents, scores: Array, direction: Pass = F
+    ) -> Array:
         """A score is off by its sum of products, and the constants and roundings behind it. A cap
         only shrinks what is before it."""
         k = np.repeat(np.abs(self._gathered(tensors, "k")), s.heads // s.groups, axis=1)
-        terms: Array = np.abs(tensors["q"]) @ np.swapaxes(k, 2, 3) * abs(self._scale(s))
+        q, scale = np.abs(tensors["q"]), abs(self._scale(s))
+        terms: Array = q @ np.swapaxes(k, 2, 3) * scale
         error = accumulated(4 * ceil(s.dim / 4)) * terms
+        if self.tile(s, direction).at_once:  # two roundings for each product (fragment.py)
+            error = accumulated(2 * 16 * ceil(s.dim / 16)) * terms
         finite = np.where(np.isinf(scores), 0.0, np.abs(scores))
         if self._cap:
             bent = (TANH + 4 * U) * np.minimum(terms, self._cap)
@@ -660,6 +765,11 @@ class Attention(Layer):
             apart[..., e] = np.where(near, first_order, np.where(seen, distance, 0.0).max(axis=3))
         magnitude: Array = weights @ np.abs(values)
         of_sum = accumulated(4 * ceil(t.keys / 4) + 2 * tiles + 2 * chunks)
+        if t.at_once:  # a sum goes on over tiles, of weights that are rounded
+            of_sum = accumulated(tiles * (2 * t.keys + 1) + 2 * chunks)
+            place, least = 2.0 ** -(self.dtype.mantissa + 1), 2.0**self.dtype.least_exponent
+            of_sum += place
+            apart = apart + place * least * np.abs(values).sum(axis=2, keepdims=True)
         of_total = accumulated(t.keys // t.slices + 2 * tiles + t.slices + 2 * chunks)
         made = apart + of_sum * magnitude + (of_total + RCP + 2 * U) * np.abs(y)
         small = TINY * (1 + s.keys * (1 + np.abs(values).max(axis=2, keepdims=True)))
@@ -679,7 +789,7 @@ class Attention(Layer):
         score moves. Then the sums over keys or rows: a tile by itself, and tile by tile."""
         t = self.tile(s, B)
         scores = self._scores(tensors, s)
-        error = self._score_error(tensors, s, scores)
+        error = self._score_error(tensors, s, scores, B)
         weights, inner, factor = self._slopes(tensors, s)
         lse = np.abs(tensors["lse"][..., np.newaxis])
         finite = np.where(np.isinf(scores), 0.0, np.abs(scores))
@@ -719,13 +829,25 @@ def _near(heads: int, groups: int) -> str:
 
 @writes("attention")
 def _attention(c: Values, block: int) -> list[Writes]:
+    return _of_tiles(c, by_heads=False)
+
+
+@writes("attention_matrix")
+def _by_matrix(c: Values, block: int) -> list[Writes]:
+    return _of_tiles(c, by_heads=True)
+
+
+def _of_tiles(c: Values, *, by_heads: bool) -> list[Writes]:
+    """Tiles of rows beside each other; or `by_heads`, and tiles the last one first."""
     rows, heads = c["rows"], c["heads"]
 
     def of_rows(argument: int, length: int) -> Writes:
-        by_tile, by_head = Places(rows, length, c["tile_rows"]), Places(heads, rows * length)
+        by_tile = cut_by(Places(rows, length, c["tile_rows"], backward=by_heads))
+        by_head = cut_by(Places(heads, rows * length))
+        x, y = (by_head, by_tile) if by_heads else (by_tile, by_head)
         chunks = Places(ceil(c["keys"] / c["chunk"]), heads * rows * length)
         inside = (Places(length),) if length > 1 else ()
-        return Writes(argument, cut_by(by_tile), cut_by(by_head), cut_by(chunks), inside)
+        return Writes(argument, x, y, cut_by(chunks), inside)
 
     made = [of_rows(-1, c["value_dim"]), of_rows(-2, 1)]
     return [*made, of_rows(-3, 1)] if c["with_parts"] else made

@@ -37,6 +37,7 @@ class Places:
     stride: int = 1
     each: int = 1  # the last piece may have fewer
     empty: int = 0  # pieces behind them that are no places
+    backward: bool = False  # the last piece is the first one
 
     @property
     def pieces(self) -> int:

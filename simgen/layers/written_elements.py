@@ -99,5 +99,7 @@ def _offsets(cut: Pieces, first: int, last: int) -> Elements:
 
 def _places_of_pieces(places: Places, number: NDArray[Any]) -> tuple[NDArray[np.bool_], Elements]:
     """(whether a place exists, its offset), of pieces by their numbers, (piece, neighbour)."""
+    if places.backward:
+        number = places.pieces - 1 - number
     place = number[:, None] * places.each + np.arange(min(places.each, places.count))
     return place < places.count, place * places.stride

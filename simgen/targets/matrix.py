@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 LANES = 64  # lanes of an AMD wavefront; a warp has half as many
 SCALARS = "scalars"  # constant `multiply` of kernels without
+ATTENTION = "attention_matrix.hip"
 # Constants of kernels: the type of factors in C++, where it is not float.
 STORED = ("leftelement", "filterelement", "resultelement")
 
@@ -31,6 +32,9 @@ def instruction(kernel: Kernel) -> Matrix | None:
     types = {dtype.c: dtype for dtype in DType.table.values()}
     if constants.get("with_matrix"):  # a time step's, mma.sync of 16-bit floats
         factors = types[str(constants["weightelement"])]
+        return Matrix(16, 8, 16, factors.name, factors.accumulation.name)
+    if kernel.template == ATTENTION:
+        factors = types[str(constants["element"])]
         return Matrix(16, 8, 16, factors.name, factors.accumulation.name)
     if constants.get("multiply", SCALARS) == SCALARS:
         return None
