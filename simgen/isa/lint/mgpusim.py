@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from simgen.isa.legalise.machine_code import Decoded
     from simgen.isa.legalise.simulators import Model
 
-NAME = "f"  # of a function whose name does not matter
+NAME = "f"  # any name: functions are looked at one by one
 _FLOATS = (240, 248)  # the numbers of constants that are floats, as sources are numbered
 _NARROW = "takes constants of 32 bits for those of 64"
 # Why, where it is known, by the beginnings of mnemonics: what `simgen conform` has found.
