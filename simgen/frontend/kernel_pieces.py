@@ -31,7 +31,8 @@ _KNOWN_SPACES = ("cooperative_groups", "nvcuda", "std")  # namespaces that templ
 # What programs fill from the host, or kernels change: `__constant__ float mask[9];`.
 _VARIABLE = re.compile(
     r"(?!.*\b(?:const|constexpr)\b[^;]*=)(?:(?:static|extern|inline|volatile)\s+)*"
-    r"(?:__device__|__constant__|__managed__)\s[^(){}=;]*?(\w+)\s*(?:\[[^;=]*\]\s*)?(?:=[^;]*)?;",
+    r"(?:__device__|__constant__|__managed__)\s"
+    r"(?:[^(){}=;]|\b(?:struct|union)\b[^(){}=;]*\{[^{}]*\})*?(\w+)\s*(?:\[[^;=]*\]\s*)?(?:=[^;]*)?;",
     re.S,
 )
 _QUALIFIER = re.compile(
@@ -77,7 +78,9 @@ def kernels_only(text: str, tensors: Collection[str] = ()) -> tuple[str, tuple[s
         code = plain(piece)
         if _VARIABLE.match(code):
             types, names = _types_of(piece)
-            if (
+            if _is_table(code, text):
+                pass
+            elif (
                 "=" not in code
                 or "__constant__" not in code
                 or not names.keys().isdisjoint(tensors)
@@ -93,6 +96,14 @@ def kernels_only(text: str, tensors: Collection[str] = ()) -> tuple[str, tuple[s
             _blank(piece) if closes_nothing or not _is_kept(piece, spaces, for_gpu) else piece
         )
     return "".join(kept), tuple(variables)
+
+
+def _is_table(code: str, text: str) -> bool:
+    """Whether a variable holds addresses of functions."""
+    values = code.partition("=")[2]
+    return any(
+        re.search(rf"\b__device__\b[^;{{}}=]*\b{name}\s*\(", text) for name in _WORD.findall(values)
+    )
 
 
 def _for_gpu(text: str) -> re.Pattern[str]:
@@ -272,7 +283,7 @@ def _pieces(text: str) -> Iterator[str]:
                 braces += 1
         elif word == "}":
             braces -= 1
-            behind = re.match(r"[^;{}()=]*;|\s*=", text[token.end() :]) if braces == 0 else None
+            behind = re.match(r"[^;{}()=]*[;=]", text[token.end() :]) if braces == 0 else None
             goes_on = behind and not _is_function(plain(text[start : token.end()]))
             if braces < 0 or (braces == 0 and not parentheses and not goes_on):
                 braces = max(braces, 0)

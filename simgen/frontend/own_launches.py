@@ -358,7 +358,8 @@ class Launches:
                 raise ExpressionError(
                     f"{place}: {name} is a variable of the whole GPU, which no launcher fills; "
                     f"give it as a tensor of this name, such as inputs = {{ {name} = 'f32[9]' }}, "
-                    f"or outputs = {{ {name} = 'u32[1] zeros' }} where kernels write it"
+                    f"or outputs = {{ {name} = 'u32[1] zeros' }} where kernels write it; what the "
+                    "source gives a value, and no kernel writes, is __constant__"
                 )
         if len(used) > MOST_VARIABLES:
             raise ExpressionError(

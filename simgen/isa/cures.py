@@ -24,6 +24,8 @@ _C = (
         "let atomics change global memory, not shared",
     ),
     ("v_s?mfma", "multiply without built-in functions for matrices"),
+    ("flat_", "let each pointer be to global memory or to LDS alone, as in an if and its else"),
+    (r"v_\w+_f64", "compute quotients, roots and functions of doubles in float32"),
 )
 _TARGETS = Destination.targets.flag
 _TRITON = (

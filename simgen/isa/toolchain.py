@@ -218,7 +218,8 @@ VECTOR_LOADS = ("-mllvm", "-amdgpu-scalarize-global-loads=0")
 # No access of what is smaller than a word is wider than what it is known to be aligned to; and the
 # last of the compiler's passes tells how accesses of several words are aligned (`aligned`).
 _TOLD = ("-mllvm", "-print-after=branch-relaxation")
-ALIGNED_FLAGS = ("-Xclang", "-target-feature", "-Xclang", "-unaligned-access-mode", *_TOLD)
+SPLIT = ("-Xclang", "-target-feature", "-Xclang", "-unaligned-access-mode")
+ALIGNED_FLAGS = (*SPLIT, *_TOLD)
 _WORDS = r"(?:flat|global|scratch)_(?:load|store)_dwordx[234]"
 _TOLD_ACCESS = re.compile(rf"^[^\n:]*\b({_WORDS.upper()})(?:_\w+)?\b[^\n]*", re.M)
 _ACCESS = re.compile(rf"^\t({_WORDS})\b.*", re.M)

@@ -39,11 +39,23 @@ FOLDER = "own"
 PRELUDE_TYPES = ("float2", "float4", "int2", "int4")  # types that templates/prelude/host.h defines
 _LOCAL_INCLUDE = re.compile(r'^#include "(\w+\.h)"\n', re.M)
 _INLINE_SPACES = r"(?:\d+[A-Za-z_]\w*?)*?"  # names of name spaces that sources leave out
-_NESTED = re.compile(r"_ZN((?:\d+\w+?)+)E")
+# Types in C++ symbols, by their words in order of the alphabet.
+_CODES = {
+    "float": "f", "double": "d", "_Float16": "DF16_", "bool": "b", "char": "c", "char signed": "a",
+    "char unsigned": "h", "short": "s", "short unsigned": "t", "int": "i", "unsigned": "j",
+    "int unsigned": "j", "long": "l", "long unsigned": "m", "long long": "x",
+    "long long unsigned": "y", "int8_t": "a", "uint8_t": "h", "int16_t": "s", "uint16_t": "t",
+    "int32_t": "i", "uint32_t": "j", "int64_t": "[lx]", "uint64_t": "[my]", "size_t": "m",
+}  # fmt: skip
+_ALIGNED = r"\b(?:__align__|alignas|__attribute__)\s*\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\)"
+# `extern __shared__ TYPE NAME[][N];`, its words in any order and with attributes anywhere.
 _DYNAMIC_LDS = re.compile(
-    r"extern\s+__shared__\s+((?:__align__\s*\(\s*\d+\s*\)\s+)?)([\w:<> ]+?)\s+(\w+)\s*\[\s*\]\s*;"
+    rf"((?:(?:{_ALIGNED}|\bvolatile\b)\s*)*\b(?=[^;{{}}#]*\bextern\b)(?=[^;{{}}#]*\b__shared__\b)"
+    r"(?:extern|__shared__)\b(?:[^;{}#]|\{[^{}]*\})+?)\b(\w+)\s*\[\s*\]((?:\s*\[[^][]*\])*)\s*"
+    rf"(?:{_ALIGNED}\s*)?;"
 )
-_TYPE_FIRST = re.compile(r"extern\s+([\w:<> ]+?)\s+__shared__\s+(\w+)\s*\[\s*\]\s*;")
+_OF_LDS = re.compile(rf"\bextern\b|\b__shared__\b|{_ALIGNED}")
+_COMMENT = re.compile(r'("(?:\\.|[^"\\\n])*")|//[^\n]*|/\*.*?\*/', re.S)
 _DEFINED = re.compile(r"^[ \t]*#[ \t]*(?:define|undef)[ \t]+(\w+)", re.M)
 _OPENCL_CASTS = "".join(
     f"#define as_{t}{n}(x) __builtin_astype((x), {t}{n})\n#define convert_{t}{n}(x) "
@@ -154,6 +166,8 @@ def _compiled(
     whole = device_text(own, flat=not kernel.group, rounded=rounded)
     flags = toolchain.own_flags(suffix, arch, gem5=gem5)
     flags = (*flags, *(toolchain.VECTOR_LOADS if keeps else ()))
+    # MGPUSim's timing model ends at a word that lies in two cache lines.
+    flags = (*flags, *(toolchain.SPLIT if rounded else ()))
     edits = (toolchain.VOLATILE, *(toolchain.SEPARATE if rounded else ()))
     key = Key("own assembly")
     key.add("label", f"own assembly {arch} {kernel.name}")
@@ -251,8 +265,8 @@ def host_text(own: OwnSource, name: str) -> str:
             "gem5-se, or write __syncthreads() there"
         )
     text = _C_LINKAGE.sub(lambda match: "inline namespace simgen_c {" if match[1] else "", own.text)
-    text = _TYPE_FIRST.sub(r"extern __shared__ \1 \2[];", text)
-    text = _DYNAMIC_LDS.sub(r"SIMGEN_DYNAMIC_LDS(\2, \3);", text)
+    text = _COMMENT.sub(lambda each: each[1] or " " + "\n" * each[0].count("\n"), text)
+    text = _DYNAMIC_LDS.sub(_at_dynamic_lds, text)
     # The prelude has some of the vector types, as kernels of simgen use them.
     renamed_types = "".join(f"#define {t} simgen_{t}\n" for t in PRELUDE_TYPES)
     ahead = f"{renamed_types}#define warpSize {own.warp}\n{_dialect(own)}{_variables(own)}"
@@ -263,6 +277,14 @@ def host_text(own: OwnSource, name: str) -> str:
     back = "".join(f'#pragma pop_macro("{each}")\n' for each in macros)
     behind = "#pragma clang fp contract(off)\n"
     return f'{before}{ahead}#line 1 "{name}.hip"\n{text}\n{back}{behind}'
+
+
+def _at_dynamic_lds(declared: re.Match[str]) -> str:
+    """A pointer to the LDS that launches ask for, in as many lines as its declaration."""
+    before, name, extents = declared.groups()
+    made = f"typedef {_OF_LDS.sub(' ', before)} simgen_lds_{name}{extents};"
+    lines = "\n" * (declared[0].count("\n") - made.count("\n"))
+    return f"{made} SIMGEN_DYNAMIC_LDS(simgen_lds_{name}, {name});{lines}"
 
 
 def _dialect(own: OwnSource) -> str:
@@ -378,7 +400,23 @@ def _is_called(symbol: str, entry: str, between: str = "(?:12_GLOBAL__N_1)?") ->
     if not symbol.startswith("_Z") or at < 0:
         return False
     behind = symbol[at + len(tagged) :]
-    return ("<" in entry) == behind.startswith("I")
+    arguments = entry.partition("<")[2].rstrip().removesuffix(">")
+    return bool(re.match(_mangled(arguments), behind)) if arguments else behind[:1] != "I"
+
+
+def _mangled(arguments: str) -> str:
+    """A pattern of arguments of a template in a C++ symbol, in which whole numbers and types of C
+    are spelled in one way."""
+    while (inner := re.sub(r"<[^<>]*>|\([^()]*\)", "", arguments)) != arguments:
+        arguments = inner
+    parts = []
+    for each in map(str.strip, arguments.split(",")):
+        number = {"true": "1", "false": "0"}.get(each, each.rstrip("uUlL"))
+        if re.fullmatch(r"-?(?:0[xX][\da-fA-F]+|[1-9]\d*|0)", number):
+            parts.append(rf"L(?:[a-z]|\d\w*?[A-Za-z_]){str(int(number, 0)).replace('-', 'n')}E")
+        else:
+            parts.append(_CODES.get(" ".join(sorted(each.split())), ".+"))
+    return "I" + "".join(parts)
 
 
 def check_image(text: str, kernel: str, whole: bool) -> None:

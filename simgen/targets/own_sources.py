@@ -19,7 +19,7 @@ from simgen.ground.ir import Kernel, Language, Workload
 from simgen.ground.machine import architectures
 from simgen.isa import code_object, cures, toolchain
 from simgen.isa.legalise import Legalised, Model, facts
-from simgen.isa.legalise.assembly import readable
+from simgen.isa.legalise.assembly import CONTRACTED, readable
 from simgen.isa.lint import functions, linting, rewriting
 from simgen.isa.lint.containers import Held
 from simgen.kernels import own, stages
@@ -99,15 +99,18 @@ def products(
             _check_launch(known[name], products[stages.CODE_OBJECT])
         # The stages rewrite all text of simgen's kernels for MGPUSim, by the rules that lint asks.
         if builder.linted and (known[name].source or model.simulator != facts.MGPUSIM):
-            refuse(name, products[stages.CODE_OBJECT], model, builder.cache, language)
+            fused = f"{name}.{CONTRACTED}," in products[stages.LEGALISED].text
+            refuse(name, products[stages.CODE_OBJECT], model, builder.cache, language, fused)
     return made
 
 
 def refuse(
-    name: str, elf: bytes, model: Model, cache: Cache, language: Language | None = None
-) -> None:
+    name: str, elf: bytes, model: Model, cache: Cache, language: Language | None = None,
+    contracted: bool = False,
+) -> None:  # fmt: skip
     """Refuse machine code of a kernel that lint would refuse for a version of a simulator;
-    `language` is that of a user's source.
+    `language` is that of a user's source, whose products and sums may be one instruction if
+    `contracted`.
 
     The stages rewrite text: what a source writes as data (`.long` in inline assembly) is seen here.
 
@@ -121,9 +124,10 @@ def refuse(
     key.add("rules", linting.identity())
     key.add("model", f"{model.simulator} {model.version} {model.arch}")
     key.add("code object", hashlib.sha256(elf).hexdigest())
+    key.add("contracted", str(contracted))
 
     def look() -> bytes:
-        held = Held(Path(name), "", elf)
+        held = Held(Path(name), "", elf, contracted)
         (looked,) = linting.code_objects([held], model.simulator, model.version)
         first = next((each for each in looked.findings if each.refused), None)
         return f"{first.instruction}: {first.reason}; {first.cure}".encode() if first else b""

@@ -32,7 +32,9 @@ namespace nvcuda {} /* for sources that open it */
 #define hipGridDim_x gridDim.x
 #define hipGridDim_y gridDim.y
 #define hipGridDim_z gridDim.z
+#ifndef HIP_DYNAMIC_SHARED
 #define HIP_DYNAMIC_SHARED(type, name) extern __shared__ type name[];
+#endif
 #define HIP_KERNEL_NAME(...) __VA_ARGS__
 
 #ifndef SIMGEN_NVIDIA

@@ -17,6 +17,7 @@ template <class T> concept simgen_is_index = __is_same(T, simgen_index);
 /* LDS that launches ask for, behind `extern __shared__`. */
 #define SIMGEN_DYNAMIC_LDS(type, name)                                                             \
     type* const name = reinterpret_cast<type*>(simgen_dynamic_lds)
+#define HIP_DYNAMIC_SHARED(type, name) SIMGEN_DYNAMIC_LDS(type, name);
 /* Tensors that variables of the whole GPU stand for, of the launch that runs. */
 inline void *simgen_variables[6];
 static inline void *simgen_variable(unsigned at) { return simgen_variables[at]; }

@@ -480,14 +480,75 @@ SIMGEN_VECTOR_TYPES(long, ulong)
 SIMGEN_VECTOR_TYPES(ulong, ulong)
 SIMGEN_SIZES(SIMGEN_MOVED, float)
 SIMGEN_SIZES(SIMGEN_MOVED, double)
+/* Halves in memory, whose bits are numbers here; pointers to any address space become generic ones,
+ * but for constant memory. */
+OVERLOADED float simgen_of_half(ushort bits) { return __builtin_load_halff((__private half*)&bits); }
+OVERLOADED ushort simgen_beside_half(ushort bits, bool up)
+{
+    return bits & 0x7fff ? bits + (bits >> 15 == up ? -1 : 1) : up ? 1 : 0x8001;
+}
+#define SIMGEN_HALF_BITS(T, store)                                                                 \
+    OVERLOADED ushort simgen_half_rte(T x)                                                         \
+    {                                                                                              \
+        ushort bits;                                                                               \
+        store(x, (__private half*)&bits);                                                          \
+        return bits;                                                                               \
+    }                                                                                              \
+    OVERLOADED ushort simgen_half_rtp(T x)                                                         \
+    {                                                                                              \
+        const ushort bits = simgen_half_rte(x);                                                    \
+        return simgen_of_half(bits) < x ? simgen_beside_half(bits, true) : bits;                   \
+    }                                                                                              \
+    OVERLOADED ushort simgen_half_rtn(T x)                                                         \
+    {                                                                                              \
+        const ushort bits = simgen_half_rte(x);                                                    \
+        return simgen_of_half(bits) > x ? simgen_beside_half(bits, false) : bits;                  \
+    }                                                                                              \
+    OVERLOADED ushort simgen_half_rtz(T x)                                                         \
+    {                                                                                              \
+        return x < 0 ? simgen_half_rtp(x) : simgen_half_rtn(x);                                    \
+    }
+SIMGEN_HALF_BITS(float, __builtin_store_halff)
+SIMGEN_HALF_BITS(double, __builtin_store_half)
+#define SIMGEN_LOAD_HALF(name, n, step, space)                                                     \
+    OVERLOADED float##n name##n(size_t at, const space half* p)                                    \
+    {                                                                                              \
+        float##n r;                                                                                \
+        SIMGEN_ALL(n) r[i] = __builtin_load_halff(p + at * step + i);                              \
+        return r;                                                                                  \
+    }
+#define SIMGEN_STORE_HALF(name, T, n, step, mode, as)                                              \
+    OVERLOADED void name##n##mode(T##n v, size_t at, half* p)                                      \
+    {                                                                                              \
+        SIMGEN_ALL(n)((ushort*)p)[at * step + i] = simgen_half_##as(v[i]);                         \
+    }
+#define SIMGEN_HALF_MODES(DO, ...)                                                                 \
+    DO(__VA_ARGS__, , rte) DO(__VA_ARGS__, _rte, rte) DO(__VA_ARGS__, _rtz, rtz)                   \
+        DO(__VA_ARGS__, _rtp, rtp) DO(__VA_ARGS__, _rtn, rtn)
+#define SIMGEN_HALVES(n, step)                                                                     \
+    SIMGEN_LOAD_HALF(vload_half, n, n, ) SIMGEN_LOAD_HALF(vload_half, n, n, __constant)            \
+        SIMGEN_LOAD_HALF(vloada_half, n, step, ) SIMGEN_LOAD_HALF(vloada_half, n, step, __constant)\
+            SIMGEN_HALF_MODES(SIMGEN_STORE_HALF, vstore_half, float, n, n)                         \
+                SIMGEN_HALF_MODES(SIMGEN_STORE_HALF, vstore_half, double, n, n)                    \
+                    SIMGEN_HALF_MODES(SIMGEN_STORE_HALF, vstorea_half, float, n, step)             \
+                        SIMGEN_HALF_MODES(SIMGEN_STORE_HALF, vstorea_half, double, n, step)
+SIMGEN_HALVES(2, 2)
+SIMGEN_HALVES(3, 4)
+SIMGEN_HALVES(4, 4)
+SIMGEN_HALVES(8, 8)
+SIMGEN_HALVES(16, 16)
+#define SIMGEN_ONE_HALF(T, mode, as)                                                               \
+    OVERLOADED void vstore_half##mode(T x, size_t at, half* p)                                     \
+    {                                                                                              \
+        ((ushort*)p)[at] = simgen_half_##as(x);                                                    \
+    }
+SIMGEN_HALF_MODES(SIMGEN_ONE_HALF, float)
+SIMGEN_HALF_MODES(SIMGEN_ONE_HALF, double)
+OVERLOADED float vload_half(size_t at, const half* p) { return __builtin_load_halff(p + at); }
 OVERLOADED
-    float vload_half(size_t at, const __global half* p)
+    float vload_half(size_t at, const __constant half* p)
 {
     return __builtin_load_halff(p + at);
-}
-OVERLOADED void vstore_half(float x, size_t at, __global half* p)
-{
-    __builtin_store_halff(x, p + at);
 }
 OVERLOADED int mul24(int a, int b) { return (a << 8 >> 8) * (b << 8 >> 8); }
 OVERLOADED uint mul24(uint a, uint b) { return (a & 0xffffff) * (b & 0xffffff); }

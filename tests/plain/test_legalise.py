@@ -11,6 +11,7 @@ from simgen.isa import legalise
 from simgen.isa.legalise import Model, NoRuleError, extract, roles
 from simgen.isa.legalise.assembly import (
     CONTRACTED,
+    DYNAMIC_LDS,
     AssemblyKernel,
     Instruction,
     instruction,
@@ -504,6 +505,13 @@ def test_exchanges_get_a_word_of_lds_for_each_work_item(items, nbytes):
     assert f".amdhsa_group_segment_fixed_size {nbytes}\n" in made
     assert f".group_segment_fixed_size: {nbytes}\n" in made
     assert "offset:1040" in made
+
+
+def test_lds_of_a_launch_ends_with_a_word():
+    """Rules read the word around a byte."""
+    text = f"{sized(module('v_mov_b32_e32 v0, v1'))}\n\t.set k.{DYNAMIC_LDS}, 449\n"
+    made = rewrite(text, "gfx942").text
+    assert f".amdhsa_group_segment_fixed_size {1480 - 449}\n" in made
 
 
 def test_exchanges_are_refused_where_work_items_have_more_dimensions_or_lds_is_full():

@@ -11,7 +11,7 @@ import pytest
 from census import census
 from command_line import ROOT, fails
 
-from simgen.errors import ConfigError, MissingError
+from simgen.errors import ConfigError, MissingError, UsageError
 from simgen.frontend import kernel_pieces, own_kernel, ptx_text, triton_text
 from simgen.ground.dtypes import DType
 from simgen.ground.ir import Distribution, Fill, Language, TensorSpec, from_json, to_json
@@ -152,6 +152,12 @@ def test_no_layer_imitates_kernels_of_users(simgen, tmp_path):
         (Language.HIP, "kernel k: v_foo_b32: it panics; clear the sign bit", "clear the sign bit"),
         (Language.HIP, "kernel k: v_foo_b32: it panics; use fused()", "without what becomes that"),
         (Language.HIP, "kernel k: ds_max_rtn_u32: it ends; write it", "change global memory"),
+        (
+            Language.OPENCL,
+            "kernel k: flat_load_dword: no; write it",
+            "global memory or to LDS alone",
+        ),
+        (Language.HIP, "kernel k: v_rsq_f64_e32: no; write it", "functions of doubles in float32"),
         (Language.OPENCL, "kernel k: s_sendmsg (gfx90a): it ends; use --algo", "printf"),
         (Language.ASSEMBLY, "kernel k: s_foo: it ends; use --algo", "without what becomes that"),
         (Language.HIP, "kernel k: it takes 3 arguments; write 3 args", "write 3 args"),
@@ -257,6 +263,9 @@ int main() { inner::kernel<<<1, 1>>>(0); }
             "typedef int simgen_type_low, simgen_type_high[2];",
             ("low", "high"),
         ),
+        ("__constant__ struct { int a; } m;", "typedef struct { int a; } simgen_type_m;", ("m",)),
+        ("const __constant__ struct { int a; } m[2] = { { 1 }, { 2 } };", None, ()),
+        ("__device__ int f(int x) { return x; }\n__device__ Op table[] = { f, &f };", None, ()),
         ("__constant__ const float table[2] = { 1, 2 };", None, ()),
         ("__device__ int twice(int x) { return 2 * x; }", None, ()),
         ("template <class T> __global__ void k(T* x) { __shared__ T y; }", None, ()),
@@ -308,6 +317,31 @@ def test_names_that_macros_make_keep_all():
         "__device__ int f(int x) { return x; }\nK(1)\n"
     )
     assert kernel_pieces.needed(text, "k_1") == text
+
+
+@pytest.mark.parametrize(
+    ("entry", "chosen"),
+    [
+        ("k<float, 128>", "_Z1kIfLi128EEvv"),
+        ("k<float, 0x40u>", "_Z1kIfLi64EEvv"),
+        ("k<unsigned int, -3>", "_Z1kIjLin3EEvv"),
+        ("app::k<bool, true>", "_ZN3app1kIbLb1EEEvv"),
+        ("k<Pair<int>, 4>", "_Z1kI4PairIiELi4EEvv"),
+        ("k", "_Z1kv"),
+        ("k<float>", ""),
+    ],
+)
+def test_an_instance_of_a_template_is_told_by_its_arguments(entry, chosen):
+    symbols = (
+        "_Z1kIfLi128EEvv", "_Z1kIfLi64EEvv", "_Z1kIjLin3EEvv", "_ZN3app1kIbLb0EEEvv",
+        "_ZN3app1kIbLb1EEEvv", "_Z1kI4PairIiELi4EEvv", "_Z1kv",
+    )  # fmt: skip
+    text = "".join(f"\t.amdhsa_kernel {each}\n" for each in symbols)
+    if chosen:
+        assert own.renamed(text, entry, "made") == text.replace(f" {chosen}\n", " made\n")
+    else:
+        with pytest.raises(UsageError, match="several kernels are called so"):
+            own.renamed(text, entry, "made")
 
 
 VARIABLES = """

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from canaries import guarded
 from probing import FLOATS, outputs, run
 
 from simgen.isa import legalise, toolchain
@@ -205,7 +206,7 @@ def built(which: Iterable[Ordinary], arch: str, *, legal: bool = True) -> dict[s
         if not legal:
             return Built(toolchain.assemble(text, arch))
         try:
-            made = legalise.rewrite(text, model(arch))
+            made = legalise.rewrite(guarded(text), model(arch))
         except legalise.NoRuleError as refusal:
             return Built(refusal=str(refusal))
         why = "; ".join(f"{mnemonic}: {why}" for mnemonic, why in made.emulated.items())

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from functools import cache
 from typing import TYPE_CHECKING
 
 import pytest
+from canaries import guarded
 from ordinary import MODES, Built, built, execute, kernels, texts, wrong
 from probing import BOTH
 
-from simgen.targets.mgpusim.target import MGPUSim
+from simgen.isa import legalise, toolchain
+from simgen.isa.legalise.assembly import DYNAMIC_LDS
+from simgen.targets.mgpusim.target import MGPUSim, model
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -25,6 +29,7 @@ UNTIMED = {
     "odd_bytes",
 }  # fmt: skip
 LEAST = 100  # kernels
+SHUFFLED = "wave_sum"
 
 
 @cache
@@ -64,3 +69,14 @@ def test_what_is_not_refused_is_right(tmp_path: Path, arch: str, mode: str) -> N
     assert [
         found for item in kernels() if item.name in got and (found := wrong(item, got[item.name]))
     ] == []
+
+
+def test_a_canary_sees_words_of_a_replacement_in_lds_of_the_launch(tmp_path: Path) -> None:
+    text = guarded(toolchain.assembly(texts()[SHUFFLED], "gfx942"))
+    unasked = re.sub(rf"\t\.set .*\.{DYNAMIC_LDS}, .*", "", text)
+    for asked, end in ((text, dict), (unasked, str)):
+        made = legalise.rewrite(asked, model("gfx942")).text
+        got = execute(tmp_path / end.__name__, "gfx942", "emu", {
+            SHUFFLED: toolchain.assemble(made, "gfx942")
+        })  # fmt: skip
+        assert isinstance(got, end), got

@@ -98,7 +98,8 @@ def test_a_function_gets_and_gives_whole_numbers() -> None:
 
 
 DOUBLES = """
-__global__ void d(const double* a, const double* b, int* out, double* s, int n)
+__global__ void d(const double* a, const double* b, int* out, double* s, long long* w,
+                  unsigned long long* u, int n)
 {
     const int i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i >= n)
@@ -107,6 +108,9 @@ __global__ void d(const double* a, const double* b, int* out, double* s, int n)
     out[i] = (x < y) | (x <= y) << 1 | (x == y) << 2 | (x != y) << 3 | (x > y) << 4 | (x >= y) << 5
         | __builtin_isunordered(x, y) << 6 | (fabs(x) < 0.5) << 7;
     s[i] = x < y ? x * 0.0625 : y;
+    const double z = fabs(x) < 4 && fabs(y) < 4 ? x * y * 0x1p59 : 0;
+    w[i] = static_cast<long long>(z);
+    u[i] = static_cast<unsigned long long>(fabs(z) * 3);
 }
 """
 OF_DOUBLES = """
@@ -114,20 +118,24 @@ import h5py
 import numpy as np
 def expected(a, b):
     bits = [a < b, a <= b, a == b, a != b, a > b, a >= b, a != a, abs(a) < 0.5]
+    small = (abs(a) < 4) & (abs(b) < 4)
+    z = np.where(small, a, 0) * np.where(small, b, 0) * 2.0**59
     return {"out": sum(x.astype(int) << k for k, x in enumerate(bits)),
-            "s": np.where(a < b, a * 0.0625, b)}
+            "s": np.where(a < b, a * 0.0625, b), "w": z.astype(np.int64),
+            "u": (abs(z) * 3).astype(np.uint64)}
 """
 
 
 @pytest.mark.skipif(bool(MGPUSim().needs.missing()), reason="MGPUSim is not here")
 @pytest.mark.parametrize("arch", ["gfx803", "gfx942"])
-def test_doubles_are_compared_in_mgpusim(arch: str) -> None:
+def test_doubles_are_compared_and_become_integers_in_mgpusim(arch: str) -> None:
     """Zeros of both signs, subnormal numbers, neighbours, numbers that differ in the lower half."""
     Path("d.hip").write_text(DOUBLES)
     Path("d.py").write_text(OF_DOUBLES)
     Path("d.toml").write_text(
         'source = "d.hip"\ninputs = { a = "f64[576]", b = "f64[576]" }\n'
-        'outputs = { out = "i32[576]", s = "f64[576]" }\nargs = ["a", "b", "out", "s", "i32 576"]\n'
+        'outputs = { out = "i32[576]", s = "f64[576]", w = "i64[576]", u = "u64[576]" }\n'
+        'args = ["a", "b", "out", "s", "w", "u", "i32 576"]\n'
         'items = 576\nblock = 64\nreference = "d.py:expected"\ntolerance = 0\n'
     )
     some = [0.0, 5e-324, 1.0, 1 + 2**-52, 1 - 2**-53, 1e308, 2.0**-1022, 1 + 2**-40, 1 + 2**-33,
@@ -480,7 +488,8 @@ def test_kernels_in_namespaces_and_constants_of_the_source(target: str) -> None:
 
 
 OPENCL = """
-__kernel void k(__global const float* x, __global const int* v, __global float* y, __global int* w)
+__kernel void k(__global const float* x, __global const int* v, __global float* y, __global int* w,
+                __global half* h)
 {
     __local float part[256];
     const int i = get_global_id(0);
@@ -491,14 +500,29 @@ __kernel void k(__global const float* x, __global const int* v, __global float* 
     const int4 b = (int4)(v[i], i, -i, 5);
     w[i] = shuffle(b, as_uint4(b)).x + vload3(i % 20, v).z;
     w[64 + i] = 3 * shuffle2(b, b * 7, (uint8)(7, 2, 9, 0, 4, 4, 1, 6)).s0 + vec_step(b);
+    vstore_half4_rte(vload4(i, x) * 9e3f, i, h);
+    vstorea_half3(vload_half4(i, h).wzy, i, h + 256);
+    vstore_half_rtz(x[i] * 1e5f, i, h + 512);
+    vstore_half_rtp(x[i] * 1e-6, i, h + 576);
+    vstore_half_rtn(x[i], i, h + 640);
 }
 """
 OF_OPENCL = """
 import numpy as np
+@np.errstate(over="ignore")
 def expected(x, v):
     t, i = x.reshape(64, 4).astype(float), np.arange(64)
     b = np.stack([v, i, -i, np.full(64, 5)])
+    def half(v, to):
+        h = v.astype(np.float16)
+        wrong = abs(h) > abs(v) if to == 0 else h < v if to > 0 else h > v
+        return np.where(wrong, np.nextafter(h, np.float16(to)), h)
+    h = (x * np.float32(9e3)).astype(np.float16)
+    turned = np.pad(h.reshape(64, 4)[:, :0:-1], [(0, 0), (0, 1)])
+    z, p = x[:64] * np.float32(1e5), x[:64] * 1e-6
+    halves = [h, turned.ravel(), half(z, 0), half(p, np.inf), half(x[:64], -np.inf)]
     return {"y": (2 * t[::-1] + t[:, ::-1]).ravel().astype(np.float32),
+            "h": np.concatenate(halves),
             "w": np.concatenate([b[v & 3, i] + v[i % 20 * 3 + 2], np.full(64, 109)])}
 """
 
@@ -509,12 +533,50 @@ def test_copies_and_shuffles_of_opencl() -> None:
     Path("o.py").write_text(OF_OPENCL)
     Path("o.toml").write_text(
         'source = "o.cl"\ninputs = { x = "f32[256]", v = "i32[64] uniform(-99, 99)" }\n'
-        'outputs = { y = "f32[256]", w = "i32[128]" }\nargs = ["x", "v", "y", "w"]\ngrid = 1\n'
+        'outputs = { y = "f32[256]", w = "i32[128]", h = "f16[704] zeros" }\n'
+        'args = ["x", "v", "y", "w", "h"]\ngrid = 1\n'
         'block = 64\ntolerance = 0\nreference = "o.py:expected"\n'
     )
     bundle = simgen.plan("o.toml").build("made", "mgpusim")
     bundle.run(timeout=TIMEOUT)
     assert bundle.diff(strict=True)
+
+
+ASKED = """
+typedef float Row[2];
+extern __shared__ __align__(16) char pool[]; /* of all */
+__global__ void l(const float* x, float* y)
+{
+    const int t = threadIdx.x;
+    ((float*)pool)[t] = x[t];
+    float s = 0;
+    %s
+    y[t] = s;
+}
+"""
+WAYS = (
+    "extern __shared__ float a[];",
+    "__shared__ extern float a[];",
+    "extern float __shared__ a[];",
+    "extern __shared__ __attribute__((aligned(16))) float a[];",
+    "HIP_DYNAMIC_SHARED(float, a)",
+    "extern __shared__ float a[] __attribute__((aligned(16)));",
+    "extern volatile __shared__ float a[];",
+    "alignas(16) extern __shared__ float a[];",
+    "extern\n__shared__ // ;\n float /* ; */ a [ ];",
+    "extern __shared__ float rows[][2]; float* a = rows[0];",
+    "extern __shared__ struct { float a, b; } pair[]; float* a = &pair[0].a;",
+)
+
+
+def test_lds_that_launches_ask_for_is_declared_in_any_way() -> None:
+    """Each names the same memory."""
+    toml = (
+        'inputs = { x = "f32[64]" }\noutputs = { y = "f32[64]" }\nargs = ["x", "y"]\n'
+        f'lds = 256\ngrid = 1\nblock = 64\nreference = "{len(WAYS)} * x"\ntolerance = 1e-6\n'
+    )
+    body = "\n".join(f"{{ {way} s += a[t]; }}" for way in WAYS)
+    _judged("l", ASKED % body, toml, "host")
 
 
 STRUCTURES = """

@@ -125,6 +125,12 @@ def test_a_multiply_add_is_one_instruction_everywhere(arch: str, options: dict[s
     assert counted(described("hip", SAXPY), arch, **options) == ONE
 
 
+def test_a_difference_of_products_is_no_step_of_a_root() -> None:
+    """A factor in common, as in complex quotients: MGPUSim's own instruction stays, unrefused."""
+    path = described("hip", "float a = x[i] * y[i]; r[i] = (x[i] * z[i] - a) * a;")
+    simgen.plan(str(path)).build("made", MGPUSim(arch="gfx942"))
+
+
 def test_a_pragma_of_the_file_is_for_what_is_behind_it() -> None:
     head = f"__device__ float f(float a, float b, float c) {{ return a * b + c; }}\n{PRAGMA}"
     body = "r[i] = f(x[i], y[i], z[i]) + z[i] * z[i];"

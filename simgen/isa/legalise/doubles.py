@@ -11,7 +11,7 @@ import struct
 from typing import TYPE_CHECKING
 
 from simgen.isa.legalise.assembly import integer, is_vgpr, registers, source_modifiers
-from simgen.isa.legalise.table import rule
+from simgen.isa.legalise.table import GFX942, rule
 
 if TYPE_CHECKING:
     from simgen.isa.legalise.site import Site
@@ -95,6 +95,33 @@ def arithmetic(site: Site) -> None:
     if not is_vgpr(a.strip("-|")) and not is_vgpr(b.strip("-|")):  # one scalar at most
         a = put(site, "mul", a, constant(site, 1.0))
     site.put(site.item.mnemonic, result, a, b)
+
+
+@rule("v_fma_f64")
+@rule("v_fmac_f64_e32 v_fmac_f64_e64", GFX942)
+def fused(site: Site) -> None:
+    """A product and a sum, where a factor is a power of two, so that the product is exact; doubles
+    become 64-bit integers so."""
+    result, *sources = site.item.operands
+    a, b, c = sources if len(sources) == 3 else (*sources, result)
+    if not any(_is_power_of_two(site, each) for each in (a, b)):
+        raise site.refusal(
+            "rounds the product, and quotients, roots and functions of doubles become it",
+            "compute those in float32, or run it on another target",
+        )
+    product, _, _ = site.vgpr_pair()
+    site.become("v_mul_f64", product, a, b)
+    arithmetic(site)
+    site.become("v_add_f64", result, product, c)
+    arithmetic(site)
+
+
+def _is_power_of_two(site: Site, operand: str) -> bool:
+    """Whether a constant is one, or the contrary number."""
+    found = registers(operand)
+    low, high = map(site.constant, found) if len(found) == 2 else (0, integer(operand))
+    exact = low == 0 and high is not None and not high & 0xFFFFF
+    return exact and 1023 <= (high or 0) >> 20 & 0x7FF < 0x7FF
 
 
 @rule("v_rcp_f64_e32")

@@ -132,8 +132,8 @@ def _kernel(
         pool.own(vgprs=kernel.vgprs + 1)
     if pool.uses_lane_words:
         raise_lds(lines, kernel, pool.lane_words + pool.lane_nbytes - pool.asked_lds)
-    elif own := kernel.counts.get("group_segment_fixed_size", (0, 0))[1]:
-        raise_lds(lines, kernel, -(-own // 4) * 4)  # rules read the word around a byte
+    else:  # rules read the word around a byte
+        raise_lds(lines, kernel, pool.own_lds + -pool.all_lds % 4)
     raise_counts(lines, kernel, pool.vgprs, pool.sgprs)
     emulated |= pool.emulated
     return added + len(first)

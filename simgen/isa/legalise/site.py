@@ -122,10 +122,19 @@ class Registers:
         return self.kernel.counts.get(DYNAMIC_LDS, (0, 0))[1]
 
     @property
+    def own_lds(self) -> int:
+        """Bytes of LDS that the kernel declares."""
+        return self.kernel.counts.get("group_segment_fixed_size", (0, 0))[1]
+
+    @property
+    def all_lds(self) -> int:
+        """Bytes of LDS that a launch owns."""
+        return self.own_lds + self.asked_lds
+
+    @property
     def lane_words(self) -> int:
         """Byte offset in LDS of a word for each work-item, behind all that a launch owns."""
-        own = self.kernel.counts.get("group_segment_fixed_size", (0, 0))[1]
-        return -(-(own + self.asked_lds) // 16) * 16
+        return -(-self.all_lds // 16) * 16
 
     @property
     def lane_nbytes(self) -> int:

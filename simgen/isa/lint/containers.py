@@ -42,6 +42,7 @@ class Held:
     path: Path
     inside: str  # the name that the containers give it; empty if it is the file itself
     code: bytes  # ELF
+    contracted: bool = False  # its source's products and sums may have become one instruction
 
     @property
     def place(self) -> str:

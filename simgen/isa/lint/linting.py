@@ -128,7 +128,7 @@ def code_objects(
 
 def _code_object(held: Held, simulator: str, version: str, own: Tables | None) -> Looked:
     arch = functions.processor(held.code, held.place)
-    judge = judge_of(Model(simulator, version, arch), own)
+    judge = judge_of(Model(simulator, version, arch), own, contracted=held.contracted)
     told = replace(held, code=b"")
     if isinstance(judge, str):
         return Looked(told, arch, 0, 0, (), (), judge)
@@ -193,8 +193,11 @@ def identity() -> str:
     return digest.hexdigest()
 
 
-def judge_of(model: Model, own: Tables | None = None) -> Judge | str:
-    """The judge of instructions for a model; or why no code of that architecture runs there."""
+def judge_of(model: Model, own: Tables | None = None, *, contracted: bool = False) -> Judge | str:
+    """The judge of instructions for a model; or why no code of that architecture runs there.
+
+    `contracted`: products and sums of the source may have become one instruction.
+    """
     if own:
         seen = next((each for each in own.tables if model.arch in each.architectures), None)
         if seen is None:
@@ -204,7 +207,7 @@ def judge_of(model: Model, own: Tables | None = None) -> Judge | str:
         known = simulators.versions(model.simulator)[model.version].architectures
         if model.arch not in known:
             return f"MGPUSim {model.version} does not simulate {model.arch}"
-        return partial(mgpusim.judged, model)
+        return partial(mgpusim.judged, model, contracted=contracted)
     table = facts.table(model.simulator, model.version, model.arch)
     if table is None:
         return f"{model.simulator} {model.version} does not simulate {model.arch}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from simgen.isa.legalise import implemented, instruction_rules
+from simgen.isa.legalise.assembly import CONTRACTED
 from simgen.isa.lint import disassembly, naming
 from simgen.isa.lint.verdicts import EDGES, ENDS, LEGALISE, NO_CONTROLS, OTHERWISE, WRONG, Judged
 
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from simgen.isa.legalise.machine_code import Decoded
     from simgen.isa.legalise.simulators import Model
 
+NAME = "f"  # any name: functions are looked at one by one
 _FLOATS = (240, 248)  # the numbers of constants that are floats, as sources are numbered
 _NARROW = "takes constants of 32 bits for those of 64"
 # Why, where it is known, by the beginnings of mnemonics: what `simgen conform` has found.
@@ -48,10 +50,13 @@ _AS_IT_IS = {
 _QUIETS = "takes |a| of a signalling NaN for a quiet one"
 
 
-def judged(model: Model, items: Sequence[Decoded]) -> Iterator[tuple[Decoded, Judged]]:
-    """What is to be said of a function's instructions."""
+def judged(
+    model: Model, items: Sequence[Decoded], *, contracted: bool = False
+) -> Iterator[tuple[Decoded, Judged]]:
+    """What is to be said of a function's instructions; `contracted` as `linting.judge_of`."""
     known = implemented.implemented(model)
-    lines, of_line = disassembly.listing(items, model.arch)
+    lines, of_line = disassembly.listing(items, model.arch, NAME)
+    lines += [f"\t.set {NAME}.{CONTRACTED}, 1"] * contracted
     changed = {
         of_line[at].offset: why
         for at, why in instruction_rules.planned_rewrites("\n".join(lines), model).items()
