@@ -5,8 +5,8 @@
  * DATA is data.h5; OUTPUTS becomes the arena from plan.outputs_offset to its end; LAUNCHES_CSV the
  * wall time of each launch that ran. PROCESSES is how many run work-groups at the same time;
  * without it, or where it is empty, that is one for each CPU that this process may use.
- * Where plan.keeps, what each step leaves goes to STATE at once; the steps that are marked there are
- * not run again.
+ * Where plan.keeps, what each step leaves goes to STATE at once; the steps that are marked there
+ * are not run again.
  *
  * Launches are run by worker processes, which take work-groups from a shared counter. Processes,
  * not threads: LDS is static memory, private to each of them, and a worker that crashes is seen

@@ -1,6 +1,6 @@
 /* What the two parts of the program know of each other: the kernels with all that depends on them
- * (host_kernels.cpp), compiled for each workload, and the launcher (host.cpp), which is the same for
- * all and is compiled once. */
+ * (host_kernels.cpp), compiled for each workload, and the launcher (host.cpp), which is the same
+ * for all and is compiled once. */
 #ifndef SIMGEN_HOST_PARTS_H
 #define SIMGEN_HOST_PARTS_H
 #include "system.h"
