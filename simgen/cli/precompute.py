@@ -1,4 +1,5 @@
-"""The precomputed set: compiled kernels and programs of the built-in workloads for gem5-se.
+"""The precomputed set: compiled kernels and programs of the built-in workloads for gem5-se, and
+the launcher of all programs for the host.
 
 With it, building them needs no compiler. It is stale when it lacks an entry that a build asks for
 (a template, a flag or the compiler changed); a test builds all of them without a compiler.
@@ -22,6 +23,7 @@ from simgen.ground.machine import named
 from simgen.ground.storage.files import write_atomic
 from simgen.kernels import cache, render
 from simgen.kernels.build import Builder
+from simgen.targets import host
 from simgen.targets.base import Job
 from simgen.targets.gem5.se import Gem5Se
 from simgen.tensors import data_file
@@ -99,7 +101,9 @@ def names() -> list[str]:
 
 
 def build_all(builder: Builder) -> set[str]:
-    """Build the workloads of `names` for gem5-se; returns the digests of what was asked for."""
+    """Build the workloads of `names` for gem5-se, and the host's launcher; returns the digests of
+    what was asked for."""
+    host.launcher(builder)
     target = Gem5Se()
     for name in names():
         found = problem.find(name, (), None)

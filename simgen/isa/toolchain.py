@@ -503,8 +503,18 @@ def compile_device(source: str, arch: str) -> bytes:
     return assemble(assembly(source, arch), arch)
 
 
-def compile_host(files: Mapping[str, bytes], main: str, flags: Sequence[str]) -> bytes:
-    """A static x86-64 Linux program from `main`, one of `files`, without a C library.
+def host_object(files: Mapping[str, bytes], main: str, flags: Sequence[str]) -> bytes:
+    """What a program of `compile_host` can be linked with, from `main`, one of `files`."""
+    with _folder(files) as folder:
+        _run(folder, "clang", *HOST_FLAGS, *flags, "-c", main, "-o", "main.o")
+        return (folder / "main.o").read_bytes()
+
+
+def compile_host(
+    files: Mapping[str, bytes], main: str, flags: Sequence[str], beside: bytes = b""
+) -> bytes:
+    """A static x86-64 Linux program from `main`, one of `files`, and an object `beside` it (none:
+    empty), without a C library.
 
     With ENCLOSED among the flags, a user's text is in it.
     """
@@ -518,9 +528,12 @@ def compile_host(files: Mapping[str, bytes], main: str, flags: Sequence[str]) ->
             _run(folder, "clang", HOST_FLAGS[0], "-c", "main.s", "-o", "main.o")
         else:
             _run(folder, "clang", *HOST_FLAGS, *flags, "-c", main, "-o", "main.o")
+        others = ("beside.o",) if beside else ()
+        if beside:
+            (folder / "beside.o").write_bytes(beside)
         _run(
             folder, "ld.lld", "-static", "-z", "noexecstack", "--gc-sections",
-            "-z", "noseparate-code", "main.o", "-o", "main",
+            "-z", "noseparate-code", "main.o", *others, "-o", "main",
         )  # fmt: skip
         return (folder / "main").read_bytes()
 

@@ -52,9 +52,14 @@ class Builder:
         main: str,
         flags: Sequence[str],
         libraries: Mapping[str, Sequence[str]] | None = None,
+        beside: bytes = b"",
     ) -> bytes:
         """An x86-64 program of files (`stages.x86`)."""
         made: Any = files
-        for stage in stages_.x86(main, flags, libraries):
+        for stage in stages_.x86(main, flags, libraries, beside):
             made = stage.make(made, self.cache)
         return bytes(made)
+
+    def object(self, files: Mapping[str, bytes], main: str, flags: Sequence[str]) -> bytes:
+        """What a program can be linked with, `beside` it."""
+        return stages_.x86_object(files, main, flags, self.cache)

@@ -133,30 +133,48 @@ def _check_matrix(text: str, model: Model) -> None:
 
 
 def x86(
-    main: str, flags: Sequence[str], libraries: Mapping[str, Sequence[str]] | None = None
-) -> tuple[Stage, ...]:
+    main: str, flags: Sequence[str], libraries: Mapping[str, Sequence[str]] | None = None,
+    beside: bytes = b"",
+) -> tuple[Stage, ...]:  # fmt: skip
     """The stage of an x86-64 program. Its source is files by name; `main` is one of them, and the
     others it includes or embeds.
 
-    The program is static, or linked dynamically to `libraries` (`toolchain.compile_dynamic`).
+    The program is static, with an object `beside` it, if there is one, or linked dynamically to
+    `libraries` (`toolchain.compile_dynamic`).
     """
 
     def compiled(files: Mapping[str, bytes], cache: Cache) -> bytes:
-        key = Key("x86-64 program")
-        key.add("label", f"program {main}")
-        key.add("compiler", toolchain.identity())
-        key.add("flags", "\n".join((*toolchain.HOST_FLAGS, *flags)))
-        for name in sorted(files):
-            content = files[name]
-            key.add(name, content if b"\0" in content else content.decode())
+        key = _host_key("program", files, main, flags)
+        if beside:
+            key.add("beside", beside)
         if libraries is None:
-            return cache.get_or_build(key, lambda: toolchain.compile_host(files, main, flags))
+            return cache.get_or_build(
+                key, lambda: toolchain.compile_host(files, main, flags, beside)
+            )
         key.add("libraries", "\n".join(f"{n}: {' '.join(f)}" for n, f in libraries.items()))
         return cache.get_or_build(
             key, lambda: toolchain.compile_dynamic(files, main, flags, libraries)
         )
 
     return (Stage(PROGRAM, compiled),)
+
+
+def x86_object(files: Mapping[str, bytes], main: str, flags: Sequence[str], cache: Cache) -> bytes:
+    """What `x86` takes as `beside`, from files as it has them."""
+    key = _host_key("object", files, main, flags)
+    return cache.get_or_build(key, lambda: toolchain.host_object(files, main, flags))
+
+
+def _host_key(kind: str, files: Mapping[str, bytes], main: str, flags: Sequence[str]) -> Key:
+    """The key of what is made for x86-64 from files."""
+    key = Key(f"x86-64 {kind}")
+    key.add("label", f"{kind} {main}")
+    key.add("compiler", toolchain.identity())
+    key.add("flags", "\n".join((*toolchain.HOST_FLAGS, *flags)))
+    for name in sorted(files):
+        content = files[name]
+        key.add(name, content if b"\0" in content else content.decode())
+    return key
 
 
 def nvptx() -> tuple[Stage, ...]:

@@ -15,6 +15,7 @@ import re
 import sys
 from bisect import bisect_left
 from dataclasses import dataclass
+from functools import cache
 from itertools import accumulate
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
@@ -36,7 +37,10 @@ if TYPE_CHECKING:
 CPUINFO = Path("/proc/cpuinfo")
 INSTRUCTIONS = ("avx2", "fma")  # what kernels are compiled for, as /proc/cpuinfo spells it
 MAIN = "host.cpp"
-HEADERS = ("host_report.h", "host_fibers.h", "host_workers.h")
+# The launcher is the same for all workloads, and is compiled once.
+LAUNCHER = (MAIN, "host_workers.h", "host_report.h", "host_parts.h", "system.h")
+KERNELS = "host_kernels.cpp"
+HEADERS = ("host_parts.h", "host_fibers.h")
 SANITIZER_HEADERS = ("host_sanitizer.h", "host_lines.h")
 
 WORKERS_NBYTES = 64 << 20  # beside the arena: stacks of the work-items, page tables
@@ -53,6 +57,7 @@ COMMON_FLAGS = (
     "-fstack-clash-protection",  # a stack that overflows meets its guard page, however far it goes
 )
 FLAGS = (*COMMON_FLAGS, "-O3")
+LAUNCHER_FLAGS = (*COMMON_FLAGS, "-O1")
 # Why each flag of the checked program is there:
 SANITIZER_FLAGS = (
     *COMMON_FLAGS,
@@ -145,14 +150,16 @@ class HostPackage(Package):
     def folder(self, job: Job, builder: Builder) -> dict[str, File]:
         """`run.sh`, the program (called as the workload), and its main source and plan to read."""
         files = self.sources(job)
+        beside = launcher(builder)
         flags = SANITIZER_FLAGS if self.sanitize else FLAGS
         others = {}
         if job.workload.is_own:
             flags = (*flags, "-w", *toolchain.ENCLOSED, *toolchain.MEANING_FLAGS)
         try:
-            program = builder.executable(files, MAIN, flags)
+            program = builder.executable(files, KERNELS, flags, beside=beside)
             if job.workload.is_own and self.sanitize:
-                zeros = builder.executable(files, MAIN, (*flags[:-1], ZEROS_FLAG))
+                zero = (*flags[:-1], ZEROS_FLAG)
+                zeros = builder.executable(files, KERNELS, zero, beside=beside)
                 others = {f"{job.workload.name}.zeros": File(zeros, executable=True)}
         except toolchain.RejectedError as error:
             if not job.workload.is_own:
@@ -168,11 +175,12 @@ class HostPackage(Package):
             **others,
             "run.sh": File(script.encode(), executable=True),
             job.workload.name: File(program, executable=True),
-            **{name: File(files[name]) for name in (MAIN, plan.HEADER)},
+            MAIN: File(_launcher_files()[MAIN]),
+            plan.HEADER: File(files[plan.HEADER]),
         }
 
     def sources(self, job: Job) -> dict[str, bytes]:
-        """Everything that the program is compiled from, by file name."""
+        """Everything that the kernels' part is compiled from, by file name."""
         workload = job.workload
         arity = {la.kernel: len(la.args) + len(la.values) for la in workload.launches}
         # Structures that hold addresses: the argument, the word in it, and where the address is.
@@ -194,12 +202,22 @@ class HostPackage(Package):
                 alone=_alone(workload),
             ),
         }
-        files = (MAIN, *HEADERS, *(SANITIZER_HEADERS if self.sanitize else ()))
+        files = (KERNELS, *HEADERS, *(SANITIZER_HEADERS if self.sanitize else ()))
         facts = {"SIMGEN_SANITIZE": f"{self.sanitize:d} /* is each access checked? */"}
         return {
             **plan.sources(job, files, facts),
             **{name: text.encode() for name, text in texts.items()},
         }
+
+
+def launcher(builder: Builder) -> bytes:
+    """The object that the kernels of each workload are linked with."""
+    return builder.object(_launcher_files(), MAIN, LAUNCHER_FLAGS)
+
+
+@cache
+def _launcher_files() -> dict[str, bytes]:
+    return {name: render.text(f"launchers/{name}").encode() for name in LAUNCHER}
 
 
 class HostWatcher(RowsWatcher):

@@ -1,68 +1,16 @@
-/* Runs the kernels of a workload (plan.h, kernels.h) on this CPU.
+/* Runs the kernels of a workload (host_kernels.cpp) on this CPU.
  *
  *     program DATA OUTPUTS LAUNCHES_CSV [PROCESSES] [STATE]
  *
- * DATA is data.h5; OUTPUTS becomes the arena from OUTPUTS_OFFSET to its end; LAUNCHES_CSV the
+ * DATA is data.h5; OUTPUTS becomes the arena from plan.outputs_offset to its end; LAUNCHES_CSV the
  * wall time of each launch that ran. PROCESSES is how many run work-groups at the same time;
  * without it, or where it is empty, that is one for each CPU that this process may use.
- * SIMGEN_KEEPS: what each step leaves goes to STATE at once; the steps that are marked there are
- * not run again.
+ * Where plan.keeps, what each step leaves goes to STATE at once; the steps that are marked there
+ * are not run again.
  *
  * Launches are run by worker processes, which take work-groups from a shared counter. Processes,
  * not threads: LDS is static memory, private to each of them, and a worker that crashes is seen
  * by its parent. All of them share the arena. */
-#define VECTORS __attribute__((target("avx2,fma,f16c")))
-#define UNCHECKED __attribute__((no_sanitize("kernel-address", "undefined")))
-#pragma clang attribute push(UNCHECKED, apply_to = function)
-#include "plan.h"
-#if SIMGEN_KEEPS
-#include "state.h"
-#endif
-#pragma clang attribute pop
-
-/* ---- The kernels. Each has its own name space, and its own section for LDS. ---- */
-#pragma clang attribute push(VECTORS, apply_to = function)
-#include "prelude.h"
-#if SIMGEN_OWN
-#include "own.h"
-#endif
-#include "kernels.h"
-#pragma clang attribute pop
-
-#pragma clang attribute push(UNCHECKED, apply_to = function)
-static_assert(MOST_ITEMS <= 1024, "a work-group has 1024 work-items at most");
-#if SIMGEN_SANITIZE
-#include "host_sanitizer.h"
-#else
-#include "host_fibers.h"
-#endif
-
-/* Arguments by value: which they are, and their bits, or where the words of a structure are. */
-struct value {
-    u32 at;
-    bool wide;
-    u64 bits;
-};
-#define MOST_ARGUMENTS 128
-
-struct argument { /* becomes a pointer to whatever the kernel takes */
-    u64 address;
-    template <class T> operator T *() const { return reinterpret_cast<T *>(address); }
-#if SIMGEN_OWN
-    template <class T> operator T() const
-    {
-        return *reinterpret_cast<const T *>(
-            sizeof(T) > 8 ? address : reinterpret_cast<u64>(&address));
-    }
-#endif
-};
-#include "calls.h"
-#if SIMGEN_OWN
-inline u64 bits_of(const value &of)
-{
-    return of.wide ? reinterpret_cast<u64>(structures + of.bits) : of.bits;
-}
-#endif
 #include "host_workers.h"
 
 /* AVX2 and FMA, and an operating system that saves their registers. */
@@ -86,24 +34,26 @@ static bool has_vectors()
 
 static void make_arena()
 {
-    const long at = map(ARENA_NBYTES, SHARED);
+    const long at = map(plan.arena_nbytes, SHARED);
     if (at < 0)
         stop(EXIT_NO_MEMORY, "memory", "no room for the tensors; choose a smaller batch");
     arena = reinterpret_cast<u8 *>(at);
     u32 *words = reinterpret_cast<u32 *>(at);
-    for (u64 i = 0; i < ARENA_NBYTES / 4; i++)
-        words[i] = CANARY;
+    for (u64 i = 0; i < plan.arena_nbytes / 4; i++)
+        words[i] = plan.canary;
 }
 
-#pragma clang optimize off /* host_report.h */
 static void read_inputs(const char *path)
 {
-    alignas(8) static u8 raw[sizeof(data_header) + (INPUTS + 1) * sizeof(data_entry)];
-    const data_header &header = *reinterpret_cast<const data_header *>(raw);
+    const u64 head_nbytes = sizeof(data_header) + (plan.inputs + 1) * sizeof(data_entry);
+    const long at = map(head_nbytes, PRIVATE);
+    if (at < 0)
+        stop(EXIT_NO_MEMORY, "memory", "no room for the header of the data; free some");
+    const data_header &header = *reinterpret_cast<const data_header *>(at);
     const long fd = sys(SYS_OPEN, reinterpret_cast<long>(path), 0 /* to read */, 0, 0, 0, 0);
     if (fd < 0)
         stop(EXIT_NO_DATA, path, "cannot be opened; build the bundle again");
-    if (!read_all(fd, raw, sizeof raw, 0))
+    if (!read_all(fd, reinterpret_cast<void *>(at), head_nbytes, 0))
         stop(EXIT_DATA_SIZE, path, "is shorter than its header; build the bundle again");
     for (u32 i = 0; i < 8; i++)
         if (header.magic[i] != "simgenD1"[i])
@@ -112,14 +62,18 @@ static void read_inputs(const char *path)
     if (nbytes < 0 || static_cast<u64>(nbytes) != header.file_nbytes)
         stop(EXIT_DATA_SIZE, path, "is truncated or too long; build the bundle again");
     for (u32 i = 0; i < 32; i++)
-        if (header.id[i] != data_id[i])
+        if (header.id[i] != plan.data_id[i])
             stop(EXIT_DATA_ID, path, "holds other tensors or another seed; build the bundle again");
-    if (header.count != INPUTS + 1)
+    if (header.count != plan.inputs + 1)
         stop(EXIT_DATA_SIZE, path, "has another number of tensors; build the bundle again");
-    for (u32 i = 0; i < INPUTS; i++) {
-        if (header.entry[i].nbytes != inputs[i].nbytes)
+    const data_entry *entry = header.entry;
+    for (u32 i = 0; i < plan.buffers; i++) {
+        const buffer &each = plan.buffer[i];
+        if (!each.input)
+            continue;
+        if (entry->nbytes != each.nbytes)
             stop(EXIT_DATA_SIZE, path, "has a tensor of another size; build the bundle again");
-        if (!read_all(fd, arena + inputs[i].offset, inputs[i].nbytes, header.entry[i].offset))
+        if (!read_all(fd, arena + each.offset, each.nbytes, entry++->offset))
             stop(EXIT_NO_DATA, path, "cannot be read; check the disk");
     }
     sys(SYS_CLOSE, fd, 0, 0, 0, 0, 0);
@@ -169,7 +123,7 @@ static void add_times(const char *path, u32 first, u32 end, const u64 *nanosecon
     }
     for (u32 i = first; i < end; i++) {
         report line;
-        line << i << "," << kernels[launches[i].kernel].name << ",";
+        line << i << "," << launch_at(i).kernel << ",";
         line << nanoseconds[i] / 1000000000 << ".";
         for (u64 digit = 100000000; digit; digit /= 10)
             line << nanoseconds[i] / digit % 10;
@@ -196,11 +150,7 @@ static u32 number_of_processes(const char *text)
     return count;
 }
 
-#if SIMGEN_KEEPS
-#define STATE_WORD " [STATE]"
-#else
-#define STATE_WORD ""
-#endif
+#define USAGE "not as many as it takes; write DATA OUTPUTS LAUNCHES_CSV "
 
 /* `stack` is what the kernel leaves: argc, argv. */
 extern "C" [[noreturn]] __attribute__((used)) void launcher(const u64 *stack)
@@ -208,47 +158,39 @@ extern "C" [[noreturn]] __attribute__((used)) void launcher(const u64 *stack)
     char *const *arg = reinterpret_cast<char *const *>(stack + 1);
     if (!has_vectors())
         stop(EXIT_NO_CPU, "CPU", "has no AVX2 and FMA; run another target");
-    if (stack[0] < 4 || stack[0] > 5 + SIMGEN_KEEPS)
+    if (stack[0] < 4 || stack[0] > 5 + plan.keeps)
         stop(EXIT_USAGE, "arguments",
-             "not as many as it takes; write DATA OUTPUTS LAUNCHES_CSV [PROCESSES" STATE_WORD "]");
+             plan.keeps ? USAGE "[PROCESSES [STATE]]" : USAGE "[PROCESSES]");
     const u32 processes = number_of_processes(stack[0] > 4 ? arg[4] : "");
     make_arena();
     read_inputs(arg[1]);
-#if SIMGEN_KEEPS
-    if (stack[0] == 6 && open_state(arg[5]))
-        load_state(arg[5], arena);
-#endif
+    const char *const state = stack[0] == 6 ? arg[5] : nullptr;
+    if (state)
+        open_steps(state);
     make_workplace();
-#if SIMGEN_SANITIZE && SIMGEN_KEEPS
-    for (const step_tensor &each : step_tensors)
-        if (state_head.mark[each.step] == FINISHED || state_head.mark[each.step] == GIVEN)
-            written_before(each.offset, each.nbytes - GUARD_NBYTES);
-#endif
-    static u64 nanoseconds[LAUNCHES];
     start_workers(processes);
-#if SIMGEN_KEEPS
+    const long times = map(plan.launches * sizeof(u64), PRIVATE);
+    if (times < 0)
+        stop(EXIT_NO_MEMORY, "memory", "no room for the times of launches; free some");
+    u64 *const nanoseconds = reinterpret_cast<u64 *>(times);
     u32 first = 0; /* launch of the step */
-    for (u32 i = 0; i < LAUNCHES; i++) {
-        if (i && launches[i].step != launches[i - 1].step)
+    for (u32 i = 0; i < plan.launches; i++) {
+        const u32 step = launch_at(i).step;
+        if (i && step != launch_at(i - 1).step)
             first = i;
-        if (state_head.mark[launches[i].step] != TO_RUN)
+        if (!to_run(step))
             continue;
         nanoseconds[i] = run_launch(i);
-        if (i + 1 < LAUNCHES && launches[i].step == launches[i + 1].step)
+        if (!plan.keeps || (i + 1 < plan.launches && step == launch_at(i + 1).step))
             continue;
         add_times(arg[3], first, i + 1, nanoseconds);
-        if (stack[0] == 6)
-            leave(arg[5], arena, launches[i].step);
+        if (state)
+            keep_step(state, step);
     }
     dismiss_workers();
-    write_file(arg[2], arena + OUTPUTS_OFFSET, ARENA_NBYTES - OUTPUTS_OFFSET);
-#else
-    for (u32 i = 0; i < LAUNCHES; i++)
-        nanoseconds[i] = run_launch(i);
-    dismiss_workers();
-    write_file(arg[2], arena + OUTPUTS_OFFSET, ARENA_NBYTES - OUTPUTS_OFFSET);
-    add_times(arg[3], 0, LAUNCHES, nanoseconds);
-#endif
+    write_file(arg[2], arena + plan.outputs_offset, plan.arena_nbytes - plan.outputs_offset);
+    if (!plan.keeps)
+        add_times(arg[3], 0, plan.launches, nanoseconds);
     quit(EXIT_DONE);
 }
 
@@ -259,4 +201,3 @@ __asm__(".text\n"
         "and $-16, %rsp\n\t"
         "call launcher\n\t"
         "hlt");
-#pragma clang attribute pop

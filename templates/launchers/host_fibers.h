@@ -9,23 +9,8 @@
  * reported. */
 #ifndef SIMGEN_HOST_FIBERS_H
 #define SIMGEN_HOST_FIBERS_H
-#include "host_report.h"
+#include "host_parts.h"
 
-enum : u64 {
-    PAGE = 4096,
-    STACK = 64 * 1024, /* of a work-item */
-    MAX_BLOCK = 1024,
-};
-
-struct fiber {
-    u64 pointer; /* its stack pointer while it does not run; 0: not prepared yet */
-    u64 low, high; /* its stack; the page below is a guard */
-    u32 item;
-    u32 line; /* of the barrier it waits at */
-    bool waiting;
-};
-inline fiber fibers[MAX_BLOCK];
-inline fiber *current;
 inline u64 scheduler; /* stack pointer of run_group() while a fiber runs */
 inline const u64 *arguments;
 
@@ -64,24 +49,6 @@ __attribute__((naked, noinline)) inline void switch_stack(u64 *, u64)
         now.what->run(arguments);
         switch_stack(&current->pointer, scheduler);
     }
-}
-
-/* Reserves stacks for `block` work-items; pages are taken when they are touched. */
-inline bool make_stacks(u32 block)
-{
-    const u64 stride = STACK + PAGE;
-    const long base = map(block * stride, PRIVATE | NO_RESERVE);
-    if (base < 0)
-        return false;
-    for (u32 i = 0; i < block; i++) {
-        const u64 guard = static_cast<u64>(base) + i * stride;
-        if (sys(SYS_MPROTECT, static_cast<long>(guard), PAGE, 0, 0, 0, 0))
-            return false;
-        fibers[i].low = guard + PAGE;
-        /* Different places in a page, or the hot ends of all stacks compete for one cache set. */
-        fibers[i].high = guard + stride - i % 16 * 128;
-    }
-    return true;
 }
 
 /* The work-item that runs from now on. */
@@ -160,9 +127,12 @@ inline bool at_barrier(u32 used)
     return first;
 }
 
-/* Runs one work-group; blockIdx is set. */
-inline void run_group()
+void run_group(u64 group)
 {
+    now.group = group;
+    blockIdx.x = static_cast<u32>(group % now.grid[0]);
+    blockIdx.y = static_cast<u32>(group / now.grid[0] % now.grid[1]);
+    blockIdx.z = static_cast<u32>(group / now.grid[0] / now.grid[1]);
     /* Real LDS holds anything at the start of a work-group; here it is NaN. */
     for (char *at = now.what->lds; at + 4 <= now.what->lds_end; at += 4)
         *reinterpret_cast<u32 *>(at) = CANARY;

@@ -3,7 +3,7 @@
  * when something is wrong, so the simplest search will do. */
 #ifndef SIMGEN_HOST_LINES_H
 #define SIMGEN_HOST_LINES_H
-#include "host_report.h"
+#include "host_parts.h"
 
 struct reader {
     const u8 *at, *end;

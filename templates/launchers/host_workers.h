@@ -4,7 +4,7 @@
  * work-groups; the last one that is done with it wakes the parent. */
 #ifndef SIMGEN_HOST_WORKERS_H
 #define SIMGEN_HOST_WORKERS_H
-#include "host_fibers.h"
+#include "host_report.h"
 
 enum { MOST_PROCESSES = 1024 };
 
@@ -13,7 +13,6 @@ enum {
     SYS_SIGALTSTACK = 131, SYS_PRCTL = 157, SYS_SCHED_GETAFFINITY = 204,
 };
 
-#pragma clang optimize off /* host_report.h */
 inline u64 clock_nanoseconds()
 {
     u64 time[2];
@@ -49,9 +48,11 @@ inline void on_signal(int number, const int *info, const u64 *)
         line << "its stack overflows";
     } else {
         const u64 offset = address - reinterpret_cast<u64>(arena);
-        for (const buffer &each : buffers) /* nobody writes inputs, and all may read them */
+        for (u32 i = 0; i < plan.buffers; i++) { /* nobody writes inputs, and all may read them */
+            const buffer &each = plan.buffer[i];
             if (each.input && each.alone && offset - each.offset < each.nbytes)
                 line << "writes an input of the workload: ";
+        }
         (line << "invalid access at ").hex(address) << ", ";
         place(line, address);
     }
@@ -75,16 +76,30 @@ inline void catch_signals()
 
 /* ---- Memory ---- */
 
+/* Reserves stacks for `block` work-items; pages are taken when they are touched. */
+inline bool make_stacks(u32 block)
+{
+    const u64 stride = STACK + PAGE;
+    const long base = map(block * stride, PRIVATE | NO_RESERVE);
+    if (base < 0)
+        return false;
+    for (u32 i = 0; i < block; i++) {
+        const u64 guard = static_cast<u64>(base) + i * stride;
+        if (sys(SYS_MPROTECT, static_cast<long>(guard), PAGE, 0, 0, 0, 0))
+            return false;
+        fibers[i].low = guard + PAGE;
+        /* Different places in a page, or the hot ends of all stacks compete for one cache set. */
+        fibers[i].high = guard + stride - i % 16 * 128;
+    }
+    return true;
+}
+
 /* What all launches need beside the arena. */
 inline void make_workplace()
 {
     const long at = map(sizeof *shared, SHARED);
     shared = reinterpret_cast<shared_state *>(at);
-    bool ok = at > 0 && make_stacks(MOST_ITEMS);
-#ifdef SIMGEN_HOST_SANITIZER_H
-    ok = ok && make_traces();
-#endif
-    if (!ok)
+    if (at < 0 || !make_stacks(plan.most_items) || !make_checks())
         stop(EXIT_NO_MEMORY, "memory", "no room for the stacks of the work-items; free some");
     /* A file that grows too large is an error of write(), not the end of this process. */
     const signal_handler nothing = reinterpret_cast<signal_handler>(1); /* SIG_IGN */
@@ -97,69 +112,18 @@ inline void make_workplace()
 inline void protect()
 {
     auto pages = [](u64 offset) { return (offset + PAGE - 1) / PAGE * PAGE; };
-    for (const buffer &b : buffers) {
+    for (u32 i = 0; i < plan.buffers; i++) {
+        const buffer &b = plan.buffer[i];
         if (!b.alone)
             continue;
         const long start = reinterpret_cast<long>(arena + b.offset);
         const u64 nbytes = pages(b.nbytes);
         if (b.input)
             sys(SYS_MPROTECT, start, static_cast<long>(nbytes), 1 /* to read */, 0, 0, 0);
-        const u64 guard = pages(GUARD_NBYTES + b.nbytes) - nbytes;
+        const u64 guard = pages(plan.guard_nbytes + b.nbytes) - nbytes;
         const long end = start + static_cast<long>(nbytes);
         sys(SYS_MPROTECT, end, static_cast<long>(guard), 0, 0, 0, 0);
     }
-}
-
-/* ---- What a launch is ---- */
-
-inline void set_launch(u32 index)
-{
-    const launch &l = launches[index];
-    now.what = &kernels[l.kernel];
-    now.index = index;
-    now.block = l.block;
-    now.group = now.regions = 0;
-#if SIMGEN_OWN
-    static u64 address[MOST_ARGUMENTS];
-    u32 at = 0, next = first_values[index];
-    const u32 end = first_values[index + 1];
-    const u32 *const extents = groups_of[l.kernel];
-    simgen_block = { extents[0], extents[1], extents[2] };
-    simgen_grid = { l.grid[0], l.grid[1], l.grid[2] };
-#else
-    static u64 address[MAX_ARGS];
-#endif
-    arguments = address;
-    for (u32 i = 0; i < 3; i++)
-        now.grid[i] = l.grid[i];
-    for (u32 i = 0; i < l.args; i++) {
-#if SIMGEN_OWN
-        for (; next < end && values[next].at == at; next++)
-            address[at++] = bits_of(values[next]);
-        address[at++] = reinterpret_cast<u64>(arena + l.arg[i]);
-#else
-        address[i] = reinterpret_cast<u64>(arena + l.arg[i]);
-#endif
-        const buffer &b = buffers[tensors[index][i]];
-        const u64 start = reinterpret_cast<u64>(arena + b.offset);
-        now.region[now.regions++] = { start, start + b.nbytes, &b };
-    }
-#if SIMGEN_OWN
-    for (; next < end; next++)
-        address[at++] = bits_of(values[next]);
-#endif
-    const u64 lds_nbytes = static_cast<u64>(now.what->lds_end - now.what->lds);
-    if (lds_nbytes > LDS_NBYTES)
-        stop(EXIT_KERNEL, now.what->name,
-            "needs more than 512 KiB of LDS, as no GPU has; make its work-groups smaller");
-    if (lds_nbytes)
-        now.region[now.regions++] = { reinterpret_cast<u64>(now.what->lds),
-                                      reinterpret_cast<u64>(now.what->lds_end), nullptr };
-}
-
-inline u64 work_groups(const launch &l)
-{
-    return static_cast<u64>(l.grid[0]) * l.grid[1] * l.grid[2];
 }
 
 /* ---- Processes ---- */
@@ -173,7 +137,6 @@ inline struct {
     } *turns;
 } workers;
 
-#pragma clang optimize on
 /* Runs work-groups of the current launch until none is left. */
 inline void take_groups(u64 groups)
 {
@@ -184,17 +147,11 @@ inline void take_groups(u64 groups)
         const u64 first = __atomic_fetch_add(&shared->next_group, share, __ATOMIC_RELAXED);
         if (first >= groups || __atomic_load_n(&shared->claimed, __ATOMIC_RELAXED))
             return;
-        for (u64 group = first; group < groups && group < first + share; group++) {
-            now.group = group;
-            blockIdx.x = static_cast<u32>(group % now.grid[0]);
-            blockIdx.y = static_cast<u32>(group / now.grid[0] % now.grid[1]);
-            blockIdx.z = static_cast<u32>(group / now.grid[0] / now.grid[1]);
-            run_group();
-        }
+        for (u64 group = first; group < groups && group < first + share; group++)
+            run_group(group);
     }
 }
 
-#pragma clang optimize off
 /* The life of a worker. The parent ends it. */
 [[noreturn]] inline void work(u32 number, long parent)
 {
@@ -207,11 +164,9 @@ inline void take_groups(u64 groups)
     for (u32 done = 0;; done++) {
         while (__atomic_load_n(turn, __ATOMIC_ACQUIRE) == done)
             sleep_at(turn, done, 0);
-#ifdef SIMGEN_HOST_SANITIZER_H
-        renumber_intervals();
-#endif
+        renew_checks();
         set_launch(shared->launch);
-        take_groups(work_groups(launches[shared->launch]));
+        take_groups(launch_at(shared->launch).groups);
         if (!__atomic_sub_fetch(&shared->working, 1, __ATOMIC_ACQ_REL))
             wake_at(&shared->working);
     }
@@ -221,8 +176,10 @@ inline void take_groups(u64 groups)
 inline void start_workers(u32 wanted)
 {
     u64 most = 0;
-    for (const launch &l : launches)
-        most = most < work_groups(l) ? work_groups(l) : most;
+    for (u32 i = 0; i < plan.launches; i++) {
+        const u64 groups = launch_at(i).groups;
+        most = most < groups ? groups : most;
+    }
     const u32 count = wanted < most ? wanted : static_cast<u32>(most);
     const long turns = map(count * sizeof *workers.turns, SHARED);
     if (turns < 0)
@@ -295,7 +252,7 @@ inline void wait_for_workers()
 inline u64 run_launch(u32 index)
 {
     set_launch(index);
-    const u64 groups = work_groups(launches[index]);
+    const u64 groups = launch_at(index).groups;
     const u32 count = groups < workers.count ? static_cast<u32>(groups) : workers.count;
     const u64 start = clock_nanoseconds();
     shared->next_group = 0;
@@ -308,6 +265,5 @@ inline u64 run_launch(u32 index)
     wait_for_workers();
     return clock_nanoseconds() - start;
 }
-#pragma clang optimize on
 
 #endif

@@ -10,7 +10,7 @@
 #define amdgpu_num_vgpr(...)
 #define amdgpu_num_sgpr(...)
 #define amdgpu_max_num_work_groups(...)
-inline simgen_index simgen_block, simgen_grid; /* host_workers.h sets them */
+inline simgen_index simgen_block, simgen_grid; /* host_kernels.cpp sets them */
 #define blockDim simgen_block
 #define gridDim simgen_grid
 template <class T> concept simgen_is_index = __is_same(T, simgen_index);

@@ -55,7 +55,8 @@ static const struct turn { u32 queue, first, count; } turns[STEPS] = { { 0, 0, 0
 static const u32 before[1] = { 0 };
 static const u32 relocated[1] = { 0 };
 """
-FILES = {"gem5_se.c": LAUNCHERS, "gpgpusim.c": LAUNCHERS, "host.cpp": LAUNCHERS, "hip.c": ROCM}
+FILES = {"gem5_se.c": LAUNCHERS, "gpgpusim.c": LAUNCHERS, "host.cpp": LAUNCHERS,
+         "host_kernels.cpp": LAUNCHERS, "hip.c": ROCM}  # fmt: skip
 
 
 def generated() -> dict[str, str]:

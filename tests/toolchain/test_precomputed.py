@@ -56,7 +56,7 @@ def build_all(own: Path, shared: Path, *names: str) -> subprocess.CompletedProce
         [sys.executable, "-c", WITHOUT_COMPILER, str(own), str(shared), *names],
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=600,
     )
 
 
