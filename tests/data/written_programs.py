@@ -1,5 +1,5 @@
-"""Writes written_programs.json.xz beside it: programs that write into memory that others share, as
-torch.export has them, and what PyTorch computes.
+"""Writes written_programs.json.xz beside it: programs that write into memory that others share, or
+that put 0 in place of NaN, as torch.export has them, and what PyTorch computes.
 
     python tests/data/written_programs.py      # PyTorch 2.15
 
@@ -430,6 +430,17 @@ def normalised(m, x):
 @program
 def trained(m, x):
     return functional.batch_norm(x, m.cache[0], m.cache[1] + 1, training=True)
+
+
+@program
+def hidden_rows(m, x):
+    seen = torch.softmax(torch.where(m.cache > 1.2, x, float("-inf")), -1)
+    return seen.masked_fill(torch.isnan(seen), 0.0) @ m.weight
+
+
+@program
+def hidden_rows_as_numbers(m, x):
+    return torch.nan_to_num(torch.softmax(torch.where(m.cache > 1.2, x, float("-inf")), -1), 0.0)
 
 
 class Of(nn.Module):

@@ -140,6 +140,23 @@ def some(*shape: int) -> Array:
     return RANDOM.standard_normal(shape).astype(np.float32)
 
 
+def test_outputs_that_no_layer_computes_are_named(tmp_path: Path) -> None:
+    """ONNX's evaluator gives both outputs; only one of them depends on the input."""
+    nodes = [
+        helper.make_node("Relu", ["x"], ["y"]),
+        helper.make_node("Neg", ["table"], ["turned"]),
+    ]
+    path = tmp_path / "m.onnx"
+    model = saved(path, nodes, {"x": some(2, 3)}, {"table": some(2, 3)})
+    model.graph.output.append(helper.make_tensor_value_info("turned", TensorProto.FLOAT, (2, 3)))
+    onnx.save(model, path)
+    assert set(by_evaluator(model, {"x": some(2, 3)})) == {"y", "turned"}
+    assert Plan(str(path), BuildChoices()).notes[:2] == (
+        "outputs of the model: y is y.y",
+        "outputs that the model fixes, with no layer: turned",
+    )
+
+
 def test_stored_tensors_are_trained_where_they_are_parameters_of_layers(tmp_path: Path) -> None:
     """What is stored as an operand keeps its values, and what nodes write down does everywhere."""
     node = helper.make_node

@@ -549,6 +549,10 @@ _ROWS: dict[str, Callable[[Call], Any]] = {
         "Reciprocal", call.node("Sqrt", call.get("self"), suffix="root")),
     "masked_fill.Scalar": lambda call: call.node(
         "Where", call.get("mask"), call.operand("value", call.output), call.get("self")),
+    "isnan.default": lambda call: call.node("IsNaN", call.get("self")),
+    "nan_to_num.default": lambda call: call.node(
+        "Where", call.node("IsNaN", call.get("self"), suffix="lost"),
+        call.tensor([float(call.get("nan", 0))], [], "nan"), call.get("self")),
     "matmul.default bmm.default mm.default": lambda call: call.node(
         "MatMul", *list(call.arguments.values())[:2]),
     "softmax.int _softmax.default log_softmax.int _log_softmax.default": lambda call: call.node(

@@ -66,6 +66,7 @@ class Imported:
     config: Config
     parameters: Mapping[str, ModelTensor]  # by buffer
     outputs: Mapping[str, str]  # output of the model -> buffer
+    fixed: tuple[str, ...]  # outputs that no layer computes, since the model knows their values
 
 
 def read_model(path: Path, settings: Mapping[str, str]) -> Imported:
@@ -96,7 +97,8 @@ def read_model(path: Path, settings: Mapping[str, str]) -> Imported:
         name: replace(each, read=partial(_parameter_values, where, name, each.read))
         for name, each in draft.parameters.items()
     }
-    return Imported(_config(str(path), draft, filled), parameters, outputs)
+    fixed = tuple(each.name for each in model.graph.output if each.name not in outputs)
+    return Imported(_config(str(path), draft, filled), parameters, outputs, fixed)
 
 
 def _parameter_values(where: str, buffer: str, made: Callable[[], NDArray[Any]]) -> NDArray[Any]:
