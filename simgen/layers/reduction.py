@@ -12,8 +12,10 @@ from math import ceil
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from simgen.ground.dtypes import DType
     from simgen.ground.machine import Machine
 
+from simgen.ground.machine import MODELS, NO
 from simgen.ground.numerics.powers import next_power_of_two
 
 BLOCK = 256  # work-items
@@ -23,6 +25,9 @@ WARP = 32  # AMD's compiler spills: where rows end within an access, each has a 
 # 16-bit elements of a short row that a work-item loads. So many loads in flight hide memory
 # latency, though each has half the bytes; rows then share a work-group.
 EACH = 16
+# Elements of 16 bits, of all tensors, that a work-item keeps where registers are plenty, by the
+# work-items of a work-group: long rows have more.
+KEPT = {BLOCK: 64, 2 * BLOCK: 144, 4 * BLOCK: 48}
 FINALS = 16  # partial results that every work-item adds up itself, instead of one more barrier
 
 
@@ -33,6 +38,11 @@ class Tiling:
     slices: int  # work-items of a feature in a work-group
     vector: int  # elements of an access
     held: int  # elements of a work-item
+
+    @property
+    def block(self) -> int:
+        """Work-items of a work-group."""
+        return self.lanes * self.slices
 
     @property
     def tile(self) -> int:
@@ -103,11 +113,59 @@ def finishing(chunks: int) -> Tiling:
     return Tiling(chunks, BLOCK // slices, slices, 1, ceil(chunks / slices))
 
 
-def rows_over_items(length: int, most: int = 0) -> Tiling:
+def by_fours(length: int, dtype: DType, machine: Machine) -> tuple[int, int]:
+    """Elements of an access to contiguous rows, and of the accesses that a row lies in, at most.
+
+    Rows of narrow elements may begin within an access, if the machine stores one by itself: GPUs
+    do, and simulators are weak there (templates/kernels/rows.h). As with matrix instructions,
+    `--matrix no` makes a plan for both.
+    """
+    if length % 4 == 0:
+        return 4, length
+    stores_one = machine.is_nvidia and not machine.name.startswith(MODELS)
+    if dtype.is_narrow and stores_one and machine.use_matrix != NO:
+        return 4, length + 3
+    return 1, length
+
+
+def rows_over_items(
+    length: int, over: tuple[int, int], most: int = 0, block: int = BLOCK
+) -> Tiling:
     """How rows are spread over a work-group's items, of which each has so many elements where loads
-    are by fours; by default, one load."""
-    vector = 4 if length % 4 == 0 else 1
+    are by fours; by default, one load. `over` is what `by_fours` gives."""
+    vector, reach = over
     each = most if most and vector > 1 else vector
-    slices = min(BLOCK, next_power_of_two(ceil(length / each)))
-    held = ceil(length / (slices * vector)) * vector
-    return Tiling(length, BLOCK // slices, slices, vector, held)
+    slices = min(block, next_power_of_two(ceil(reach / each)))
+    held = ceil(reach / (slices * vector)) * vector
+    return Tiling(length, block // slices, slices, vector, held)
+
+
+def keeping(length: int, over: tuple[int, int], tensors: int, most: int) -> Tiling:
+    """The same on an NVIDIA GPU, whose work-items keep elements of 16 bits of so many `tensors`,
+    where as many as can do that; what is longer, the most of them read again.
+    """
+    if over[1] > WARP * most and most <= EACH:
+        few = by_warps(length, over, most)
+        if few.slices <= BLOCK and keeps(few, tensors):
+            return few
+    made = [rows_over_items(length, over, most, block) for block in KEPT]
+    return next((each for each in made if keeps(each, tensors)), made[-1])
+
+
+def by_warps(length: int, over: tuple[int, int], each: int) -> Tiling:
+    """The same by whole warps, and by about `each` elements of a work-item, so many that the least
+    part of a work-group has none."""
+    vector, reach = over
+    accesses, about = ceil(reach / vector), each // vector
+    loads = min(
+        range(about - 1, about + 3),
+        key=lambda n: (n * ceil(accesses / (n * WARP)), abs(n - about)),
+    )
+    slices = ceil(accesses / (loads * WARP)) * WARP
+    return Tiling(length, max(1, BLOCK // slices), slices, vector, loads * vector)
+
+
+def keeps(tiling: Tiling, tensors: int) -> bool:
+    """Whether they keep them. Where rows begin within an access, that takes registers too."""
+    most = KEPT[max(BLOCK, tiling.slices)]
+    return tensors * tiling.held <= (most * 3 // 4 if tiling.elements % tiling.vector else most)

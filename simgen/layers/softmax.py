@@ -20,7 +20,7 @@ Hidden elements are below half of the type's lowest number, as attention masks m
 
 All tensors have the type of the input; maxima and sums are float32. Narrow elements move by fours:
 if rows are no multiple of four, or not contiguous, a second launch makes y or dx from each row's
-intermediate results.
+intermediate results. Contiguous rows do not need it on NVIDIA GPUs (reduction.by_fours).
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from simgen.ground.numerics.rounding import SECOND_ORDER, TINY, U, float32
 from simgen.layers import axes, elementwise
 from simgen.layers.base import Layer, Lowering, Port, key
 from simgen.layers.contract import Contract
-from simgen.layers.reduction import BLOCK, EACH, FINALS, WARP
+from simgen.layers.reduction import BLOCK, EACH, FINALS, WARP, by_fours, by_warps, keeping, keeps
 from simgen.layers.written import Places, Writes, cut_by, writes, writes_all
 
 if TYPE_CHECKING:
@@ -76,7 +76,8 @@ class SoftmaxMapping:
     slices: int  # work-items per row
     vector: int  # elements per load
     held: int  # elements of a row per work-item
-    in_registers: bool  # all of them; otherwise a row is read again
+    in_registers: bool  # all of them, as float32; otherwise a row is read again
+    kept: bool = False  # but for those of 16 bits, which registers keep as they are stored
 
     @property
     def block(self) -> int:
@@ -163,12 +164,16 @@ class Softmax(Layer):
         """
         _, axis, inner = self.view(shape)
         if inner == 1:
-            vector = 4 if axis % 4 == 0 else 1
+            vector, reach = by_fours(axis, self.dtype, self.machine)
+            forward = direction is Pass.FORWARD
             if axis > BLOCK * HELD:
-                return self._long(axis, vector, 1 if direction is Pass.FORWARD else 2)
+                return self._long(axis, (vector, reach), 1 if forward else 2)
+            if forward and self._keeps(vector) and reach > WARP * EACH:
+                few = by_warps(axis, (vector, reach), EACH)
+                return SoftmaxMapping(few.lanes, few.slices, vector, few.held, True)
             each = EACH if vector > 1 and self._by_halves else vector
-            slices = min(BLOCK, next_power_of_two(ceil(axis / each)))
-            held = ceil(axis / (slices * vector)) * vector
+            slices = min(BLOCK, next_power_of_two(ceil(reach / each)))
+            held = ceil(reach / (slices * vector)) * vector
             return SoftmaxMapping(BLOCK // slices, slices, vector, held, True)
         rows = 64 if inner >= 64 or axis < 16 else 16
         slices = BLOCK // rows
@@ -181,19 +186,23 @@ class Softmax(Layer):
         narrow = self.dtype.nbytes == 2
         return narrow and self.machine.wavefront == WARP
 
-    def _long(self, axis: int, vector: int, tensors: int) -> SoftmaxMapping:
+    def _keeps(self, vector: int) -> bool:
+        """Whether work-items may keep elements by accesses of so many as `keeping` has them."""
+        return vector > 1 and self._by_halves and self.machine.is_nvidia
+
+    def _long(self, axis: int, over: tuple[int, int], tensors: int) -> SoftmaxMapping:
         """A work-group for each row. All of its `tensors` rows are in registers, if the machine
         has as many; if not, a work-group is as large as can be, so that few rows are under way
-        and the cache still has them when they are read again.
+        and the cache still has them when they are read again. `over` is what `by_fours` gives.
         """
-        machine = self.machine
+        machine, (vector, reach) = self.machine, over
         if machine.wavefront != WARP:
-            held = ceil(axis / (BLOCK * vector)) * vector
+            held = ceil(reach / (BLOCK * vector)) * vector
             return SoftmaxMapping(1, BLOCK, vector, held, False)
         places = machine.simds * machine.wavefronts * machine.wavefront
         blocks = [block for block in (BLOCK, 2 * BLOCK, WIDEST) if block <= max(BLOCK, places)]
         made = [
-            SoftmaxMapping(1, block, vector, ceil(axis / (block * vector)) * vector, True)
+            SoftmaxMapping(1, block, vector, ceil(reach / (block * vector)) * vector, True)
             for block in blocks
         ]
 
@@ -207,6 +216,9 @@ class Softmax(Layer):
             for each in made
             if tensors * each.held <= min(OVERLAPPED_ELEMENTS, room(each.block))
         ]
+        rows = keeping(axis, over, tensors, EACH)
+        if not few and self._keeps(vector) and keeps(rows, tensors):
+            return SoftmaxMapping(1, rows.slices, vector, rows.held, False, True)
         fitting = [each for each in made[1:] if tensors * each.held <= room(each.block)]
         return next(iter(few or fitting[::-1]), replace(made[-1], in_registers=False))
 
@@ -246,6 +258,7 @@ class Softmax(Layer):
                 ("vector", mapped.vector),
                 ("held", mapped.held),
                 ("in_registers", int(mapped.in_registers)),
+                ("kept", int(mapped.kept)),
                 ("finals", FINALS),
                 ("with_result", int(whole)),
                 *(ends if direction is Pass.FORWARD else ()),

@@ -302,7 +302,19 @@ static __device__ __forceinline__ auto load(const T* from) -> decltype(T::widen(
     return T::widen(word >> behind * 8);
 }
 
-/* A narrow element is never stored by itself. Nothing defines this: what needs it does not link. */
+/* One of a narrow type by itself, for machines that store as little as that (rows.h). */
+template <class T>
+static __device__ __forceinline__ void store_alone(T* tensor, unsigned at, float value)
+{
+    if constexpr (T::BITS == 16)
+        reinterpret_cast<unsigned short*>(tensor)[at] =
+            static_cast<unsigned short>(T::narrow(value));
+    else
+        reinterpret_cast<unsigned char*>(tensor)[at] = static_cast<unsigned char>(T::narrow(value));
+}
+
+/* Elsewhere, a narrow element is never stored by itself. Nothing defines this: what needs it does
+ * not link. */
 template <unsigned E, unsigned M, int B, Special S>
 __device__ void store(Narrow<E, M, B, S>* tensor, unsigned at, float value);
 template <int ZERO>

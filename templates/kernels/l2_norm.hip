@@ -20,6 +20,6 @@ extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
 #pragma unroll
         for (unsigned j = 0; j < VECTOR; j++)
             part[j] *= scale;
-        put(y + row * AXIS, at, part, inside(row, at));
+        put(y, row, at, part);
     }
 }

@@ -1,84 +1,50 @@
-/* Layer normalisation: how a work-group's items lie over rows. */
+/* Layer normalisation: tensors of one row, and sums over a row. */
 #pragma once
 #include "prelude.h"
 #include "constants/layer_norm.h"
-#include "access.h"
+#include "rows.h"
 
-/* How often loops over a work-item's elements are unrolled: wholly, where registers hold these. */
-static constexpr unsigned UNROLL = IN_REGISTERS ? HELD / VECTOR : 1;
-
-/* No tests where the sizes fit. */
-static __device__ __forceinline__ bool is_row(unsigned row)
+/* VECTOR elements from `at` on of a tensor of one row, which is `row` of others; or zeros. Those
+ * that begin within an access are what two have, and a warp that has one row agrees where. */
+template <unsigned SKEW>
+static __device__ __forceinline__ void joined(float (&to)[VECTOR], const float* from, unsigned at)
 {
-    return ROWS % GROUP_ROWS == 0 || row < ROWS;
+    float both[2 * VECTOR];
+    unpack(both, SKEW ? load4(from + at - VECTOR) : float4{0, 0, 0, 0});
+    unpack(both + VECTOR, load4(from + at));
+#pragma unroll
+    for (unsigned j = 0; j < VECTOR; j++)
+        to[j] = both[VECTOR + j - SKEW];
 }
-static __device__ __forceinline__ bool inside(unsigned row, unsigned at)
+static __device__ __forceinline__ void fetch_each(
+    float (&to)[VECTOR], const float* from, unsigned row, unsigned at)
 {
-    return is_row(row) && (AXIS == SLICES * HELD || at < AXIS);
+    const unsigned skewed = skew(row);
+#pragma unroll
+    for (unsigned j = 0; j < VECTOR; j++)
+        to[j] = is_row(row) && is_own(skewed, at + j) ? from[at + j - skewed] : 0.0f;
 }
-
-/* Where in the row a work-item's elements from its k-th on lie: neighbours have neighbours. */
-static __device__ __forceinline__ unsigned place(unsigned k, unsigned slice)
+static __device__ __forceinline__ void fetch_column(
+    float (&to)[VECTOR], const float* from, unsigned row, unsigned at)
 {
-    return k * SLICES + slice * VECTOR;
-}
-
-/* VECTOR elements from `at` on, or zeros. */
-template <class T>
-static __device__ __forceinline__ void fetch(
-    float (&to)[VECTOR], const T* from, unsigned at, bool there)
-{
-    if constexpr (VECTOR == 4) {
-        const float4 four = there ? load4(from + at) : float4{0, 0, 0, 0};
-        to[0] = four.x;
-        to[1] = four.y;
-        to[2] = four.z;
-        to[3] = four.w;
+    if constexpr (!LOOSE) {
+        fetch(to, from, at, inside(row, at));
     } else {
-        to[0] = there ? load(from + at) : 0.0f;
+        const unsigned skewed = skew(row);
+        if (SLICES >= 32 && is_row(row) && at > 0 && at + VECTOR <= AXIS) {
+            if (skewed == 0)
+                joined<0>(to, from, at);
+            else if (skewed == 1)
+                joined<1>(to, from, at);
+            else if (skewed == 2)
+                joined<2>(to, from, at);
+            else
+                joined<3>(to, from, at);
+        } else {
+            fetch_each(to, from, row, at);
+        }
     }
 }
-static __device__ __forceinline__ void put(
-    Element* to, unsigned at, const float (&from)[VECTOR], bool there)
-{
-    if (!there)
-        return;
-    if constexpr (VECTOR == 4)
-        store4(to + at, float4{from[0], from[1], from[2], from[3]});
-    else
-        store(to, at, from[0]);
-}
-
-/* A work-item's elements of a row of a tensor: held in registers, or read each time. */
-struct Share {
-    const Element* tensor;
-    unsigned row;
-    float held[IN_REGISTERS ? HELD : 1];
-
-    __device__ __forceinline__ Share(const Element* from, unsigned at)
-        : tensor(from + at * AXIS), row(at)
-    {
-    }
-    __device__ __forceinline__ void first(float (&part)[VECTOR], unsigned k, unsigned slice)
-    {
-        const unsigned at = place(k, slice);
-        fetch(part, tensor, at, inside(row, at));
-        if constexpr (IN_REGISTERS)
-#pragma unroll
-            for (unsigned j = 0; j < VECTOR; j++)
-                held[k + j] = part[j];
-    }
-    __device__ __forceinline__ void again(float (&part)[VECTOR], unsigned k, unsigned slice) const
-    {
-        const unsigned at = place(k, slice);
-        if constexpr (IN_REGISTERS)
-#pragma unroll
-            for (unsigned j = 0; j < VECTOR; j++)
-                part[j] = held[k + j];
-        else
-            fetch(part, tensor, at, inside(row, at));
-    }
-};
 
 /* The sum of `value` over the work-items of a row, in each of them. Two barriers at most: a tree of
  * halves would need more. `partial` is written once, so nobody waits after reading it. */

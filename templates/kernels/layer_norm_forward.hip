@@ -32,12 +32,14 @@ extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
     float square = 0;
 #pragma unroll UNROLL
     for (unsigned k = 0; k < HELD; k += VECTOR) {
-        const bool there = inside(row, place(k, slice));
+        const unsigned at = place(k, slice);
+        const bool there = inside(row, at);
         float part[VECTOR];
         values.again(part, k, slice);
 #pragma unroll
         for (unsigned j = 0; j < VECTOR; j++) {
-            const float d = there ? part[j] - centre : 0.0f;
+            const bool own = there && (!is_edge(k) || is_own(skew(row), at + j));
+            const float d = own ? part[j] - centre : 0.0f;
             square = fused(d, d, square);
         }
     }
@@ -53,12 +55,12 @@ extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
         const unsigned at = place(k, slice);
         float part[VECTOR], weight[VECTOR], shift[VECTOR];
         values.again(part, k, slice);
-        fetch(weight, gamma, at, inside(row, at));
-        fetch(shift, beta, at, inside(row, at));
+        fetch_column(weight, gamma, row, at);
+        fetch_column(shift, beta, row, at);
 #pragma unroll
         for (unsigned j = 0; j < VECTOR; j++)
             part[j] = fused((part[j] - centre) * scale, weight[j], shift[j]);
-        put(y + row * AXIS, at, part, inside(row, at));
+        put(y, row, at, part);
     }
 #endif
 }

@@ -17,10 +17,10 @@ extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
         const unsigned at = place(k, slice);
         float part[VECTOR], weight[VECTOR];
         values.again(part, k, slice);
-        fetch(weight, gamma, at, inside(row, at));
+        fetch_column(weight, gamma, row, at);
 #pragma unroll
         for (unsigned j = 0; j < VECTOR; j++)
             part[j] = part[j] * scale * weight[j];
-        put(y + row * AXIS, at, part, inside(row, at));
+        put(y, row, at, part);
     }
 }

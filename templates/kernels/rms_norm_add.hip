@@ -12,7 +12,7 @@ extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
     alignas(16) __shared__ float squares[BLOCK];
     const unsigned slice = threadIdx.x % SLICES;
     const unsigned row = blockIdx.x * GROUP_ROWS + threadIdx.x / SLICES;
-    Sum values{Share(x0, row), Share(x1, row)};
+    Sum values{Share<Element>(x0, row), Share<Element>(x1, row)};
     const float scale = inverse_root(values, squares, slice);
 
 #pragma unroll UNROLL
@@ -20,11 +20,11 @@ extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
         const unsigned at = place(k, slice);
         float part[VECTOR], weight[VECTOR];
         values.again(part, k, slice);
-        put(s + row * AXIS, at, part, inside(row, at));
-        fetch(weight, gamma, at, inside(row, at));
+        put(s, row, at, part);
+        fetch_column(weight, gamma, row, at);
 #pragma unroll
         for (unsigned j = 0; j < VECTOR; j++)
             part[j] = part[j] * scale * weight[j];
-        put(y + row * AXIS, at, part, inside(row, at));
+        put(y, row, at, part);
     }
 }

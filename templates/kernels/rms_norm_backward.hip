@@ -27,11 +27,10 @@ extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
     float dot = 0;
 #pragma unroll UNROLL
     for (unsigned k = 0; k < HELD; k += VECTOR) {
-        const unsigned at = place(k, slice);
         float part[VECTOR], slope[VECTOR], weight[VECTOR];
         values.again(part, k, slice);
         slopes.first(slope, k, slice);
-        fetch(weight, gamma, at, inside(row, at));
+        fetch_column(weight, gamma, row, place(k, slice));
 #pragma unroll
         for (unsigned j = 0; j < VECTOR; j++)
             /* where r is 0, x may be anything */
@@ -45,11 +44,11 @@ extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
         float part[VECTOR], slope[VECTOR], weight[VECTOR];
         values.again(part, k, slice);
         slopes.again(slope, k, slice);
-        fetch(weight, gamma, at, inside(row, at));
+        fetch_column(weight, gamma, row, at);
 #pragma unroll
         for (unsigned j = 0; j < VECTOR; j++)
             part[j] = scale * fused(part[j], tilt, slope[j] * weight[j]);
-        put(dx + row * AXIS, at, part, inside(row, at));
+        put(dx, row, at, part);
     }
 #endif
 }

@@ -18,11 +18,11 @@ extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(const Element* __rest
         const unsigned at = place(k, slice);
         float part[VECTOR], weight[VECTOR], gate[VECTOR];
         values.again(part, k, slice);
-        fetch(weight, gamma, at, inside(row, at));
-        fetch(gate, z + row * AXIS, at, inside(row, at));
+        fetch_column(weight, gamma, row, at);
+        fetch(gate, z + row * AXIS - skew(row), at, inside(row, at));
 #pragma unroll
         for (unsigned j = 0; j < VECTOR; j++)
             part[j] = part[j] * scale * weight[j] * gelu<Gelu::SILU>(gate[j]);
-        put(y + row * AXIS, at, part, inside(row, at));
+        put(y, row, at, part);
     }
 }

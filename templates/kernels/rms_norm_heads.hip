@@ -22,10 +22,13 @@ extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
         const unsigned at = place(k, slice);
         float part[VECTOR], weight[VECTOR];
         values.again(part, k, slice);
-        fetch(weight, of_head, at, inside(row, at));
+        if constexpr (LOOSE) /* the second gamma begins anywhere */
+            fetch_each(weight, of_head, row, at);
+        else
+            fetch(weight, of_head, at, inside(row, at));
 #pragma unroll
         for (unsigned j = 0; j < VECTOR; j++)
             part[j] = is_normed ? part[j] * scale * weight[j] : part[j];
-        put(y + row * AXIS, at, part, inside(row, at));
+        put(y, row, at, part);
     }
 }

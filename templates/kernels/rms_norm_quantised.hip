@@ -18,14 +18,14 @@ extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
     __shared__ float largest[BLOCK];
     const unsigned slice = threadIdx.x % SLICES, own = threadIdx.x - slice;
     const unsigned row = blockIdx.x * GROUP_ROWS + threadIdx.x / SLICES;
-    Sum values{Share(x0, row), Share(x1, row)};
+    Sum values{Share<Element>(x0, row), Share<Element>(x1, row)};
     const float root = inverse_root(values, squares, slice);
 
     const auto normal = [&](float(&part)[VECTOR], unsigned k) {
         const unsigned at = place(k, slice);
         float weight[VECTOR];
         values.again(part, k, slice);
-        fetch(weight, gamma, at, inside(row, at));
+        fetch_column(weight, gamma, row, at);
 #pragma unroll
         for (unsigned j = 0; j < VECTOR; j++)
             part[j] = part[j] * root * weight[j];
@@ -47,7 +47,7 @@ extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
         const unsigned at = place(k, slice);
         float part[VECTOR];
         values.again(part, k, slice);
-        put(s + row * AXIS, at, part, inside(row, at));
+        put(s, row, at, part);
         normal(part, k);
         if (inside(row, at)) {
 #pragma unroll

@@ -4,7 +4,7 @@
 
 /* A work-item's elements of a row of the sum. */
 struct Sum {
-    Share one, other;
+    Share<Element> one, other;
 
     __device__ __forceinline__ void first(float (&part)[VECTOR], unsigned k, unsigned slice)
     {

@@ -33,21 +33,46 @@ extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
     const unsigned lane = CONTIGUOUS ? threadIdx.x / SLICES : threadIdx.x % GROUP_ROWS;
     const unsigned slice = CONTIGUOUS ? threadIdx.x % SLICES : threadIdx.x / GROUP_ROWS;
     const unsigned row = blockIdx.x * GROUP_ROWS + lane;
-    const unsigned base = row / INNER * (AXIS * INNER) + row % INNER;
+    const unsigned base = row / INNER * (AXIS * INNER) + row % INNER - skew(row);
+    const unsigned end = AXIS + skew(row);
     float sum = 0;
 
-    if constexpr (IN_REGISTERS) {
+    if constexpr (KEPT) {
+        Share values(y, row), slopes(dy, row);
+#pragma unroll
+        for (unsigned k = 0; k < HELD; k += VECTOR) {
+            float part[VECTOR], slope[VECTOR];
+            values.first(part, k, slice);
+            slopes.first(slope, k, slice);
+#pragma unroll
+            for (unsigned j = 0; j < VECTOR; j++)
+                sum = add(sum, part[j], slope[j]);
+        }
+        sum = row_reduce<Add>(sum, sums, lane, slice);
+#if WITH_RESULT
+#pragma unroll
+        for (unsigned k = 0; k < HELD; k += VECTOR) {
+            float part[VECTOR], slope[VECTOR];
+            values.again(part, k, slice);
+            slopes.again(slope, k, slice);
+#pragma unroll
+            for (unsigned j = 0; j < VECTOR; j++)
+                part[j] = gradient(part[j], slope[j], sum);
+            put(dx, row, place(k, slice), part);
+        }
+#endif
+    } else if constexpr (IN_REGISTERS) {
         float out[HELD]; /* y */
         float slope[HELD]; /* dy */
 #pragma unroll
         for (unsigned k = 0; k < HELD; k += VECTOR) {
             const unsigned at = k * SLICES + slice * VECTOR;
-            unpack(out + k, inside(row, at) ? read(y, base, at) : all<VECTOR>(0.0f));
+            unpack(out + k, own_or(y, base, row, at, 0.0f));
         }
 #pragma unroll
         for (unsigned k = 0; k < HELD; k += VECTOR) {
             const unsigned at = k * SLICES + slice * VECTOR;
-            unpack(slope + k, inside(row, at) ? read(dy, base, at) : all<VECTOR>(0.0f));
+            unpack(slope + k, own_or(dy, base, row, at, 0.0f));
         }
 #pragma unroll
         for (unsigned k = 0; k < HELD; k++)
@@ -68,9 +93,9 @@ extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
                     gradient(out[k + 1], slope[k + 1], sum),
                     gradient(out[k + 2], slope[k + 2], sum),
                     gradient(out[k + 3], slope[k + 3], sum)};
-                write(dx, base, at, four);
+                write(dx, base, row, at, four);
             } else {
-                write(dx, base, at, gradient(out[k], slope[k], sum));
+                write(dx, base, row, at, gradient(out[k], slope[k], sum));
             }
         }
 #endif
@@ -78,9 +103,9 @@ extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
         /* Too long to hold. Of this work-item: elements slice * VECTOR, and on in strides of the
          * whole row's items. */
         if (row < ROWS) {
-            for (unsigned at = slice * VECTOR; at < AXIS; at += SLICES * VECTOR) {
-                const auto out = read(y, base, at);
-                const auto slope = read(dy, base, at);
+            for (unsigned at = slice * VECTOR; at < end; at += SLICES * VECTOR) {
+                const auto out = own(y, base, row, at, 0.0f);
+                const auto slope = own(dy, base, row, at, 0.0f);
                 sum = add(sum, out, slope);
             }
         }
@@ -91,10 +116,10 @@ extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
 #else
 
         if (row < ROWS) {
-            for (unsigned at = slice * VECTOR; at < AXIS; at += SLICES * VECTOR) {
+            for (unsigned at = slice * VECTOR; at < end; at += SLICES * VECTOR) {
                 const auto out = read(y, base, at);
                 const auto slope = read(dy, base, at);
-                write(dx, base, at, gradient(out, slope, sum));
+                write(dx, base, row, at, gradient(out, slope, sum));
             }
         }
 #endif

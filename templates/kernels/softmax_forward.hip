@@ -60,16 +60,53 @@ extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
     const unsigned lane = CONTIGUOUS ? threadIdx.x / SLICES : threadIdx.x % GROUP_ROWS;
     const unsigned slice = CONTIGUOUS ? threadIdx.x % SLICES : threadIdx.x / GROUP_ROWS;
     const unsigned row = blockIdx.x * GROUP_ROWS + lane;
-    const unsigned base = row / INNER * (AXIS * INNER) + row % INNER;
+    const unsigned base = row / INNER * (AXIS * INNER) + row % INNER - skew(row);
+    const unsigned end = AXIS + skew(row);
     float most = MASKED ? FLOOR : lowest();
     float sum = 0;
 
-    if constexpr (IN_REGISTERS) {
+    if constexpr (KEPT) {
+        Share values(x, row, lowest());
+        if constexpr (CENTRED) {
+#pragma unroll
+            for (unsigned k = 0; k < HELD; k += VECTOR) {
+                float part[VECTOR];
+                values.first(part, k, slice);
+#pragma unroll
+                for (unsigned j = 0; j < VECTOR; j++)
+                    most = maximum(most, part[j]);
+            }
+            most = row_reduce<Maximum>(most, maxima, lane, slice);
+        }
+#pragma unroll
+        for (unsigned k = 0; k < HELD; k += VECTOR) {
+            float part[VECTOR];
+            if constexpr (CENTRED)
+                values.again(part, k, slice);
+            else
+                values.first(part, k, slice);
+#pragma unroll
+            for (unsigned j = 0; j < VECTOR; j++)
+                sum = add(sum, part[j], most);
+        }
+#if WITH_RESULT
+        const float scale = scale_of(row_reduce<Add>(sum, sums, lane, slice));
+#pragma unroll
+        for (unsigned k = 0; k < HELD; k += VECTOR) {
+            float part[VECTOR];
+            values.again(part, k, slice);
+#pragma unroll
+            for (unsigned j = 0; j < VECTOR; j++)
+                part[j] = result(part[j], most, scale);
+            put(y, row, place(k, slice), part);
+        }
+#endif
+    } else if constexpr (IN_REGISTERS) {
         float value[HELD];
 #pragma unroll
         for (unsigned k = 0; k < HELD; k += VECTOR) {
             const unsigned at = k * SLICES + slice * VECTOR;
-            unpack(value + k, inside(row, at) ? read(x, base, at) : all<VECTOR>(lowest()));
+            unpack(value + k, own_or(x, base, row, at, lowest()));
             if constexpr (CENTRED) {
                 for (unsigned j = 0; j < VECTOR; j++)
                     most = maximum(most, value[k + j]);
@@ -105,9 +142,9 @@ extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
             if constexpr (VECTOR == 4) {
                 const float4 four{scaled(value[k], scale), scaled(value[k + 1], scale),
                     scaled(value[k + 2], scale), scaled(value[k + 3], scale)};
-                write(y, base, at, four);
+                write(y, base, row, at, four);
             } else {
-                write(y, base, at, scaled(value[k], scale));
+                write(y, base, row, at, scaled(value[k], scale));
             }
         }
 #endif
@@ -117,15 +154,15 @@ extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
         if constexpr (CENTRED) {
             if (row < ROWS) {
                 SWEEP
-                for (unsigned at = slice * VECTOR; at < AXIS; at += SLICES * VECTOR)
-                    most = largest(most, read(x, base, at));
+                for (unsigned at = slice * VECTOR; at < end; at += SLICES * VECTOR)
+                    most = largest(most, own(x, base, row, at, lowest()));
             }
             most = row_reduce<Maximum>(most, maxima, lane, slice);
         }
         if (row < ROWS) {
             SWEEP
-            for (unsigned at = slice * VECTOR; at < AXIS; at += SLICES * VECTOR)
-                sum = add(sum, read(x, base, at), most);
+            for (unsigned at = slice * VECTOR; at < end; at += SLICES * VECTOR)
+                sum = add(sum, own(x, base, row, at, lowest()), most);
         }
         sum = row_reduce<Add>(sum, sums, lane, slice);
 
@@ -138,9 +175,9 @@ extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
 #else
         if (row < ROWS) {
             SWEEP
-            for (unsigned at = slice * VECTOR; at < AXIS; at += SLICES * VECTOR) {
+            for (unsigned at = slice * VECTOR; at < end; at += SLICES * VECTOR) {
                 const auto in = read(x, base, at);
-                write(y, base, at, result(in, most, scale));
+                write(y, base, row, at, result(in, most, scale));
             }
         }
 #endif

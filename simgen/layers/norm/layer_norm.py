@@ -14,7 +14,7 @@ and in inference; it stores mean and r for backward.
 
 x, y, dx and dy have the type of the input. gamma, beta, their gradients, mean, r and the sums are
 float32. Narrow elements move by fours: if rows are no multiple of four, a second launch makes y or
-dx from each row's intermediate results.
+dx from each row's intermediate results, but for NVIDIA GPUs (reduction.by_fours).
 
 Source: Ba, Kiros and Hinton, "Layer Normalization", 2016, eq. 3 and 4; torch.nn.LayerNorm;
 LayerNormalization of ONNX, whose `axis` is this one.
@@ -36,7 +36,17 @@ from simgen.layers.base import Layer, Lowering, Port, key
 from simgen.layers.contract import Contract
 from simgen.layers.norm import written as written
 from simgen.layers.norm.layer_norm_errors import LayerNormErrors
-from simgen.layers.reduction import BLOCK, EACH, FINALS, HELD, WARP, Tiling, rows_over_items
+from simgen.layers.reduction import (
+    BLOCK,
+    EACH,
+    FINALS,
+    HELD,
+    Tiling,
+    by_fours,
+    keeping,
+    keeps,
+    rows_over_items,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -47,8 +57,6 @@ if TYPE_CHECKING:
 F, BX, BW = Pass.FORWARD, Pass.BACKWARD_DATA, Pass.BACKWARD_WEIGHT
 # The data file's x has small variances, so that epsilon shows.
 X_MEAN, X_STD = 1 / 32, 1 / 8
-# Elements of 16 bits, of all tensors, that a work-item keeps where registers are plenty.
-MOST_HELD = 64
 # For sums over rows: the rows that a work-item adds up, if each compute unit gets enough work-
 # groups, and the columns of a work-group, each a vector or one element.
 DEPTHS = (64, 8)
@@ -59,7 +67,6 @@ TERMS, MOST_SLICES = 8, 32
 READS = {F: ("x", "gamma", "beta"), BX: ("x", "dy", "gamma", "mean", "invstd"),
          BW: ("x", "dy", "mean", "invstd")}  # fmt: skip
 WRITES = {F: ("y", "mean", "invstd"), BX: ("dx",), BW: ("dgamma", "dbeta")}
-OF_PASS = {F: 1, BX: 2}  # tensors like x that it reads
 OF_ROWS = ("mean", "invstd")  # ports with a value for each row
 OF_COLUMNS = ("gamma", "beta", "dgamma", "dbeta")  # ports with a value for each element of a row
 PARTS = ("part_dgamma", "part_dbeta")  # workspaces: the sums over some rows
@@ -133,19 +140,26 @@ class LayerNorm(Layer):
         _, length = self.view(shape)
         # With one tensor, twice as many: each element of gamma and beta serves more rows.
         twice = tensors == 1 and next_power_of_two(length) == length
-        each = (2 * EACH if twice else EACH) if self._by_halves else 0
-        return rows_over_items(length, each)
+        over = by_fours(length, self.dtype, self.machine)
+        if self._by_halves and over[0] > 1:
+            return keeping(length, over, tensors, 2 * EACH if twice else EACH)
+        return rows_over_items(length, over)
 
     @property
     def _by_halves(self) -> bool:
         """Whether a GPU whose loads hide each other reads elements of 16 bits."""
-        narrow = self.dtype.nbytes == 2
-        return narrow and self.machine.wavefront == WARP
+        return self.dtype.nbytes == 2 and self.machine.is_nvidia
 
-    def _held(self, tiling: Tiling, tensors: int) -> bool:
+    def _tensors(self, direction: Pass) -> int:
+        """Tensors like x that a pass goes over by rows; that of parameters reads them by columns,
+        behind what each row has of x alone."""
+        over = (name not in (*OF_ROWS, *OF_COLUMNS) for name in self.reads[direction])
+        return 1 if direction is BW else sum(over)
+
+    def _kept(self, tiling: Tiling, tensors: int) -> bool:
         """Whether work-items keep their elements of so many tensors in registers."""
-        more = self._by_halves and tiling.elements == tiling.tile
-        return tiling.held <= HELD or (more and tensors * tiling.held <= MOST_HELD)
+        more = self._by_halves and tiling.vector > 1
+        return keeps(tiling, tensors) if more else tiling.held <= HELD
 
     def _columns(self, shape: tuple[int, ...]) -> Tiling:
         """How the sums over rows are spread: a work-group has some columns of some rows."""
@@ -189,7 +203,7 @@ class LayerNorm(Layer):
     ) -> tuple[Kernel, tuple[int, int, int]]:
         """What goes over rows, and its grid; if not `whole`, it leaves what there is of each."""
         rows, length = self.view(x.shape)
-        tensors = OF_PASS.get(direction, 1)
+        tensors = self._tensors(direction)
         tiling = self._rows(x.shape, tensors)
         told = f"_e{identifier(self.epsilon)}" if epsilon else ""
         constants: Constants = (
@@ -199,7 +213,7 @@ class LayerNorm(Layer):
             ("slices", tiling.slices),
             ("vector", tiling.vector),
             ("held", tiling.held),
-            ("in_registers", int(self._held(tiling, tensors))),
+            ("kept", int(self._kept(tiling, tensors))),
             ("finals", min(FINALS, tiling.slices)),
             ("inverse", float32(self.share or 1 / length)),
             ("epsilon", epsilon),
@@ -207,7 +221,7 @@ class LayerNorm(Layer):
             *elementwise.element(x.dtype),
         )
         name = f"{self.kind}_{what or direction}_{rows}x{length}{told}{elementwise.suffix(x.dtype)}"
-        return Kernel(name, template, BLOCK, constants), (ceil(rows / tiling.lanes), 1, 1)
+        return Kernel(name, template, tiling.block, constants), (ceil(rows / tiling.lanes), 1, 1)
 
     def _apply(self, x: TensorSpec, direction: Pass) -> tuple[Kernel, Launch]:
         """What makes y or dx of what there is of each row, four neighbours at a time."""
@@ -309,7 +323,8 @@ class LayerNorm(Layer):
     def _errors(self, tensors: Tensors, direction: Pass, *, proxy: bool) -> Tensors:
         _, _, flat = self._flat(tensors)
         shape = tensors["x"].shape
-        tiling = self._columns(shape) if direction is BW else self._rows(shape, OF_PASS[direction])
+        by_rows = self._rows(shape, self._tensors(direction))
+        tiling = self._columns(shape) if direction is BW else by_rows
         errors = LayerNormErrors(tiling, proxy)
         if direction is F:
             found = self._forward_errors(errors, flat)

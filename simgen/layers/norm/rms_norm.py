@@ -2,7 +2,7 @@
 
 Rows are distributed over work-items as in [LayerNorm]. Tensors have the type of the input; gamma
 and sums are float32. If rows are no multiple of four, narrow elements are converted before and
-after.
+after, but for NVIDIA GPUs (reduction.by_fours).
 """
 
 from __future__ import annotations
@@ -68,10 +68,6 @@ class RMSNorm(LayerNorm):
     flops: ClassVar[Mapping[Pass, int]] = {F: 4, BX: 10, BW: 5}  # operations of an element
 
     epsilon: float = key("epsilon", 1e-5, "constant added to mean squares", 1e-12, 1e6)
-
-    @property
-    def _by_halves(self) -> bool:
-        return False
 
     def workload_inputs(self, x: TensorSpec) -> tuple[TensorSpec, ...]:
         return (x,) * len(self.input_names)
@@ -142,7 +138,8 @@ class RMSNorm(LayerNorm):
 
     def _errors(self, tensors: Tensors, direction: Pass, *, proxy: bool) -> Tensors:
         x, _, flat = self._flat(tensors)
-        errors = LayerNormErrors(self._rows(tensors["x"].shape, 1 + (direction is BX)), proxy)
+        tiling = self._rows(tensors["x"].shape, self._tensors(direction))
+        errors = LayerNormErrors(tiling, proxy)
         if direction is F:
             found = self._forward_errors(errors, flat)
         else:
