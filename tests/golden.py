@@ -49,7 +49,7 @@ from simgen.frontend import atrex, deepbench, network, problem
 from simgen.frontend.operation import FAMILIES
 from simgen.ground import plugins
 from simgen.ground.ir import DType
-from simgen.ground.machine import descriptions
+from simgen.ground.machine import NO, descriptions, fitted
 from simgen.isa import toolchain
 from simgen.isa.legalise import Model
 from simgen.kernels import render, stages
@@ -91,15 +91,19 @@ def built_in() -> dict[str, Kernel]:
 
 @cache
 def of_layer(kind: str) -> dict[str, Kernel]:
-    """Name -> kernel of a layer's variants in all `SHAPES`."""
+    """Name -> kernel of a layer's variants in all `SHAPES`; narrow ones for simulators too."""
     found: dict[str, Kernel] = {}
     for variant in variants(kind):
         for shape in shapes_of(kind, SHAPES):
             for direction in variant.layer.able if accepts(variant.layer, shape) else ():
                 for inputs in _of_types(variant.layer, inputs_of(variant.layer, shape)):
                     layer = variant.layer.reading(inputs)
-                    for kernel in conversion.lower(layer, inputs, direction).kernels:
-                        found.setdefault(kernel.name, kernel)
+                    plans = [layer]
+                    if any(x.dtype.is_narrow for x in inputs):
+                        plans.append(replace(layer, machine=replace(fitted(), use_matrix=NO)))
+                    for each in plans:
+                        for kernel in conversion.lower(each, inputs, direction).kernels:
+                            found.setdefault(kernel.name, kernel)
     return found
 
 

@@ -159,8 +159,8 @@ def _sections(step: _Extents) -> Iterator[str]:
         for number, part in enumerate((_attention, _network), 1):
             norm = f"norm{number}"
             weights = step.like(norm, layer)
-            given, stream, sections = _joined(model, f"layer{layer}_{norm}", stream, added, weights)
-            yield from sections
+            given, stream, joined = _joined(model, f"layer{layer}_{norm}", stream, added, weights)
+            yield from joined
             added, sections = part(step, layer, given)
             yield from sections
             if model.norms in ("after", "both"):

@@ -254,10 +254,10 @@ def _from_model(path: Path, settings: Sequence[tuple[str, str]], passes: Sequenc
     _check_keys(found.config)
     made = _of_config(_stem(path), found.config, settings, passes)
     outputs = (f"{name} is {tensor}" for name, tensor in found.outputs.items())
-    notes = (f"outputs of the model: {', '.join(outputs)}",)
+    notes = [f"outputs of the model: {', '.join(outputs)}"]
     if found.fixed:
-        notes += (f"outputs that the model fixes, with no layer: {', '.join(found.fixed)}",)
-    return replace(made, parameters=found.parameters, notes=notes)
+        notes.append(f"outputs that the model fixes, with no layer: {', '.join(found.fixed)}")
+    return replace(made, parameters=found.parameters, notes=tuple(notes))
 
 
 def _check_keys(content: Config) -> None:

@@ -76,6 +76,7 @@ class DeltaLayer(Layer, in_configs=False):
     any_float = True
     axis_names: ClassVar[tuple[str, ...]] = ("batch", "tokens", "heads", "size")
     # Inputs -> their axes: sample, tokens, heads of keys and values, key, value, chunks.
+    template: ClassVar[str] = ""
     axes: ClassVar[Mapping[str, str]] = {}
     always_f32: ClassVar[tuple[str, ...]] = ()
 
@@ -172,7 +173,7 @@ class DeltaLayer(Layer, in_configs=False):
         )
         extents = "x".join(str(sizes[axis]) for axis in names)
         name = f"{self.kind}_{extents}_{flags}{elementwise.suffix(x.dtype)}"
-        kernel = Kernel(name, f"{self.kind}.hip", BLOCK, constants)
+        kernel = Kernel(name, self.template, BLOCK, constants)
         args = (*self.takes, *self.parameters, *self.output_names)
         return Lowering((kernel,), (Launch(name, grid, args),))
 
@@ -181,6 +182,7 @@ class DeltaLayer(Layer, in_configs=False):
 class GatedDeltaRule(DeltaLayer):
     kind = "delta_rule"
     section = "GatedDeltaRule"
+    template: ClassVar[str] = "delta_rule.hip"
     input_names: ClassVar[tuple[str, ...]] = ("q", "k", "v", "a", "b", "state")
     output_names: ClassVar[tuple[str, ...]] = ("y", "last")
     parameters: ClassVar[tuple[str, ...]] = ("decay", "dt")
@@ -311,6 +313,7 @@ class GatedDeltaRule(DeltaLayer):
 class ChunkState(DeltaLayer):
     kind = "chunk_state"
     section = "ChunkState"
+    template: ClassVar[str] = "chunk_state.hip"
     input_names: ClassVar[tuple[str, ...]] = ("k", "w", "u", "g", "state")
     output_names: ClassVar[tuple[str, ...]] = ("y", "h", "last")
     axes: ClassVar[Mapping[str, str]] = {
@@ -398,6 +401,7 @@ class ChunkState(DeltaLayer):
 class ChunkOutput(DeltaLayer):
     kind = "chunk_output"
     section = "ChunkOutput"
+    template: ClassVar[str] = "chunk_output.hip"
     input_names: ClassVar[tuple[str, ...]] = ("q", "k", "v", "h", "g")
     axes: ClassVar[Mapping[str, str]] = {
         "q": "nthk", "k": "nthk", "v": "ntgv", "h": "ncgkv", "g": "ntg", "y": "ntgv",

@@ -229,7 +229,7 @@ class Rope(Layer):
         own = (self.factor, self.original, self.low, self.high, self.fast, self.slow)
         scaled = f"_{self.scaling}{'_'.join(map(identifier, own))}"
         scaled += "" if self.truncate else "_between"
-        scaled += f"_a{identifier(self.attention)}" if self.attention else ""
+        scaled += f"_a{identifier(self.attention)}" if float32(self.attention) else ""
         if len(scaled) > LONGEST:
             scaled = f"_{self.scaling}_{hashlib.sha256(scaled.encode()).hexdigest()[:16]}"
         parts = (

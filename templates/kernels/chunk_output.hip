@@ -52,7 +52,9 @@ extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(const Element* __rest
 #pragma unroll
         for (unsigned j = 0; j < VECTOR; j++)
             sums[j] *= fade;
-        for (unsigned other = 0; other <= token; other++) {
+        /* Up to a number that they know to be small, compilers would count in 16 bits. */
+        const unsigned last = opaque(token);
+        for (unsigned other = 0; other <= last; other++) {
             float part[VECTOR];
             get(part, v + head.at(begin + other) * VALUE_SIZE + column);
             const float score = scores[token * CHUNK + other];

@@ -75,7 +75,9 @@ extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
     __syncthreads();
     const float wanted = u[blockIdx.x] * total;
     const bool is_last = end == ROW;
-    if (begin < ROW && edges[item] <= wanted && (is_last || edges[item + 1] > wanted)) {
+    /* One of them is it for any number, NaN too. */
+    const bool is_behind = item == 0 || !(edges[item] > wanted);
+    if (begin < ROW && is_behind && (is_last || edges[item + 1] > wanted)) {
         float reached = edges[item];
         unsigned chosen = end - 1;
         bool open = true;

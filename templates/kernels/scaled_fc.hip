@@ -9,14 +9,14 @@
 
 constexpr const unsigned* left_scales = nullptr; /* stands for a parameter that it may lack */
 
-/* EXTENT rows along k as an operand, of which a tile has PART. */
+/* EXTENT rows as an operand, of which a tile has PART. They lie along k, whatever the tile is: each
+ * load takes four elements. */
 template <class Number, class Scale, unsigned GROUP, unsigned ROWS_OF_SCALE, unsigned EXTENT,
-    unsigned PART, Along LIES, unsigned ELEMENTS>
+    unsigned PART>
 struct Scaled {
     using Element = float;
-    static constexpr unsigned WIDTH = ELEMENTS;
-    static constexpr Along ALONG = LIES;
-    static_assert(WIDTH == 4 && ALONG == Along::K, "rows lie along k, by fours");
+    static constexpr unsigned WIDTH = 4;
+    static constexpr Along ALONG = Along::K;
     const unsigned* __restrict__ numbers;
     const Scale* __restrict__ scales;
 
@@ -43,9 +43,8 @@ struct Scaled {
     }
 };
 using Cut = Tile<TILE_M, TILE_N, TILE_K, ITEM_M, ITEM_N, AHEAD>;
-using Left = Scaled<LeftNumber, LeftScale, LEFT_GROUP, 1, M, TILE_M, LEFT_ALONG, LEFT_WIDTH>;
-using Right =
-    Scaled<RightNumber, RightScale, RIGHT_GROUP, SHARING, N, TILE_N, RIGHT_ALONG, RIGHT_WIDTH>;
+using Left = Scaled<LeftNumber, LeftScale, LEFT_GROUP, 1, M, TILE_M>;
+using Right = Scaled<RightNumber, RightScale, RIGHT_GROUP, SHARING, N, TILE_N>;
 using Tiled = Product<Cut, Left, Right, Fragment<Cut>>;
 
 extern "C" __global__ __launch_bounds__(BLOCK + MOVERS, LAUNCH_GROUPS) void KERNEL(

@@ -97,7 +97,8 @@ static __device__ __forceinline__ float4 scaled(float4 four, const Scale* scales
     return float4{four.x * scale, four.y * scale, four.z * scale, four.w * scale};
 }
 
-/* The nearest number of so many bits. Of 21, an error of a quotient is gone where that has fewer. */
+/* The nearest number of so many bits. Of 21, an error of a quotient is gone where that has
+ * fewer. */
 template <unsigned BITS = 21>
 static __device__ __forceinline__ float settled(float x)
 {
@@ -119,7 +120,8 @@ struct ScaleOf {
             const float scale = maximum(magnitude, 1e-10f) * inverse;
             return {as_uint(scale), fast_rcp(scale)};
         } else {
-            const unsigned bits = Scale::narrow(minimum(settled(settled<14>(magnitude) * inverse), most));
+            const float exact = settled(settled<14>(magnitude) * inverse);
+            const unsigned bits = Scale::narrow(minimum(exact, most));
             const float scale = Scale::widen(bits);
             return {bits, scale > 0.0f ? fast_rcp(scale) : 0.0f};
         }

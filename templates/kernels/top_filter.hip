@@ -12,7 +12,7 @@ constexpr unsigned SLICES = BLOCK / BINS;
 /* A number of the same order as x; both zeros are one. */
 static __device__ __forceinline__ unsigned ordered(float x)
 {
-    const unsigned bits = as_uint(x);
+    const unsigned bits = opaque(as_uint(x)); /* not what compilers know of float32's sign */
     if (bits << 1 == 0)
         return 1u << 31;
     return bits >> 31 ? ~bits : bits | 1u << 31;

@@ -482,7 +482,10 @@ SIMGEN_SIZES(SIMGEN_MOVED, float)
 SIMGEN_SIZES(SIMGEN_MOVED, double)
 /* Halves in memory, whose bits are numbers here; pointers to any address space become generic ones,
  * but for constant memory. */
-OVERLOADED float simgen_of_half(ushort bits) { return __builtin_load_halff((__private half*)&bits); }
+OVERLOADED float simgen_of_half(ushort bits)
+{
+    return __builtin_load_halff((__private half*)&bits);
+}
 OVERLOADED ushort simgen_beside_half(ushort bits, bool up)
 {
     return bits & 0x7fff ? bits + (bits >> 15 == up ? -1 : 1) : up ? 1 : 0x8001;

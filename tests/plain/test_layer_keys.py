@@ -254,5 +254,5 @@ def test_which_keys_are_hints() -> None:
         "all_reduce": "route", "attention": "algo", "attention_sum": "vocabulary zipf",
         "bcm_fc": "optimization",
         "conv": CONV, "fused_conv": CONV, "embedding": "zipf",
-        "expert_blocks": "skew", "experts": "skew", "recurrent": "algo",
+        "expert_blocks": "skew", "experts": "skew", "input": "deviation", "recurrent": "algo",
     }  # fmt: skip

@@ -1049,8 +1049,10 @@ def rope(variant: Variant, x: Array, positions: Array | None = None) -> Array:
                 size * math.log(length / (turns * 2 * math.pi)) / (2 * math.log(base))
                 for turns in (fast, slow)
             ]
-            first, last = max(math.floor(ends[0]), 0), min(math.ceil(ends[1]), size - 1)
-            c = 0.1 * math.log(factor) + 1
+            if given["truncate"] == "true":
+                ends = [math.floor(ends[0]), math.ceil(ends[1])]
+            first, last = max(ends[0], 0), min(ends[1], size - 1)
+            c = float(np.float32(float(given["attention"]))) or 0.1 * math.log(factor) + 1
             for i, each in enumerate(f):
                 ramp = min(max((i - first) / max(last - first, 0.001), 0), 1)
                 f[i] = each / factor * ramp + each * (1 - ramp)

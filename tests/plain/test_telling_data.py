@@ -56,7 +56,10 @@ SHAPE_OF = {
     "mask": (5, 6, 7, 9),
     "gate": (5, 6, 9, 8),
     "router": (5, 12),
-    "experts": (5, 8),
+    "experts": (5, 128),
+    "quantise": (5, 256),
+    "quantised_add_rms_norm": (5, 6, 9, 8),
+    "scaled_fc": (5, 256),
     "slice": (5, 6, 6, 12),  # to be cut along any axis
 }
 SAME = 1e-9  # relative: two forms of one function, in float64

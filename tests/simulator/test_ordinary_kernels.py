@@ -72,6 +72,7 @@ def test_what_is_not_refused_is_right(tmp_path: Path, arch: str, mode: str) -> N
 
 
 def test_a_canary_sees_words_of_a_replacement_in_lds_of_the_launch(tmp_path: Path) -> None:
+    assert SHUFFLED in {item.name for item in kernels()}
     text = guarded(toolchain.assembly(texts()[SHUFFLED], "gfx942"))
     unasked = re.sub(rf"\t\.set .*\.{DYNAMIC_LDS}, .*", "", text)
     for asked, end in ((text, dict), (unasked, str)):

@@ -138,7 +138,7 @@ MISTAKES: dict[tuple[DType, str, Pass], list[tuple[str, str]]] = {
         ("odd ? s : c, sine", "odd ? c : c, sine"),
         ("quarter & 2 ? -FACTOR", "quarter & 1 ? -FACTOR"),
         ("-1.0f / 720", "-1.0f / 700"),
-        ("positions[(sample) * TOKENS + (token)]", "positions[(token)]"),
+        ("positions[(row) * TOKENS + (token)]", "positions[(token)]"),
     ],
     (F32, "turning", B): [
         ("BACK ? -high : high", "high"),

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from simgen.ground.dtypes import DType
     from simgen.ground.ir import Kernel, Pass
     from simgen.kernels.build import Builder
+    from simgen.layers.base import Layer
 
 pytestmark = pytest.mark.skipif(
     bool(Host().needs.missing()), reason="this machine cannot run the host target"
@@ -51,6 +52,11 @@ CASES = [
 ]
 
 
+def takes(layer: Layer, shape: tuple[int, ...]) -> bool:
+    """Whether it does, and has no input of bytes already."""
+    return accepts(layer, shape) and all(x.dtype.nbytes > 1 for x in inputs_of(layer, shape))
+
+
 def kernels_of(problem: Problem, direction: Pass, dtype: DType) -> tuple[Kernel, ...]:
     layer = problem.variant.layer
     inputs = tuple(replace(x, dtype=dtype) for x in inputs_of(layer, problem.shape))
@@ -65,7 +71,7 @@ def problems(kind: str) -> dict[tuple[Pass, DType], dict[str, Problem]]:
             f"v{number}_{'x'.join(map(str, shape))}": Problem(variant, shape)
             for number, variant in enumerate(variants(kind))
             for shape in shapes_of(kind, SHAPES)
-            if direction in variant.layer.able and accepts(variant.layer, shape)
+            if direction in variant.layer.able and takes(variant.layer, shape)
         }
         for each, direction, dtype in CASES
         if each == kind
