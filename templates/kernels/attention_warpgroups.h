@@ -25,9 +25,11 @@
     else                                                                                           \
         CALL(N, bf16, __VA_ARGS__)
 
+using Factor = Element; /* that of tensors, by a name that structures leave alone */
+
 struct OfWarpgroups {
     struct Lying { /* rows along k */
-        using Element = ::Element;
+        using Element = Factor;
         static constexpr Along ALONG = Along::K;
         static constexpr unsigned WIDTH = 8;
         static constexpr bool REGULAR = true;
